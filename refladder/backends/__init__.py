@@ -1,0 +1,53 @@
+"""Writers and judges behind one seam, two methods wide.
+
+`connect("builtin")`, `connect("scripted:PATH")`: a kind and, after a colon, what it is to open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+
+from refladder import lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.records import Completion, LabelReading, Prompt, Sampling
+
+BACKENDS = {
+    "builtin": "refladder.backends.builtin:open_builtin",
+    "scripted": "refladder.backends.scripted:open_scripted",
+}
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A writer and judge. Batch first and synchronous; any concurrency stays inside.
+
+    Prompts of one context arrive next to each other, so that a backend can share their prefix. The answer to a row
+    must not depend on the other rows of its batch.
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """All that can change an answer (kind, model, revision, dtype, ...), in one line without `|`."""
+        ...
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """One text for each prompt, in order."""
+        ...
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """For each prompt, the natural-log probability of every label as the answer, in the order of `labels`."""
+        ...
+
+
+def connect(name: str) -> Backend:
+    """Open a backend by name: `builtin`, `scripted:PATH`, or one that an installed package registers.
+
+    Raises:
+        UnknownNameError: no such kind of backend.
+        BackendUnavailableError: it exists but cannot be opened.
+    """
+    kind, _, target = name.partition(":")
+    return cast("Backend", lookup.find("backend", kind, BACKENDS)(target))

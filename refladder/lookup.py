@@ -1,0 +1,47 @@
+"""Names to objects: a built-in table of "module:object" paths, then entry points of installed packages."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _registered(kind: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"refladder.{kind}")}
+
+
+def known(kind: str, table: Mapping[str, str]) -> list[str]:
+    """The sorted names of one kind: built-in and registered by other packages under `refladder.KIND`."""
+    return sorted({*table, *_registered(kind)})
+
+
+def find(kind: str, name: str, table: Mapping[str, str]) -> Any:  # noqa: ANN401  the caller knows its kind
+    """The object behind a name.
+
+    Args:
+        kind: what is looked up, in the singular; also the entry point group `refladder.KIND`.
+        name: the name.
+        table: built-in names to "module:object".
+
+    Raises:
+        UnknownNameError: the name is neither built in nor registered.
+        UsageError: a package registers a name that is built in.
+    """
+    registered = _registered(kind)
+    if name in table and name in registered:
+        raise UsageError(
+            f"{kind} {name!r} is built in, and {registered[name].value!r} registers the same name; "
+            "uninstall that package or rename its entry point"
+        )
+    if name in registered:
+        return registered[name].load()
+    if name not in table:
+        raise UnknownNameError(kind, name, {*table, *registered})
+    module, _, attribute = table[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,248 @@
+"""The records that flow between modules: frozen, keyword-only, plain.
+
+Floats must be finite (`__pydantic_config__` makes the file readers refuse NaN and infinity); what is not known is
+None. Ids come from the source of the data, never from row order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003  pydantic resolves the annotations at run time
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+_FINITE: dict[str, Any] = {"allow_inf_nan": False}
+
+WIN, LOSS, TIE = "win", "loss", "tie"
+OUTCOMES = (WIN, LOSS, TIE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """A quality that texts are rated on.
+
+    `name` and `description` are the words that writer and judge see; `low` and `high` are the ends of the human scale.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    name: str
+    description: str
+    low: float = 1.0
+    high: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What the texts are about: an article, a dialogue so far, a story idea, a set of triples."""
+
+    id: str
+    task: str
+    text: str
+    background: str = ""
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A text that a system wrote for a context. It holds no human score: gold cannot leak into a judgment."""
+
+    id: str
+    context_id: str
+    system: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rating:
+    """One rater's value for one output on one dimension."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    output_id: str
+    dimension: str
+    value: float
+    rater: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """Contexts, outputs and human ratings of one meta-evaluation data set; all contexts are of one task."""
+
+    name: str
+    revision: str
+    licence: str
+    dimensions: tuple[Dimension, ...]
+    contexts: tuple[Context, ...]
+    outputs: tuple[Output, ...]
+    ratings: tuple[Rating, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How texts are drawn from a writer. `max_tokens` counts the writer's own tokens."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    max_tokens: int = 512
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """All that can change what a backend answers.
+
+    `backend` is the backend's fingerprint, `prompts` are "task/role@digest" in the order they are used.
+    """
+
+    backend: str
+    prompts: tuple[str, ...]
+    sampling: Sampling | None
+    version: str
+
+    @property
+    def signature(self) -> str:
+        """The recipe in one line, in the manner of sacrebleu: `key:value` pairs joined by bars."""
+        parts = [f"backend:{self.backend}", f"prompts:{'+'.join(self.prompts)}"]
+        if self.sampling is not None:
+            drawn = self.sampling
+            parts.append(f"sampling:max{drawn.max_tokens},t{drawn.temperature:g},p{drawn.top_p:g},seed{drawn.seed}")
+        return "|".join([*parts, f"refladder:{self.version}"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One reference text of a ladder. Level 1 is the worst; `between` names the two levels it was written between."""
+
+    level: int
+    text: str
+    between: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """Reference texts of rising quality for one context on one dimension, worst first."""
+
+    context_id: str
+    task: str
+    dimension: str
+    rungs: tuple[Rung, ...]
+    recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderFailure:
+    """A rung that could not be written, with the reason of every attempt; its ladder does not exist."""
+
+    context_id: str
+    task: str
+    dimension: str
+    level: int
+    reasons: tuple[str, ...]
+    recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two texts of one context to compare, by id; `subject` is the one the verdict is about.
+
+    A rung's id is `rung:LEVEL`. The swapped order of a pair is a second Comparison.
+    """
+
+    context_id: str
+    dimension: str
+    subject: str
+    against: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgment:
+    """What a judge said about one comparison (or, with `against` None, about one text).
+
+    `logprobs` are natural logarithms, one for each of `outcomes`, unnormalised and finite; None when the judge could
+    not be read, and then `note` says why. `mass` is the probability the labels got together. `key` is a digest of the
+    texts that were shown, so that a judgment is never used for texts it was not made for. `recipe` is a
+    Recipe.signature.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    context_id: str
+    dimension: str
+    subject: str
+    against: str | None
+    outcomes: tuple[str, ...]
+    logprobs: tuple[float, ...] | None
+    mass: float | None
+    key: str
+    recipe: str
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """One absolute number for one output on one dimension; None where nothing could be judged."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    output_id: str
+    dimension: str
+    value: float | None
+    interval: tuple[float, float] | None
+    bounds: tuple[float, float]
+    signature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A filled template: what a backend is asked.
+
+    `literals` has one more entry than `names`; the text is literal, slot, literal, slot, ..., literal. Slot values are
+    put in once and never read for slots again, so user text may hold anything. `labels` are the answers the prompt
+    asks for and `outcomes` what each means; both are empty for a writing prompt. `claim` is the outcome a yes/no
+    question asks about.
+    """
+
+    task: str
+    role: str
+    literals: tuple[str, ...]
+    names: tuple[str, ...]
+    slots: Mapping[str, str]
+    labels: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    claim: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole prompt as one string."""
+        pieces = [self.literals[0]]
+        for name, literal in zip(self.names, self.literals[1:], strict=True):
+            pieces += (self.slots[name], literal)
+        return "".join(pieces)
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The prompt as chat messages: one turn of the user."""
+        return [{"role": "user", "content": self.text}]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What a writer wrote.
+
+    `finish` is `stop` when it ended by itself, `length` when it was cut, `error` when the backend failed on this row;
+    `note` says why.
+    """
+
+    text: str
+    finish: str = "stop"
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelReading:
+    """Label log-probabilities of one prompt.
+
+    `logprobs` are natural logarithms, one for each label asked for, or None when the row could not be read (then
+    `note` says why). `mass` is the sum of the label probabilities, in [0, 1], before any normalisation.
+    """
+
+    logprobs: tuple[float, ...] | None
+    mass: float | None
+    note: str | None = field(default=None)
