@@ -130,7 +130,7 @@ def from_line(kind: type[T], line: str, where: str) -> T:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {found!r}')
         body = json.dumps(fields)
     try:
-        return cast("T", _adapter(kind).validate_json(body, strict=True, extra="forbid"))
+        return cast("T", _adapter(cast("Hashable", kind)).validate_json(body, strict=True, extra="forbid"))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
