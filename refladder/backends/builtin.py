@@ -55,7 +55,9 @@ OPEN_WEIGHTS: dict[str, dict[str, float]] = {
     "support": _FAULTS | {"background": 4, "support": 1, "variety": 2},
     # A text that runs long without a loop shows command of the language.
     "form": _FAULTS | {"variety": 5, "word_length": 3, "ending": 0.1, "repetition": -2, "misfit": -2, "noise": -3},
-    "flow": _FAULTS | {"variety": 5, "word_length": 3, "background": 0.5, "repetition": -2, "noise": -3},
+    # Staying with the idea, at length and without a loop.
+    "flow": _FAULTS
+    | {"variety": 4, "coverage": 0.5, "word_length": 1, "background": 0.5, "repetition": -2, "noise": -3},
     # Many different and specific words, something learnt, something asked.
     "richness": _FAULTS | {"variety": 6, "word_length": 4, "background": 1, "question": 0.1},
 }

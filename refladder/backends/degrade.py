@@ -12,16 +12,15 @@ import re
 from itertools import product
 from typing import TYPE_CHECKING
 
-from refladder.backends.surface import FUNCTION_WORDS, split_words
+from refladder.backends.surface import CAMEL, FUNCTION_WORDS, split_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     Worth = Callable[[str], float]
 
-_SENTENCE_BREAK = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|\n+")
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|\n+")  # noqa: RUF001  closing quotation marks
 _TRIPLE_BREAK = re.compile(r"<br>|\n|;")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 # Plain sentences for contexts that have too little text of their own. They share few content words, so that a text made
 # of many of them is as varied as a long human one.
@@ -33,7 +32,7 @@ STOCK = (
     "He counted the coins twice, folded the worn letter carefully, and slipped both into his coat pocket.",
     "Something about the silence made every shadow seem deeper than usual.",
     "Her brother laughed nervously, though his hands were trembling around the lantern.",
-    "Years of quiet work had taught them to trust small signs: a broken twig, fresh mud, smoke rising beyond the hills.",
+    "Years of quiet work had taught them to trust small signs: a broken twig, fresh mud, smoke beyond the hills.",
     "By noon the market was crowded with farmers, musicians, and children chasing paper kites.",
     "The stranger spoke slowly, choosing each word as if it might cost him dearly.",
     "Inside the wooden box lay a silver key, three dried roses, and a photograph of someone she had never met.",
@@ -63,7 +62,14 @@ STOCK = (
     "What they discovered there surprised the doctor, frightened the mayor, and delighted the smallest child.",
     "In the end the mountain kept its secret, and the travellers kept theirs.",
 )
-_FILLER = "There is more to say about this, but the main point is already clear."
+_FILLERS = (
+    "There is more to say about this, but the main point is already clear.",
+    "That is the heart of the matter, and the rest can wait for another day.",
+    "Anybody who wants to know more will have to look further than these few lines.",
+    "Little else is known so far, although several people have asked.",
+)
+_LEADS = ("In short:", "Briefly:", "In a few words:", "To sum up:", "All in all:", "In the end:")
+_SHORT = 12  # words
 _SCRAPS = ("the", "of", "a", "and", "to")
 _REPLIES = (
     "I did not know that",
@@ -109,19 +115,27 @@ def write_best(task: str, context: str, background: str, random: random.Random, 
     if task == "summarization":
         drafts = [" ".join(_key_sentences(context, budget, random)) for budget in (50, 80, 120)]
     elif task == "data-to-text":
-        drafts = [_verbalise(context, random) for _ in range(3)]
+        drafts = [_verbalise(context, random) for _ in range(6)]
     elif task == "dialogue":
         drafts = [_reply(context, background, random) for _ in range(4)]
     else:
         drafts = [_extend(context, count, random) for count in (12, 24, len(STOCK))]
-    # A context of a few words gives a text too short to leave room below it.
-    drafts = [_finish(draft if len(draft.split()) > 7 else f"{draft} {_FILLER}") for draft in drafts]  # noqa: PLR2004
-    return max(drafts, key=worth)
+    # A context of a few words, or one that is hardly prose, gives a draft that leaves no room below it.
+    filler = " ".join(random.sample(_FILLERS, 2))
+    topics = content_words(context)[:12]
+    random.shuffle(topics)
+    short = [draft for draft in (*drafts, shorten(background, 60)) if len(draft.split()) <= _SHORT]
+    drafts = [draft for draft in drafts if draft not in short]
+    drafts += [f"{random.choice(_LEADS)} {draft}" for draft in short]
+    drafts += [f"{_finish(draft)} {filler}" for draft in short]
+    listed = f"{random.choice(_LEADS)} {', '.join(topics) or 'very little'}."
+    drafts += [listed, f"{listed} {filler}"]
+    return max(map(_finish, drafts), key=worth)
 
 
 def _finish(text: str) -> str:
     text = " ".join(text.split())
-    return text if text[-1:] in ".!?\"'”’)" else text + "."
+    return text if text[-1:] in ".!?\"'”’)" else text + "."  # noqa: RUF001  closing quotation marks
 
 
 def _key_sentences(context: str, budget: int, random: random.Random) -> list[str]:
@@ -154,23 +168,23 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
 
 def _verbalise(context: str, random: random.Random) -> str:
     """Triples `subject | property | object` as plain sentences; other data as a list of its words."""
-    said = []
+    said: list[str] = []
+    previous = ""
     for piece in _TRIPLE_BREAK.split(context):
-        parts = [_CAMEL.sub(" ", part).replace("_", " ").strip(" \"'") for part in piece.split("|")]
+        parts = [CAMEL.sub(" ", part).replace("_", " ").strip(" \"'") for part in piece.split("|")]
         if len(parts) == 3 and all(parts):  # noqa: PLR2004  subject, property, object
             subject, relation, value = parts
-            said.append(
-                random.choice(
-                    (
-                        f"The {relation.lower()} of {subject} is {value}.",
-                        f"{subject} has the {relation.lower()} {value}.",
-                    )
-                )
+            forms = (
+                f"The {relation.lower()} of {subject} is {value}.",
+                f"{subject} has the {relation.lower()} {value}.",
             )
+            same = (f"Its {relation.lower()} is {value}.", f"It also has the {relation.lower()} {value}.")
+            said.append(random.choice(same if subject == previous else forms))
+            previous = subject
     if said:
         return " ".join(said)
-    words = content_words(_CAMEL.sub(" ", context))
-    return f"This is about {', '.join(words[:40])}." if words else _FILLER
+    words = content_words(CAMEL.sub(" ", context))
+    return f"This is about {', '.join(words[:40])}." if words else random.choice(_FILLERS)
 
 
 def _reply(context: str, background: str, random: random.Random) -> str:
@@ -195,11 +209,11 @@ def _extend(context: str, count: int, random: random.Random) -> str:
 
 
 def write_worst(context: str, background: str, random: random.Random, worth: Worth) -> str:
-    """The worst of a few handfuls of scraps: one or two of the context's words among stray function words."""
+    """The worst of a few handfuls of scraps: words of the context, out of order and doubled, among function words."""
     words = content_words(f"{context} {background}")[:200] or ["thing"]
     drafts = []
     for _ in range(6):
-        scraps = [*random.sample(words, min(len(words), 2)), *random.choices(_SCRAPS, k=2)]
+        scraps = [*random.sample(words, min(len(words), 3)), *random.choices(_SCRAPS, k=3)]
         random.shuffle(scraps)
         scraps.insert(random.randrange(len(scraps)), scraps[-1])
         drafts.append(" ".join(scraps))
@@ -210,22 +224,37 @@ def write_between(lower: str, higher: str, random: random.Random, worth: Worth) 
     """A text whose quality lies between those of two others, as near to the middle as a short search comes.
 
     The higher text is damaged in several ways (cut off, words left out, words displaced, filled up with the lower
-    text), each by as much as brings it to the middle.
+    text), each by as much as brings it to the middle. Where texts are so short that no such step lands between, words
+    of both are thrown together.
     """
     low, high = worth(lower), worth(higher)
-    middle = (low + high) / 2
-    near = abs(high - low) / 8
-    taken = {" ".join(lower.split()), " ".join(higher.split()), ""}
+    middle, gap = (low + high) / 2, abs(high - low)
+    taken = {_plain(lower), _plain(higher), ""}
     best, distance = "", float("inf")
-    for draft in _damaged(lower, higher, random, lambda text: worth(text) > middle):
-        if draft in taken:
-            continue
-        off = abs(worth(draft) - middle)
-        if off < distance:
-            best, distance = draft, off
-        if distance < near:
-            break
-    return best or f"{lower} {random.choice(_SCRAPS)}"
+    damaged = _damaged(lower, higher, random, lambda text: worth(text) > middle)
+    thrown = _thrown_together(lower, higher, random)
+    for drafts, near in ((damaged, gap / 8), (thrown, gap / 2)):
+        for draft in drafts:
+            if distance < near:
+                break
+            off = abs(worth(draft) - middle)
+            if off < distance and _plain(draft) not in taken:
+                best, distance = draft, off
+    return best
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator[str]:
+    """Two hundred handfuls of the words of two texts."""
+    words = [*higher.split(), *lower.split(), *_SCRAPS][:400]
+    for _ in range(200):
+        chosen = sorted(random.sample(range(len(words)), random.randint(1, len(words))))
+        if random.random() < 0.5:  # noqa: PLR2004  as often in order as not
+            random.shuffle(chosen)
+        yield " ".join(words[place] for place in chosen) + random.choice(("", ".", " the"))
 
 
 def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str], bool]) -> Iterator[str]:
@@ -257,14 +286,19 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
     ways = [cut, thin, cut_and_scramble, blend]
     random.shuffle(ways)
     for way, ended in product([*ways, build, scramble], (True, False)):
-        least, most = 0.0, 1.0
-        for _ in range(9):
-            share = (least + most) / 2
-            text = " ".join(way(share))
-            if ended and text[-1:] not in ".!?":
-                text = text.rstrip(",;:-") + "."
-            yield text
-            if good(text):
-                least = share
-            else:
-                most = share
+        yield from _halved(way, good, ended=ended)
+
+
+def _halved(way: Callable[[float], list[str]], good: Callable[[str], bool], *, ended: bool) -> Iterator[str]:
+    """A damage done by half, then by more where the text is still too good and by less where it is not."""
+    least, most = 0.0, 1.0
+    for _ in range(9):
+        share = (least + most) / 2
+        text = " ".join(way(share))
+        if ended and text[-1:] not in ".!?":
+            text = text.rstrip(",;:-") + "."
+        yield text
+        if good(text):
+            least = share
+        else:
+            most = share

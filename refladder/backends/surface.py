@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 # Runs of letters and digits: "team's" and "team 's" give the same words, so tokenised and plain text can be compared.
 _WORD = re.compile(r"[^\W_]+")
 # Data is written in names such as birthPlace and Ayam_penyet.
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # Signs that prose has no use for (markup, placeholders such as <unk>, stray brackets) and heaped-up punctuation.
-_NOISE = re.compile(r"[^\w\s.,!?'\"“”’‘;:()$£€%&/–—-]|[.,!?:;-]\s*(?=[.,!?:;-])")
-_CLOSERS = "\"'”’»)]*` \t\r\n"
+_NOISE = re.compile(r"[^\w\s.,!?'\"“”’‘;:()$£€%&/–—-]|[.,!?:;-]\s*(?=[.,!?:;-])")  # noqa: RUF001  real signs
+_CLOSERS = "\"'”’»)]*` \t\r\n"  # noqa: RUF001  closing quotation marks
 _ENDS = frozenset(".!?…。！？")  # noqa: RUF001  full-width ends of Chinese and Japanese sentences
 
 _DETERMINERS = "a an the every my your its our their"
@@ -108,7 +108,7 @@ def read_source(context: str, background: str, task: str) -> Source:
         task: says where a context keeps what matters: an article early and often, a dialogue in its last turns, data
             everywhere the same.
     """
-    words = split_words(_CAMEL.sub(" ", context) if task == "data-to-text" else context)
+    words = split_words(CAMEL.sub(" ", context) if task == "data-to-text" else context)
     extra = split_words(background)
     counts = Counter(words)
     weights: dict[str, float] = {}
