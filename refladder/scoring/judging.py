@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import Ladder, LabelReading, Output, Prompt
+    from refladder.records import LabelReading, Ladder, Output, Prompt
 
     FloatArray = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ class Question:
     reference: str
 
 
-def _digest(*texts: str) -> hashlib._Hash:
+def _digest(*texts: str) -> hashlib.blake2b:
     state = hashlib.blake2b(digest_size=8)
     for text in texts:
         encoded = text.encode("utf-8", "surrogatepass")
@@ -215,7 +215,7 @@ def verdicts(judgments: Sequence[Judgment], rungs: int, orders: int) -> FloatArr
         Shape (outputs, rungs, 3), last axis win, loss, tie; NaN where any order could not be read.
     """
     logprobs = verdict_logprobs(judgments).reshape(-1, rungs, orders, 3)
-    return np.mean(probabilities_from(logprobs), axis=2)
+    return cast("FloatArray", np.mean(probabilities_from(logprobs), axis=2))
 
 
 def inconsistency(judgments: Sequence[Judgment]) -> tuple[int, int]:

@@ -51,7 +51,7 @@ def probabilities_from(logprobs: FloatArray) -> FloatArray:
     """
     shifted = logprobs - np.max(logprobs, axis=-1, keepdims=True)
     weights = np.exp(shifted)
-    return weights / np.sum(weights, axis=-1, keepdims=True)
+    return cast("FloatArray", weights / np.sum(weights, axis=-1, keepdims=True))
 
 
 def _checked(probabilities: FloatArray) -> FloatArray:
@@ -61,6 +61,12 @@ def _checked(probabilities: FloatArray) -> FloatArray:
             f"found {probabilities.shape}"
         )
     return probabilities
+
+
+def _weighted_by_level(verdicts: FloatArray) -> FloatArray:
+    # Not a matrix product: BLAS may round a row otherwise when it stands elsewhere in the batch, and two outputs with
+    # the same text must tie exactly.
+    return cast("FloatArray", np.sum(verdicts * np.arange(1.0, verdicts.shape[1] + 1), axis=1))
 
 
 def ladder_scores(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
@@ -80,8 +86,7 @@ def ladder_scores(probabilities: FloatArray, _scale: tuple[float, float]) -> Flo
     Raises:
         ShapeError: not three axes, or the last is not 3.
     """
-    difference = _checked(probabilities)[:, :, 0] - probabilities[:, :, 1]
-    return cast("FloatArray", difference @ np.arange(1.0, difference.shape[1] + 1))
+    return _weighted_by_level(_checked(probabilities)[:, :, 0] - probabilities[:, :, 1])
 
 
 def mean_differences(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
@@ -141,7 +146,7 @@ def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatA
     win, loss, tie = np.moveaxis(_checked(probabilities), 2, 0)
     votes = np.where((win > loss) & (win > tie), 1.0, np.where((loss > win) & (loss > tie), -1.0, 0.0))
     votes[np.isnan(win)] = np.nan
-    return cast("FloatArray", votes @ np.arange(1.0, votes.shape[1] + 1))
+    return _weighted_by_level(votes)
 
 
 def grade_intervals(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
@@ -198,7 +203,7 @@ def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> Floa
         raise ShapeError(f"values {values.shape}, bounds {bounds.shape} and weights {weights.shape} do not agree")
     counted = weights > 0
     places = (values[:, counted] - bounds[counted, 0]) / (bounds[counted, 1] - bounds[counted, 0])
-    return cast("FloatArray", places @ (weights[counted] / np.sum(weights[counted])))
+    return cast("FloatArray", np.sum(places * (weights[counted] / np.sum(weights[counted])), axis=1))
 
 
 def check_estimator(rule: Rule) -> None:
