@@ -323,7 +323,9 @@ def _answers(
             dimension=draft.dimension.name,
             level=step.level,
             attempt=attempt,
-            text=completion.text,
+            text=completion.text.encode(
+                "utf-8", "replace"
+            ).decode(),  # what is not Unicode is refused, and kept legible
             finish=completion.finish,
             note=completion.note,
             unusable=why_unusable(completion, draft.texts),

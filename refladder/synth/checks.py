@@ -66,6 +66,8 @@ def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> s
         return "truncated: the writer reached max_tokens"
     if completion.finish != "stop":
         return f"failed: {completion.note or completion.finish}"
+    if any("\ud800" <= character <= "\udfff" for character in completion.text):
+        return "failed: the text holds half a surrogate pair, which no file can hold"
     folded = _folded(completion.text)
     if not folded:
         return "empty: nothing but white space"

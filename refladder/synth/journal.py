@@ -115,7 +115,7 @@ class Journal:
         Raises:
             DataError: the line is not an entry, or is the answer to another question.
         """
-        if self._next == len(self._lines):
+        if self._next >= len(self._lines):
             return None
         from pydantic import ValidationError  # noqa: PLC0415  as above
 

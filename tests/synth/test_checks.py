@@ -25,6 +25,11 @@ def test_a_finish_that_is_not_known_is_never_kept():
     assert reason("The harbour was closed.", finish="content_filter") == "failed: content_filter"
 
 
+def test_text_that_is_not_unicode_is_failed():
+    assert reason("half \ud83d") == "failed: the text holds half a surrogate pair, which no file can hold"
+    assert reason("whole \U0001f600") is None
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -69,7 +74,7 @@ def test_refusals_are_found(text):
         "Unfortunately, the harbour stays closed until Thursday.",
         "As an AI, I was built to serve the crew of the Meridian. I served them for nine hundred years.",
         "As an AI, I cannot feel the rain, but I know its sound.",
-        '"I\'m sorry, but I can\'t assist with that," said the clerk, and closed the window.',
+        "\"I'm sorry, but I can't assist with that,\" said the clerk, and closed the window.",
         "As an airline pilot, I can't drink before a flight.",
         "Apologies were made, and the matter was closed.",
         "I have to decline. I must be home by nine.",
