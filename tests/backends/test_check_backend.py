@@ -162,6 +162,14 @@ def shifted(reading, step):
             lambda _, found: [LabelReading(logprobs=one.logprobs, mass=None) for one in found],
             r"mass is the probability of all labels together, in \[0, 1\], found None",
         ),
+        (
+            lambda prompts, found: (
+                found
+                if len(prompts) > 1
+                else [LabelReading(logprobs=found[0].logprobs[:2], mass=found[0].mass)]  # right in a batch, not alone
+            ),
+            "the reading of prompt 1 depends on its batch or its place in it by more than 1e-06",
+        ),
         (lambda _, found: found[::-1], "the reading of prompt 1 depends on its batch or its place in it by more than"),
         (
             lambda prompts, found: [shifted(one, 0.001 * len(prompts)) for one in found],
