@@ -9,6 +9,7 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -202,10 +203,10 @@ def _nowhere(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:
 
 
 def _spooled(stack: ExitStack, form: str) -> str:
-    spool = stack.enter_context(tempfile.NamedTemporaryFile(suffix=f".{form}"))
-    shutil.copyfileobj(sys.stdin.buffer, spool)
-    spool.flush()
-    return spool.name
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / f"stdin.{form}"
+    with path.open("wb") as spool:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+    return str(path)
 
 
 def parse_thresholds(options: Sequence[str], flag: str) -> dict[str, float]:
