@@ -1,6 +1,6 @@
-"""Contracts that ship with refladder: what every backend must keep to.
+"""Contracts of what can be plugged in: backends, benchmarks, prompts and rules.
 
-A package that brings a backend calls these in its own tests; they raise errors with clear text and need no test runner.
+A package that brings one calls these in its own tests; they raise errors with clear text and need no test runner.
 """
 
 from __future__ import annotations
@@ -8,12 +8,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from refladder.backends import Backend
-from refladder.errors import BackendError
+from refladder.errors import BackendError, ShapeError
+from refladder.loaders.integrity import check_integrity
+from refladder.prompts import check_template
 from refladder.records import LOSS, TIE, WIN, Completion, LabelReading, Prompt, Sampling
+from refladder.scoring.rules import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from refladder.prompts import Template
+    from refladder.records import Benchmark
+    from refladder.scoring.rules import Rule
 
 _MASS_SLACK = 1e-6
 _FINISHES = ("stop", "length", "error")
@@ -164,3 +173,48 @@ def _close(first: LabelReading, second: LabelReading, tolerance: float) -> bool:
     if len(first.logprobs) != len(second.logprobs):
         return False
     return all(abs(one - other) <= tolerance for one, other in zip(first.logprobs, second.logprobs, strict=True))
+
+
+def check_benchmark(benchmark: Benchmark) -> None:
+    """Check what a benchmark loader returns.
+
+    Raises:
+        DataError: it has no context or no dimension; an id stands twice; an output or a rating refers to what is not
+            there; a rating lies outside its dimension's scale; a dimension has no description or an empty scale;
+            contexts have different tasks or no text.
+    """
+    check_integrity(benchmark)
+
+
+def check_prompt(template: Template) -> None:
+    """Check that a template keeps to the contract of `refladder.prompts`.
+
+    Raises:
+        PromptError: what is wrong with it, and where.
+    """
+    check_template(template)
+
+
+def check_estimator(rule: Rule) -> None:
+    """Check that a rule keeps to the contract of `refladder.scoring.rules`.
+
+    Raises:
+        ShapeError: the result has another shape, leaves its bounds, falls when a verdict gets better, or hides NaN.
+    """
+    generator = np.random.default_rng(0)
+    scale = (1.0, 5.0)
+    for rungs in (2, 5, 9):
+        drawn = generator.dirichlet([1.0, 1.0, 1.0], size=(64, rungs))
+        values = rule(drawn, scale)
+        if values.shape != (64,):
+            raise ShapeError(f"a rule must return shape (outputs,), found {values.shape}")
+        low, high = bounds_of(rule, rungs, scale)
+        if np.any(values < low - 1e-9) or np.any(values > high + 1e-9):
+            raise ShapeError(f"a rule's values must lie between {low} (all lost) and {high} (all won)")
+        better = drawn.copy()
+        better[:, 0] = (1.0, 0.0, 0.0)
+        if np.any(rule(better, scale) < values - 1e-9):
+            raise ShapeError("a rule must not fall when one verdict becomes a sure win")
+        drawn[0, 0] = np.nan
+        if not np.isnan(rule(drawn, scale)[0]):
+            raise ShapeError("a rule must give NaN for an output with an unreadable verdict")
