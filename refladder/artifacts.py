@@ -11,14 +11,13 @@ import json
 import os
 import zlib
 from contextlib import contextmanager
-from functools import cache
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.errors import DataError
-from refladder.records import Context, Dimension, Judgment, Ladder, LadderFailure, Output, Rating, Score
+from refladder.records import Context, Dimension, Judgment, Ladder, LadderFailure, Output, Rating, Run, Score
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from pydantic import TypeAdapter
@@ -33,15 +32,20 @@ SCHEMAS: dict[type, str] = {
     LadderFailure: "ladder-failure/1",
     Output: "output/1",
     Rating: "rating/1",
+    Run: "run/1",
     Score: "score/1",
 }
 
 
-@cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: type) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that `import refladder` does not need
 
-    return TypeAdapter(kind)
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -130,11 +134,12 @@ def from_line(kind: type[T], line: str, where: str) -> T:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {found!r}')
         body = json.dumps(fields)
     try:
-        return cast("T", _adapter(cast("Hashable", kind)).validate_json(body, strict=True, extra="forbid"))
+        return cast("T", _adapter(kind).validate_json(body, strict=True, extra="forbid"))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{where}: {schema} field {place!r}: {first['msg']}, found {first['input']!r:.80}") from error
+        found = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
+        raise DataError(f"{where}: {schema} field {place!r}: {first['msg']}{found}") from error
 
 
 def read_records(kind: type[T], path: Path) -> Iterator[T]:

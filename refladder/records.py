@@ -6,6 +6,7 @@ None. Ids come from the source of the data, never from row order.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping  # noqa: TC003  pydantic resolves the annotations at run time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -107,6 +108,11 @@ class Recipe:
             parts.append(f"sampling:max{drawn.max_tokens},t{drawn.temperature:g},p{drawn.top_p:g},seed{drawn.seed}")
         return "|".join([*parts, f"refladder:{self.version}"])
 
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that stand for the signature."""
+        return hashlib.blake2b(self.signature.encode(), digest_size=6).hexdigest()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
@@ -160,7 +166,7 @@ class Judgment:
     `logprobs` are natural logarithms, one for each of `outcomes`, unnormalised and finite; None when the judge could
     not be read, and then `note` says why. `mass` is the probability the labels got together. `key` is a digest of the
     texts that were shown, so that a judgment is never used for texts it was not made for. `recipe` is a
-    Recipe.signature.
+    Recipe.digest; the recipe itself stands in the file's first line (Run).
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -174,6 +180,20 @@ class Judgment:
     key: str
     recipe: str
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The first line of a judgments file: what made it, so that the file can be read, resumed and rescored alone.
+
+    `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
+    """
+
+    recipe: Recipe
+    ladders: str
+    dimensions: tuple[Dimension, ...]
+    rungs: int
+    orders: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

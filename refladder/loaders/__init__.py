@@ -1,0 +1,48 @@
+"""Benchmarks with human ratings, each read by one module with `load(source, **options) -> Benchmark`.
+
+To add one: write such a module and put one line in BENCHMARKS, or register `refladder.benchmark` entry points in a
+package of your own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from refladder import lookup
+from refladder.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from refladder.records import Benchmark
+
+BENCHMARKS = {
+    "hanna": "refladder.loaders.hanna:load",
+    "newsroom": "refladder.loaders.newsroom:load",
+    "own": "refladder.loaders.own:load_own",
+    "podcast": "refladder.loaders.podcast:load",
+    "summeval": "refladder.loaders.summeval:load",
+    "topicalchat": "refladder.loaders.topicalchat:load",
+    "webnlg": "refladder.loaders.webnlg:load",
+}
+
+
+def load_benchmark(name: str, source: str | Path | None = None, **options: object) -> Benchmark:
+    """Read a benchmark: contexts, outputs of systems, and human ratings of the outputs.
+
+    Args:
+        name: a name of BENCHMARKS, or one that an installed package registers.
+        source: a file or a folder (plain or gzip); None fetches the data from its public home, where it has one that
+            can be fetched, into the usual Hub cache.
+        options: those of the benchmark's own `load`: `raters` (summeval), `human` (hanna), `systems` (webnlg).
+
+    Raises:
+        UnknownNameError: no such benchmark, or the benchmark has no such option.
+        DataError: the source is not there, cannot be fetched, or is not what its schema says; the text has path:line.
+    """
+    load = lookup.find("benchmark", name, BENCHMARKS)
+    known = [option for option in inspect.signature(load).parameters if option != "source"]
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of benchmark {name!r}", option, known)
+    return cast("Benchmark", load(None if source is None else Path(source), **options))

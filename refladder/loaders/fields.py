@@ -1,0 +1,131 @@
+"""Values out of a row, with their type checked: every error says where the row stands and what was found there."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError
+from refladder.rows import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def missing_column(where: str, column: str, columns: Iterable[str]) -> DataError:
+    """The error for a column that is not there; names the near one, and all that are."""
+    names = [str(name) for name in columns]
+    near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
+
+
+def value_of(row: Row, column: str) -> Any:  # noqa: ANN401  any JSON value
+    """The value of a column.
+
+    Raises:
+        DataError: the row has no such column.
+    """
+    if column not in row.fields:
+        raise missing_column(row.where, column, row.fields)
+    return row.fields[column]
+
+
+def text_of(row: Row, column: str) -> str:
+    """The text in a column; it may be empty.
+
+    Raises:
+        DataError: there is no such column, or it holds something else.
+    """
+    return as_text(row.where, column, value_of(row, column))
+
+
+def as_text(where: str, column: str, value: object) -> str:
+    """A value that must be text.
+
+    Raises:
+        DataError: it is something else.
+    """
+    if not isinstance(value, str):
+        raise DataError(f"{where}: column {column!r}: expected text, found {value!r:.80}")
+    return value
+
+
+def name_of(row: Row, column: str) -> str:
+    """The id or name in a column: text that is not empty, or a whole number.
+
+    Raises:
+        DataError: there is no such column, or it holds something else.
+    """
+    value = value_of(row, column)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{row.where}: column {column!r}: expected a name or a whole number, found {value!r:.80}")
+    return value
+
+
+def number_of(row: Row, column: str) -> float:
+    """The finite number in a column, written as a number or as text.
+
+    Raises:
+        DataError: there is no such column, or it holds something else: nothing, NaN, a word.
+    """
+    return as_number(row.where, column, value_of(row, column))
+
+
+def as_number(where: str, column: str, value: object) -> float:
+    """A value that must be a finite number, or text that spells one.
+
+    Raises:
+        DataError: it is something else.
+    """
+    number = math.nan
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{where}: column {column!r}: expected a finite number, found {value!r:.80}")
+    return number
+
+
+def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
+    """The list in a column.
+
+    Args:
+        row: the row.
+        column: the column's name.
+        length: how many items it must have, if that is known.
+
+    Raises:
+        DataError: there is no such column, it holds something else, or the length is another.
+    """
+    value = value_of(row, column)
+    if not isinstance(value, list):
+        raise DataError(f"{row.where}: column {column!r}: expected a list, found {value!r:.80}")
+    if length is not None and len(value) != length:
+        raise DataError(f"{row.where}: column {column!r}: expected {length} items, found {len(value)}")
+    return value
+
+
+def row_of(row: Row, column: str) -> Row:
+    """The JSON object in a column, as a row of its own.
+
+    Raises:
+        DataError: there is no such column, or it holds something else.
+    """
+    return as_row(f"{row.where}: {column}", value_of(row, column))
+
+
+def as_row(where: str, value: object) -> Row:
+    """A value that must be a JSON object, as a row.
+
+    Raises:
+        DataError: it is something else.
+    """
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: expected a JSON object, found {value!r:.80}")
+    return Row(where, value)

@@ -1,0 +1,94 @@
+"""HANNA (Chhun et al. 2022): stories for 96 prompts by 10 systems and people, rated on six dimensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from refladder.errors import DataError
+from refladder.loaders.draft import Draft
+from refladder.loaders.fields import name_of, number_of, text_of
+from refladder.loaders.flat import text_id
+from refladder.loaders.sources import fetch_table, find_file, read_table
+from refladder.records import Benchmark, Dimension
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DIMENSIONS = (
+    Dimension(
+        name="relevance",
+        description="Whether the story answers its prompt. The worst story has nothing to do with the prompt; the "
+        "best takes up every element of it.",
+    ),
+    Dimension(
+        name="coherence",
+        description="Whether the story makes sense. The worst is a string of contradictions and unconnected events; "
+        "in the best everything follows and fits together.",
+    ),
+    Dimension(
+        name="empathy",
+        description="Whether the reader understands the feelings of the characters. The worst story leaves them "
+        "lifeless or unclear; the best lets the reader feel with them.",
+    ),
+    Dimension(
+        name="surprise",
+        description="Whether the story, and above all its end, surprises. The worst is obvious from the start or has "
+        "no end; the best takes an unexpected turn that makes sense afterwards.",
+    ),
+    Dimension(
+        name="engagement",
+        description="Whether the story holds the reader's interest. The worst is a bore to get through; the best is "
+        "hard to put down.",
+    ),
+    Dimension(
+        name="complexity",
+        description="Whether the story is elaborate. The worst is bare, with flat characters, one event and simple "
+        "words; the best has a rich world, developed characters and several threads.",
+    ),
+)
+HUB = "llm-aes/hanna"
+ADVICE = (
+    "or download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg "
+    "and pass source=PATH"
+)
+FILES = ("hanna_stories_annotations.csv", "hanna.csv", "hanna.parquet")
+HUMAN = "Human"
+RATERS = 3
+
+
+def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002  an option of load_benchmark
+    """Read HANNA from the release's CSV or the Hub data set with the same columns.
+
+    The human story of a prompt is the reference of its context. A rater is the source's `Worker ID`, or `rater 1` ..
+    `rater 3` in the order of the rows where it has none. The context's id is a digest of the prompt.
+
+    Args:
+        source: a file or folder; None fetches llm-aes/hanna.
+        human: whether the human stories are outputs too, of the system `Human`; papers compare the 10 systems alone.
+
+    Raises:
+        DataError: the source cannot be had or is not what its schema says; the text has path:line.
+    """
+    table = fetch_table(HUB, "train", ADVICE) if source is None else read_table(find_file(source, FILES))
+    story_column = "Story_ID" if "Story_ID" in table.rows[0].fields else "Story ID"
+    draft = Draft("story", DIMENSIONS)
+    stories: dict[str, str] = {}
+    for row in table.rows:
+        system = name_of(row, "Model")
+        prompt = text_of(row, "Prompt").rstrip()
+        context_id = text_id(prompt)
+        draft.add_context(row.where, context_id, prompt, references=(text_of(row, "Human").rstrip(),))
+        if system == HUMAN and not human:
+            continue
+        story = name_of(row, story_column)
+        output_id = draft.add_output(row.where, context_id, system, text_of(row, "Story").rstrip(), repeated=True)
+        if stories.setdefault(output_id, story) != story:
+            raise DataError(
+                f"{row.where}: {system!r} has a second story for this prompt, {story} after {stories[output_id]}; "
+                "each system has one"
+            )
+        worker = str(row.fields.get("Worker ID") or "")
+        rater = draft.rater_for(row.where, output_id, worker, limit=RATERS)
+        ratings = {dimension.name: number_of(row, dimension.name.capitalize()) for dimension in DIMENSIONS}
+        draft.add_ratings(row.where, output_id, ratings, rater)
+    return draft.finish(name="hanna", revision=table.revision, licence="MIT")

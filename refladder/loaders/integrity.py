@@ -1,0 +1,82 @@
+"""What every benchmark must hold, whoever made it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from refladder.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from refladder.records import Benchmark, Dimension, Rating
+
+
+def check_integrity(benchmark: Benchmark) -> None:
+    """Refuse a benchmark that contradicts itself.
+
+    Raises:
+        DataError: it has no context or no dimension; an id stands twice; an output or a rating refers to what is not
+            there; a rating lies outside its dimension's scale; a dimension has no description or an empty scale;
+            contexts have different tasks or no text.
+    """
+    name = benchmark.name
+    for what, count in (("dimension", len(benchmark.dimensions)), ("context", len(benchmark.contexts))):
+        if count == 0:
+            raise DataError(f"{name}: it has no {what}; a benchmark needs at least one")
+    for dimension in benchmark.dimensions:
+        _check_dimension(name, dimension)
+    _refuse_repeated(name, "dimension", (dimension.name for dimension in benchmark.dimensions))
+    _refuse_repeated(name, "context id", (context.id for context in benchmark.contexts))
+    _refuse_repeated(name, "output id", (output.id for output in benchmark.outputs))
+    _refuse_repeated(name, "pair of context and system", ((one.context_id, one.system) for one in benchmark.outputs))
+    tasks = sorted({context.task for context in benchmark.contexts})
+    if len(tasks) > 1:
+        raise DataError(f"{name}: contexts of several tasks, {' and '.join(tasks)}; a benchmark has one")
+    for context in benchmark.contexts:
+        if not context.text.strip():
+            raise DataError(f"{name}: context {context.id!r} has no text")
+    contexts = {context.id for context in benchmark.contexts}
+    for output in benchmark.outputs:
+        if output.context_id not in contexts:
+            raise DataError(f"{name}: output {output.id!r} refers to context {output.context_id!r}, which is not there")
+    _check_ratings(benchmark)
+
+
+def _check_dimension(name: str, dimension: Dimension) -> None:
+    if not dimension.description.strip():
+        raise DataError(f"{name}: dimension {dimension.name!r} has no description; writer and judge need one")
+    if not dimension.low < dimension.high:
+        raise DataError(
+            f"{name}: dimension {dimension.name!r} has the scale {dimension.low:g} to {dimension.high:g}; "
+            "low must be below high"
+        )
+
+
+def _check_ratings(benchmark: Benchmark) -> None:
+    name = benchmark.name
+    outputs = {output.id for output in benchmark.outputs}
+    dimensions = {dimension.name: dimension for dimension in benchmark.dimensions}
+    for rating in benchmark.ratings:
+        if rating.output_id not in outputs:
+            raise DataError(f"{name}: a rating refers to output {rating.output_id!r}, which is not there")
+        if rating.dimension not in dimensions:
+            raise DataError(f"{name}: a rating refers to dimension {rating.dimension!r}, which is not there")
+        _check_value(name, rating, dimensions[rating.dimension])
+    _refuse_repeated(name, "rating", ((one.output_id, one.dimension, one.rater) for one in benchmark.ratings))
+
+
+def _check_value(name: str, rating: Rating, dimension: Dimension) -> None:
+    if not (math.isfinite(rating.value) and dimension.low <= rating.value <= dimension.high):
+        raise DataError(
+            f"{name}: output {rating.output_id!r} is rated {rating.value:g} on {dimension.name}, outside its scale "
+            f"{dimension.low:g} to {dimension.high:g}"
+        )
+
+
+def _refuse_repeated(name: str, what: str, keys: Iterable[Hashable]) -> None:
+    key, count = next(iter(Counter(keys).most_common(1)), (None, 0))
+    if count > 1:
+        raise DataError(f"{name}: {what} {key!r} stands there {count} times; each once")

@@ -1,0 +1,94 @@
+"""NewsRoom human evaluation (Grusky et al. 2018): summaries of 60 news articles by 7 systems."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+from refladder.errors import DataError
+from refladder.loaders.draft import Draft
+from refladder.loaders.fields import name_of, number_of, text_of
+from refladder.loaders.flat import add_flat
+from refladder.loaders.sources import find_file, read_table
+from refladder.records import Benchmark, Dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from refladder.rows import Row
+
+DIMENSIONS = (
+    Dimension(
+        name="coherence",
+        description="Whether the sentences of the summary fit together and make sense as a whole. The worst summary "
+        "jumps between unconnected fragments; in the best every sentence follows from the ones before it.",
+    ),
+    Dimension(
+        name="fluency",
+        description="Whether the sentences of the summary are well written and grammatical. The worst is hard to read "
+        "because of broken, cut off or repeated words; the best reads like carefully edited news.",
+    ),
+    Dimension(
+        name="informativeness",
+        description="Whether the summary captures the key points of the article. The worst tells the reader nothing "
+        "of what the article is about; the best tells all that matters in it.",
+    ),
+    Dimension(
+        name="relevance",
+        description="Whether the details in the summary are consistent with the article. The worst speaks of things "
+        "that are not in the article or gets them wrong; in the best all details come from the article.",
+    ),
+)
+COLUMNS = {f"{dimension.name.capitalize()}Rating": dimension.name for dimension in DIMENSIONS}
+FILES = ("newsroom-human-eval.csv", "newsroom.json")
+# The order within a document in the flat file, found by its texts in the release.
+FLAT_SYSTEMS = ("fragments", "textrank", "abstractive", "pointer_c", "pointer_n", "pointer_s", "lede3")
+RATERS = 3
+
+
+def load(source: Path | None) -> Benchmark:
+    """Read the NewsRoom human evaluation; HTML entities are decoded and paragraphs put on lines of their own.
+
+    Forms: the release (CSV, one row for each rater: `rater 1` .. `rater 3` in the order of the rows), and the flat
+    list of PairS (means; systems by their place).
+
+    Args:
+        source: a file or folder; there is no public home that can be fetched.
+
+    Raises:
+        DataError: the source cannot be had or is not what its schema says; the text has path:line.
+    """
+    if source is None:
+        raise DataError(
+            "newsroom: there is no copy on the Hub to fetch; download newsroom-human-eval.csv from "
+            "https://github.com/lil-lab/newsroom/tree/master/humaneval and pass source=PATH"
+        )
+    table = read_table(find_file(source, FILES))
+    draft = Draft("summarization", DIMENSIONS)
+    if "system_output" in table.rows[0].fields:
+        names = [dimension.name for dimension in DIMENSIONS]
+        add_flat(draft, table.rows, dimensions=names, clean=_clean, systems=FLAT_SYSTEMS)
+    else:
+        _add_release(draft, table.rows)
+    return draft.finish(
+        name="newsroom",
+        revision=table.revision,
+        licence="repository Apache-2.0; article texts belong to their publishers",
+    )
+
+
+def _add_release(draft: Draft, rows: Iterable[Row]) -> None:
+    for row in rows:
+        context_id = name_of(row, "ArticleID")
+        draft.add_context(row.where, context_id, _clean(text_of(row, "ArticleText")))
+        summary = _clean(text_of(row, "SystemSummary"))
+        output_id = draft.add_output(row.where, context_id, name_of(row, "System"), summary, repeated=True)
+        rater = draft.rater_for(row.where, output_id, limit=RATERS)
+        ratings = {name: number_of(row, column) for column, name in COLUMNS.items()}
+        draft.add_ratings(row.where, output_id, ratings, rater)
+
+
+def _clean(text: str) -> str:
+    return html.unescape(re.sub(r"\s*</p>\s*<p>\s*", "\n", text)).rstrip()

@@ -1,0 +1,57 @@
+"""Podcast summary assessment (Manakul and Gales 2022): summaries of 179 episodes by 20 systems, graded as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from refladder.errors import DataError
+from refladder.loaders.draft import Draft
+from refladder.loaders.fields import name_of, text_of
+from refladder.loaders.sources import fetch_table, find_file, read_table
+from refladder.records import Benchmark, Dimension
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DIMENSIONS = (
+    Dimension(
+        name="overall",
+        description="How good the summary of the podcast episode is as a whole. The worst tells nothing right or "
+        "useful about the episode; the best gives all its main points in good, readable language.",
+        low=0.0,
+        high=3.0,
+    ),
+)
+HUB = "potsawee/podcast_summary_assessment"
+ADVICE = (
+    "or download podcast_summary_assessment.json as https://github.com/potsawee/podcast_summary_assessment describes "
+    "and pass source=PATH"
+)
+FILES = ("podcast_summary_assessment.json",)
+GRADES = {"B": 0.0, "F": 1.0, "G": 2.0, "E": 3.0}
+ASSESSOR = "assessor"
+
+
+def load(source: Path | None) -> Benchmark:
+    """Read the podcast summary assessment data; the grades Bad, Fair, Good, Excellent become 0, 1, 2, 3.
+
+    The eight attributes, whose meaning is not documented, are not read.
+
+    Args:
+        source: a file or folder; None fetches potsawee/podcast_summary_assessment.
+
+    Raises:
+        DataError: the source cannot be had or is not what its schema says; the text has path: item k.
+    """
+    table = fetch_table(HUB, "evaluation", ADVICE) if source is None else read_table(find_file(source, FILES))
+    draft = Draft("summarization", DIMENSIONS)
+    for row in table.rows:
+        context_id = name_of(row, "episode_id")
+        draft.add_context(row.where, context_id, text_of(row, "transcript").rstrip())
+        summary = text_of(row, "summary").rstrip()
+        output_id = draft.add_output(row.where, context_id, name_of(row, "system_id"), summary)
+        grade = text_of(row, "score")
+        if grade not in GRADES:
+            raise DataError(f"{row.where}: column 'score': expected one of {', '.join(GRADES)}, found {grade!r}")
+        draft.add_ratings(row.where, output_id, {"overall": GRADES[grade]}, ASSESSOR)
+    return draft.finish(name="podcast", revision=table.revision, licence="CC BY 4.0")

@@ -1,0 +1,164 @@
+"""Where the rows of a benchmark come from: a file, a folder with known file names in it, or the Hub."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from refladder.artifacts import read_bytes
+from refladder.errors import DataError, UsageError
+from refladder.rows import Row, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """All rows of a source, and a `revision` that changes whenever their content does (name@digest)."""
+
+    rows: tuple[Row, ...]
+    revision: str
+
+
+def digest_of(*texts: str) -> str:
+    """16 hexadecimal digits (BLAKE2b, 8 bytes) of one text or several: an id that depends on the data alone."""
+    return _digest(json.dumps(texts, ensure_ascii=False).encode() if len(texts) > 1 else texts[0].encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def find_beside(folder: Path, name: str) -> Path | None:
+    """The file of that name in a folder, or the same with `.gz`, or None."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
+def find_file(source: Path, names: Sequence[str]) -> Path:
+    """The file that a source means: itself, or the first of `names` (with or without .gz) in a folder.
+
+    Raises:
+        DataError: there is no such file or folder, or the folder has none of the names.
+    """
+    if not source.exists():
+        raise DataError(f"{source}: no such file or folder")
+    if not source.is_dir():
+        return source
+    for name in names:
+        path = find_beside(source, name)
+        if path is not None:
+            return path
+    raise DataError(f"{source}: this folder has none of {', '.join(names)} (with or without .gz); give the file's path")
+
+
+def read_table(path: Path) -> Table:
+    """Read a file by what it holds, whatever its name: a JSON list of objects, JSON lines, Parquet or CSV.
+
+    Raises:
+        DataError: the file cannot be read, has no rows, or is none of these; the text has path:line or path: item k.
+    """
+    data = read_bytes(path)
+    head = data[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
+    if head.startswith(b"["):
+        rows = _read_list(path, data)
+    elif head.startswith(b"PAR1"):
+        rows = tuple(read_rows(str(path), "parquet"))
+    else:
+        rows = tuple(read_rows(str(path), "jsonl" if head.startswith(b"{") else "csv"))
+    if not rows:
+        raise DataError(f"{path}: it has no rows")
+    return Table(rows=rows, revision=f"{path.name.removesuffix('.gz')}@{_digest(data)}")
+
+
+def decode(path: Path, data: bytes) -> str:
+    """The text of a whole file.
+
+    Raises:
+        DataError: not UTF-8; the text says at which line.
+    """
+    try:
+        return data.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise DataError(
+            f"{path}:{line}: not UTF-8 (byte {error.object[error.start]:#04x}); convert the file to UTF-8"
+        ) from error
+
+
+def read_json(path: Path, data: bytes) -> Any:  # noqa: ANN401  any JSON value
+    """The value of a whole JSON file.
+
+    Raises:
+        DataError: not UTF-8 or not JSON; the text says at which line.
+    """
+    try:
+        return json.loads(decode(path, data))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg})") from error
+
+
+def table_of(name: str, rows: Iterable[Row]) -> Table:
+    """A table of rows that are not all of one file: its revision is a digest of what the rows hold.
+
+    Raises:
+        DataError: there are no rows.
+    """
+    held = tuple(rows)
+    if not held:
+        raise DataError(f"{name}: it has no rows")
+    digest = hashlib.blake2b(digest_size=8)
+    for row in held:
+        digest.update(json.dumps(row.fields, sort_keys=True, default=str).encode() + b"\n")
+    return Table(rows=held, revision=f"{name}@{digest.hexdigest()}")
+
+
+def _read_list(path: Path, data: bytes) -> tuple[Row, ...]:
+    return tuple(_numbered(str(path), read_json(path, data)))
+
+
+def _numbered(name: str, items: Iterable[Any]) -> Iterable[Row]:
+    for number, fields in enumerate(items, start=1):
+        where = f"{name}: item {number}"
+        if not isinstance(fields, dict):
+            raise DataError(f"{where}: expected a JSON object, found {fields!r:.80}")
+        yield Row(where, fields)
+
+
+def fetch_table(repository: str, split: str | None, advice: str) -> Table:
+    """Read a split of a Hub data set, through the usual Hub cache.
+
+    Args:
+        repository: ORG/NAME.
+        split: the split; None where the data set has only one.
+        advice: what to do when it cannot be fetched, for the error.
+
+    Raises:
+        DataError: `datasets` is not installed, or the data set cannot be fetched (no network, no such data set).
+        UsageError: no split is given and there are several, or there is none of that name.
+    """
+    try:
+        from datasets import DatasetDict, load_dataset  # noqa: PLC0415  an extra, and seconds to import
+        from datasets.exceptions import DatasetsError  # noqa: PLC0415
+    except ImportError as error:
+        raise DataError(
+            f"{repository}: fetching from the Hub needs the package datasets; pip install 'refladder[hub]', or {advice}"
+        ) from error
+    try:
+        found = load_dataset(repository)
+    except (OSError, DatasetsError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DataError(f"{repository}: cannot be fetched from the Hub ({reason}); {advice}") from error
+    splits: DatasetDict = found
+    if split is None and len(splits) == 1:
+        split = next(iter(splits))
+    if split not in splits:
+        asked = "it has several splits" if split is None else f"it has no split {split!r}"
+        raise UsageError(f"hub:{repository}: {asked}; say hub:{repository}:SPLIT with one of {', '.join(splits)}")
+    name = f"hub:{repository}:{split}"
+    return table_of(name, _numbered(name, splits[split]))

@@ -1,0 +1,140 @@
+"""Topical-Chat responses of USR (Mehri and Eskenazi 2020): 60 dialogues, 6 responses each, rated on six dimensions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from refladder.errors import DataError
+from refladder.loaders.draft import Draft
+from refladder.loaders.fields import as_number, as_row, list_of, name_of, text_of
+from refladder.loaders.flat import add_flat, text_id
+from refladder.loaders.sources import find_file, read_table
+from refladder.records import Benchmark, Dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from refladder.rows import Row
+
+DIMENSIONS = (
+    Dimension(
+        name="understandability",
+        description="Whether the response can be understood, given the dialogue. The worst leaves the reader at a "
+        "loss what is meant; the best is clear at once.",
+        low=0.0,
+        high=1.0,
+    ),
+    Dimension(
+        name="naturalness",
+        description="Whether the response is what a person would naturally say. The worst sounds like a machine, "
+        "with broken or repeated words; the best could come from any fluent speaker.",
+        low=1.0,
+        high=3.0,
+    ),
+    Dimension(
+        name="coherence",
+        description="Whether the response carries on the dialogue. The worst ignores or contradicts what was said "
+        "before; the best takes up the last turn and stays on the topic.",
+        low=1.0,
+        high=3.0,
+    ),
+    Dimension(
+        name="engagingness",
+        description="Whether the response is interesting. The worst is dull and generic and ends the talk; the best "
+        "brings up something specific that makes one want to go on.",
+        low=1.0,
+        high=3.0,
+    ),
+    Dimension(
+        name="groundedness",
+        description="Whether the response uses the given fact. The worst makes no use of it; the best works what the "
+        "fact says into the response correctly.",
+        low=0.0,
+        high=1.0,
+    ),
+    Dimension(
+        name="overall",
+        description="How good the response is as a whole. The worst is unusable: unclear, off the topic or dull; the "
+        "best is clear, natural, fitting, interesting and informed.",
+        low=1.0,
+        high=5.0,
+    ),
+)
+COLUMNS = {
+    "Understandable": "understandability",
+    "Natural": "naturalness",
+    "Maintains Context": "coherence",
+    "Engaging": "engagingness",
+    "Uses Knowledge": "groundedness",
+    "Overall": "overall",
+}
+FILES = ("tc_usr_data.json", "usr_topical_chat.json", "topical_chat.json")
+NO_FACT = "_nofact"
+PERSONA_CHAT_MODELS = frozenset({"KV-MemNN", "Seq2Seq", "Language Model"})
+
+
+def load(source: Path | None) -> Benchmark:
+    """Read USR's Topical-Chat responses; the context's background is the fact, empty where there was none.
+
+    Forms: USR's own file (individual raters, by their names there), and the flat list of UniEval and G-Eval (means).
+    The dimensions have UniEval's names: coherence is USR's Maintains Context, groundedness is Uses Knowledge. A
+    context's id is a digest of the dialogue and the fact.
+
+    Args:
+        source: a file or folder; there is no public home that can be fetched.
+
+    Raises:
+        DataError: the source cannot be had, is USR's PersonaChat file, or is not what its schema says; the text has
+            path: item k.
+    """
+    if source is None:
+        raise DataError(
+            "topicalchat: there is no copy on the Hub to fetch; download http://shikib.com/tc_usr_data.json "
+            "and pass source=PATH"
+        )
+    table = read_table(find_file(source, FILES))
+    draft = Draft("dialogue", DIMENSIONS)
+    if "system_output" in table.rows[0].fields:
+        for row in table.rows:
+            _refuse_persona_chat(row, str(row.fields.get("system_id")))
+        add_flat(draft, table.rows, dimensions=tuple(COLUMNS.values()), background=lambda row: _fact(row, "context"))
+    else:
+        _add_release(draft, table.rows)
+    return draft.finish(
+        name="topicalchat", revision=table.revision, licence="not stated for the data; USR's code Apache-2.0"
+    )
+
+
+def _add_release(draft: Draft, rows: Iterable[Row]) -> None:
+    for row in rows:
+        text, fact = text_of(row, "context").rstrip(), _fact(row, "fact")
+        context_id = text_id(text, fact)
+        annotators = list_of(row, "annotators")
+        responses = list_of(row, "responses")
+        draft.add_context(row.where, context_id, text, background=fact)
+        for number, item in enumerate(responses, start=1):
+            response = as_row(f"{row.where}: response {number}", item)
+            system = name_of(response, "model")
+            _refuse_persona_chat(response, system)
+            output_id = draft.add_output(response.where, context_id, system, text_of(response, "response").rstrip())
+            values = {name: list_of(response, column, len(annotators)) for column, name in COLUMNS.items()}
+            for place, annotator in enumerate(annotators):
+                ratings = {
+                    name: as_number(response.where, column, values[name][place]) for column, name in COLUMNS.items()
+                }
+                rater = draft.rater_for(response.where, output_id, str(annotator))
+                draft.add_ratings(response.where, output_id, ratings, rater)
+
+
+def _fact(row: Row, column: str) -> str:
+    fact = text_of(row, column).rstrip()
+    return "" if fact == NO_FACT else fact
+
+
+def _refuse_persona_chat(row: Row, system: str) -> None:
+    if system in PERSONA_CHAT_MODELS:
+        raise DataError(
+            f"{row.where}: a response of {system!r}: this is USR's PersonaChat file, which has the same field names, "
+            "not Topical-Chat; download http://shikib.com/tc_usr_data.json"
+        )

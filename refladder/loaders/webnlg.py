@@ -1,0 +1,115 @@
+"""WebNLG 2017 human evaluation (Gardent et al. 2017): texts for 223 sets of triples by 9 systems."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from refladder.artifacts import read_lines
+from refladder.errors import DataError, UnknownNameError
+from refladder.loaders.draft import MEAN, Draft
+from refladder.loaders.fields import name_of, number_of, text_of
+from refladder.loaders.flat import text_id
+from refladder.loaders.sources import find_beside, find_file, read_table
+from refladder.records import Benchmark, Dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+DIMENSIONS = (
+    Dimension(
+        name="fluency",
+        description="Whether the text sounds natural. The worst is stilted, repetitive or incomplete and no speaker "
+        "would say it; the best flows as a native speaker would write it.",
+        high=3.0,
+    ),
+    Dimension(
+        name="grammar",
+        description="Whether the text is free of errors of grammar and spelling. The worst has errors in every part; "
+        "the best has none.",
+        high=3.0,
+    ),
+    Dimension(
+        name="semantics",
+        description="Whether the text says what the data say. The worst leaves out facts of the data, or states "
+        "others; the best expresses every fact in the data correctly and adds none.",
+        high=3.0,
+    ),
+)
+AVERAGED = {name: name for name in ("fluency", "grammar", "semantics")}
+INDIVIDUAL = {"fluency": "fluency", "grammar": "grammaticality", "semantics": "semantic_adequacy"}
+FILES = ("all_data_final_scores_anonymised.csv", "all_data_final_averaged.csv")
+REFERENCES = ("gold-sample-reference0.lex", "gold-sample-reference1.lex", "gold-sample-reference2.lex")
+REFERENCE_TEAM = "webnlg"
+NO_OUTPUT = "null"
+
+
+def load(source: Path | None, systems: Collection[str] | None = None) -> Benchmark:
+    """Read the WebNLG 2017 human evaluation; a context's text has one triple a line, its id is a digest of the triples.
+
+    Forms: the single judgments (raters by their anonymous numbers; preferred in a folder that has both) and the
+    means. A judge who judged one text twice has the second judgment under `NUMBER (2)`, as the published means count
+    both. Texts `null` (a system gave no output) become empty; empty texts are kept, with their ratings. References
+    come from the .lex files and MRs.txt when these stand beside the file.
+
+    Args:
+        source: a file or folder; there is no public home that can be fetched.
+        systems: the teams to read; None reads the nine systems and leaves out the team `webnlg`, whose texts are the
+            human references.
+
+    Raises:
+        UnknownNameError: a team that the source does not have.
+        DataError: the source cannot be had or is not what its schema says; the text has path:line.
+    """
+    if source is None:
+        raise DataError(
+            "webnlg: there is no copy on the Hub to fetch; download all_data_final_scores_anonymised.csv from "
+            "https://gitlab.com/webnlg/webnlg-human-evaluation and pass source=PATH"
+        )
+    path = find_file(source, FILES)
+    table = read_table(path)
+    individual = "grammaticality" in table.rows[0].fields
+    columns = INDIVIDUAL if individual else AVERAGED
+    teams = {name_of(row, "team") for row in table.rows}
+    for system in systems or ():
+        if system not in teams:
+            raise UnknownNameError("WebNLG system", system, teams)
+    wanted = teams - {REFERENCE_TEAM} if systems is None else set(systems)
+    references = _references(path.parent)
+    draft = Draft("data-to-text", DIMENSIONS)
+    for row in table.rows:
+        triples = text_of(row, "mr")
+        text = "\n".join(part.strip() for part in re.split(r"<br\s*/?>", triples))
+        context_id = text_id(text)
+        draft.add_context(row.where, context_id, text, references=references.get(triples, ()))
+        team = name_of(row, "team")
+        if team not in wanted:
+            continue
+        written = text_of(row, "text").rstrip()
+        output_id = draft.add_output(
+            row.where, context_id, team, "" if written == NO_OUTPUT else written, repeated=individual
+        )
+        rater = draft.rater_for(row.where, output_id, name_of(row, "X_worker_id")) if individual else MEAN
+        ratings = {name: number_of(row, column) for name, column in columns.items()}
+        draft.add_ratings(row.where, output_id, ratings, rater)
+    return draft.finish(name="webnlg", revision=table.revision, licence="CC BY-NC-SA 4.0")
+
+
+def _references(folder: Path) -> Mapping[str, tuple[str, ...]]:
+    """Reference texts for each set of triples as it is written in the table; an empty line is no reference."""
+    triples_path = find_beside(folder, "MRs.txt")
+    paths = [path for name in REFERENCES if (path := find_beside(folder, name)) is not None]
+    if triples_path is None or not paths:
+        return {}
+    triples = [line for _, line in read_lines(triples_path)]
+    texts: list[list[str]] = []
+    for path in paths:
+        lines = [line.strip() for _, line in read_lines(path)]
+        if len(lines) != len(triples):
+            raise DataError(
+                f"{path}:{min(len(lines), len(triples)) + 1}: {len(lines)} lines, but {triples_path} has "
+                f"{len(triples)}; line k must belong to line k"
+            )
+        texts.append(lines)
+    return {key: tuple(text for text in found if text) for key, *found in zip(triples, *texts, strict=True)}

@@ -1,0 +1,233 @@
+"""Asks a judge how outputs compare with the rungs of their ladders.
+
+Judgments are made, stored and read in one order: output by output, dimension by dimension, rung by rung from the worst,
+and for each rung the paper's order (reference first) and then, when both orders are asked, the swapped pair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from refladder.errors import BackendError
+from refladder.prompts import fill
+from refladder.records import LOSS, OUTCOMES, TIE, WIN, Comparison, Context, Dimension, Judgment
+from refladder.scoring.rules import probabilities_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from refladder.backends import Backend
+    from refladder.prompts import Template
+    from refladder.records import LabelReading, Ladder, Output, Prompt
+
+    FloatArray = NDArray[np.float64]
+
+RUNG = "rung:"  # a rung's id in a Comparison is this and its level
+
+MASS_WARNING = 0.05  # a judge that gives its labels less than this together has not understood the question
+
+
+def rung_id(level: int) -> str:
+    """The id of a rung in comparisons and judgments."""
+    return f"{RUNG}{level}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One comparison with the texts that are to be shown; `key` is their digest."""
+
+    comparison: Comparison
+    key: str
+    context: Context
+    dimension: Dimension
+    target: str
+    reference: str
+
+
+def _digest(*texts: str) -> hashlib.blake2b:
+    state = hashlib.blake2b(digest_size=8)
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        state.update(b"%d:" % len(encoded))  # lengths keep ("ab", "c") apart from ("a", "bc")
+        state.update(encoded)
+    return state
+
+
+def questions(
+    output: Output, context: Context, dimension: Dimension, ladder: Ladder, *, orders: int
+) -> Iterator[Question]:
+    """Every comparison of one output with one ladder, in the canonical order.
+
+    Args:
+        output: the text to be scored.
+        context: its context.
+        dimension: the dimension of the ladder.
+        ladder: rungs of that context and dimension.
+        orders: 1, or 2 to ask each pair in the swapped order also.
+    """
+    shared = _digest(context.text, context.background, dimension.name, dimension.description)
+    encoded = output.text.encode("utf-8", "surrogatepass")
+    for rung in ladder.rungs:
+        against = rung.text.encode("utf-8", "surrogatepass")
+        for swapped in range(orders):
+            first, second = (encoded, against) if not swapped else (against, encoded)
+            state = shared.copy()
+            state.update(b"%d:" % len(first) + first)
+            state.update(b"%d:" % len(second) + second)
+            ids = (output.id, rung_id(rung.level)) if not swapped else (rung_id(rung.level), output.id)
+            yield Question(
+                comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=ids[0], against=ids[1]),
+                key=state.hexdigest(),
+                context=context,
+                dimension=dimension,
+                target=rung.text if swapped else output.text,
+                reference=output.text if swapped else rung.text,
+            )
+
+
+def _prompts(template: Template, question: Question) -> list[Prompt]:
+    slots = {
+        "context": question.context.text,
+        "background": question.context.background,
+        "dimension": question.dimension.name,
+        "description": question.dimension.description,
+        "reference": question.reference,
+        "target": question.target,
+    }
+    if not template.claims:
+        return [fill(template, slots)]
+    return [fill(template, slots, claim) for claim in OUTCOMES]
+
+
+def judge(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
+    """Ask a judge a batch of questions.
+
+    Args:
+        backend: the judge.
+        template: of role compare or compare-yesno.
+        recipe: Recipe.digest of backend and template.
+        asked: the questions; those of one context are put next to each other before the judge sees them.
+
+    Returns:
+        One judgment a question, in the order asked. One that could not be read has `logprobs` None and a note.
+
+    Raises:
+        BackendError: the backend failed as a whole, or broke its contract.
+    """
+    if not asked:
+        return []
+    labels = list(template.labels.values())
+    order = sorted(range(len(asked)), key=lambda place: asked[place].context.id)
+    prompts = [prompt for place in order for prompt in _prompts(template, asked[place])]
+    readings = backend.read_labels(prompts, labels)
+    if len(readings) != len(prompts):
+        raise BackendError(f"{backend.fingerprint}: asked {len(prompts)} prompts, answered {len(readings)}")
+    each = len(prompts) // len(asked)
+    judgments: list[Judgment | None] = [None] * len(asked)
+    outcomes = OUTCOMES if template.claims else tuple(template.labels)
+    for start, place in enumerate(order):
+        own = readings[start * each : (start + 1) * each]
+        judgments[place] = _judgment(asked[place], own, outcomes, tuple(template.labels), recipe)
+    return [judgment for judgment in judgments if judgment is not None]
+
+
+def _judgment(
+    question: Question,
+    readings: Sequence[LabelReading],
+    outcomes: tuple[str, ...],
+    answers: tuple[str, ...],
+    recipe: str,
+) -> Judgment:
+    logprobs: tuple[float, ...] | None
+    mass: float | None
+    note = next((reading.note or "unreadable" for reading in readings if reading.logprobs is None), None)
+    if note is not None:
+        logprobs, mass = None, None
+    elif len(readings) == 1:
+        logprobs, mass, note = readings[0].logprobs, readings[0].mass, readings[0].note
+    else:
+        logprobs, mass = _from_yes_no(readings, answers)
+    if logprobs is not None and not np.all(np.isfinite(logprobs)):
+        logprobs, mass, note = None, None, f"the judge gave log-probabilities that are not finite: {logprobs}"
+    comparison = question.comparison
+    return Judgment(
+        context_id=comparison.context_id,
+        dimension=comparison.dimension,
+        subject=comparison.subject,
+        against=comparison.against,
+        outcomes=outcomes,
+        logprobs=logprobs,
+        mass=mass,
+        key=question.key,
+        recipe=recipe,
+        note=note,
+    )
+
+
+def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> tuple[tuple[float, ...], float]:
+    """Three yes/no questions as one verdict (arXiv 2509.05440, Table 2).
+
+    The log-probability of an outcome is log p(yes | its question), with p(yes) + p(no) = 1; the rule's softmax then
+    weighs the three against each other. The mass is that of the worst read question.
+    """
+    yes, no = answers.index("yes"), answers.index("no")
+    logprobs = tuple(
+        float(-np.logaddexp(0.0, reading.logprobs[no] - reading.logprobs[yes]))
+        for reading in readings
+        if reading.logprobs is not None
+    )
+    return logprobs, min(1.0 if reading.mass is None else reading.mass for reading in readings)
+
+
+def verdict_logprobs(judgments: Sequence[Judgment]) -> FloatArray:
+    """Log-probabilities of win, loss, tie, seen from the output, one row a judgment.
+
+    Returns:
+        Shape (judgments, 3), natural logarithms; NaN rows where the judge could not be read.
+    """
+    rows = np.full((len(judgments), 3), np.nan)
+    for place, judgment in enumerate(judgments):
+        if judgment.logprobs is None:
+            continue
+        found = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
+        if judgment.subject.startswith(RUNG):  # swapped: the verdict was about the rung
+            rows[place] = (found[LOSS], found[WIN], found[TIE])
+        else:
+            rows[place] = (found[WIN], found[LOSS], found[TIE])
+    return rows
+
+
+def verdicts(judgments: Sequence[Judgment], rungs: int, orders: int) -> FloatArray:
+    """Verdict probabilities of outputs against each rung, the two orders averaged.
+
+    Args:
+        judgments: in the canonical order, `rungs` * `orders` for each output and dimension.
+        rungs: the number of rungs.
+        orders: 1 or 2.
+
+    Returns:
+        Shape (outputs, rungs, 3), last axis win, loss, tie; NaN where any order could not be read.
+    """
+    logprobs = verdict_logprobs(judgments).reshape(-1, rungs, orders, 3)
+    return cast("FloatArray", np.mean(probabilities_from(logprobs), axis=2))
+
+
+def inconsistency(judgments: Sequence[Judgment]) -> tuple[int, int]:
+    """How often the two orders of a pair disagree on the most probable outcome.
+
+    Args:
+        judgments: in the canonical order, made with both orders.
+
+    Returns:
+        (pairs that disagree, pairs where both orders could be read).
+    """
+    logprobs = verdict_logprobs(judgments).reshape(-1, 2, 3)
+    readable = ~np.isnan(logprobs).any(axis=(1, 2))
+    chosen = np.argmax(logprobs[readable], axis=2)
+    return int(np.sum(chosen[:, 0] != chosen[:, 1])), int(np.sum(readable))

@@ -1,0 +1,206 @@
+"""Rules: verdicts against each rung -> one absolute number. Pure functions over arrays.
+
+Every rule takes `probabilities` of shape (outputs, rungs, 3), last axis win, loss, tie, rows summing to 1, rung 1 (the
+worst) first, and the human scale (low, high). A row with NaN (a verdict that could not be read) gives NaN: a sum over
+fewer rungs would be another scale.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from refladder import lookup
+from refladder.errors import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+    Rule = Callable[[FloatArray, tuple[float, float]], FloatArray]
+
+RULES = {
+    "ladder-sum": "refladder.scoring.rules:ladder_scores",
+    "mean-difference": "refladder.scoring.rules:mean_differences",
+    "expected-grade": "refladder.scoring.rules:expected_grades",
+    "hard-votes": "refladder.scoring.rules:hard_votes",
+}
+DEFAULT_RULE = "ladder-sum"
+
+
+def rule_named(name: str) -> Rule:
+    """The rule of that name, built in or registered under `refladder.rule`.
+
+    Raises:
+        UnknownNameError: no such rule.
+    """
+    return cast("Rule", lookup.find("rule", name, RULES))
+
+
+def probabilities_from(logprobs: FloatArray) -> FloatArray:
+    """Softmax over the last axis, in float64; NaN where any label was not read.
+
+    Args:
+        logprobs: natural-log label probabilities, any shape, last axis the labels; they need not sum to 1.
+
+    Returns:
+        The same shape, last axis summing to 1.
+    """
+    shifted = logprobs - np.max(logprobs, axis=-1, keepdims=True)
+    weights = np.exp(shifted)
+    return cast("FloatArray", weights / np.sum(weights, axis=-1, keepdims=True))
+
+
+def _checked(probabilities: FloatArray) -> FloatArray:
+    if probabilities.ndim != 3 or probabilities.shape[2] != 3 or probabilities.shape[1] == 0:  # noqa: PLR2004
+        raise ShapeError(
+            f"verdict probabilities must have shape (outputs, rungs, 3) with at least one rung, "
+            f"found {probabilities.shape}"
+        )
+    return probabilities
+
+
+def _weighted_by_level(verdicts: FloatArray) -> FloatArray:
+    # Not a matrix product: BLAS may round a row otherwise when it stands elsewhere in the batch, and two outputs with
+    # the same text must tie exactly.
+    return cast("FloatArray", np.sum(verdicts * np.arange(1.0, verdicts.shape[1] + 1), axis=1))
+
+
+def ladder_scores(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
+    """Score outputs from their verdicts against each rung, higher rungs counting more.
+
+    s = sum over levels i of  i * p(win | i) - i * p(loss | i);  a tie has weight 0.
+
+    Source: arXiv 2509.05440, section 2.2.
+
+    Args:
+        probabilities: shape (outputs, rungs, 3), last axis win, loss, tie; rows sum to 1. Rung 1 is the worst.
+        _scale: not used; every rule has the same call.
+
+    Returns:
+        Shape (outputs,), no unit, between -N(N+1)/2 and N(N+1)/2. Higher is better.
+
+    Raises:
+        ShapeError: not three axes, or the last is not 3.
+    """
+    return _weighted_by_level(_checked(probabilities)[:, :, 0] - probabilities[:, :, 1])
+
+
+def mean_differences(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
+    """Mean over the rungs of p(win) - p(loss): every rung counts the same.
+
+    Args:
+        probabilities: as for `ladder_scores`.
+        _scale: not used.
+
+    Returns:
+        Shape (outputs,), no unit, between -1 and 1, whatever the number of rungs.
+
+    Raises:
+        ShapeError: as for `ladder_scores`.
+    """
+    return cast("FloatArray", np.mean(_checked(probabilities)[:, :, 0] - probabilities[:, :, 1], axis=1))
+
+
+def expected_grades(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
+    """Where an output stands on the ladder, told on the dimension's human scale.
+
+    grade = low + (high - low) * (expected rungs beaten + half the expected ties) / N
+
+    Losing to every rung is `low`, beating every rung is `high`, and a text that equals rung i of N stands at
+    (i - 1/2)/N of the way.
+
+    Args:
+        probabilities: as for `ladder_scores`.
+        scale: (low, high), the ends of the human scale.
+
+    Returns:
+        Shape (outputs,), in the unit of the scale, between low and high.
+
+    Raises:
+        ShapeError: as for `ladder_scores`.
+    """
+    low, high = scale
+    share = np.mean(_checked(probabilities)[:, :, 0] + probabilities[:, :, 2] / 2, axis=1)
+    return cast("FloatArray", low + (high - low) * share)
+
+
+def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
+    """`ladder_scores` of the most probable verdicts only; equal probabilities of win and loss are a tie.
+
+    What a judge gives whose label probabilities cannot be read, asked once: coarse, and with many ties.
+
+    Args:
+        probabilities: as for `ladder_scores`.
+        _scale: not used.
+
+    Returns:
+        Shape (outputs,), whole numbers between -N(N+1)/2 and N(N+1)/2.
+
+    Raises:
+        ShapeError: as for `ladder_scores`.
+    """
+    win, loss, tie = np.moveaxis(_checked(probabilities), 2, 0)
+    votes = np.where((win > loss) & (win > tie), 1.0, np.where((loss > win) & (loss > tie), -1.0, 0.0))
+    votes[np.isnan(win)] = np.nan
+    return _weighted_by_level(votes)
+
+
+def grade_intervals(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
+    """How far a grade may be from a single hard reading of the same judge, 95 %.
+
+    Each rung's verdict is a draw worth 1, 0 or 1/2 rung with the judge's own probabilities, drawn independently; the
+    interval is the grade +- 1.96 standard deviations of their mean, cut at the ends of the scale. It tells the judge's
+    own doubt, and not how far the judge is from people.
+
+    Args:
+        probabilities: as for `ladder_scores`.
+        scale: (low, high), the ends of the human scale.
+
+    Returns:
+        Shape (outputs, 2): lower and upper end, in the unit of the scale.
+
+    Raises:
+        ShapeError: as for `ladder_scores`.
+    """
+    low, high = scale
+    win, tie = _checked(probabilities)[:, :, 0], probabilities[:, :, 2]
+    mean = win + tie / 2
+    variance = np.maximum(win + tie / 4 - mean**2, 0.0)
+    deviation = np.sqrt(np.sum(variance, axis=1)) / mean.shape[1]
+    half = 1.959963984540054 * deviation * (high - low)
+    grades = expected_grades(probabilities, scale)
+    return cast("FloatArray", np.clip(np.stack([grades - half, grades + half], axis=1), low, high))
+
+
+def bounds_of(rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:
+    """The least and the greatest value a rule can give: losing to every rung, and beating every rung."""
+    certain = np.zeros((2, rungs, 3))
+    certain[0, :, 1] = 1.0
+    certain[1, :, 0] = 1.0
+    low, high = rule(certain, scale)
+    return float(low), float(high)
+
+
+def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> FloatArray:
+    """One number from several dimensions: the weighted mean of each value's place between its bounds.
+
+    Args:
+        values: shape (outputs, dimensions), NaN where a dimension has no score.
+        bounds: shape (dimensions, 2), least and greatest value of each dimension.
+        weights: shape (dimensions,), not negative, not all zero.
+
+    Returns:
+        Shape (outputs,), between 0 and 1; NaN where any dimension with a weight has no score.
+
+    Raises:
+        ShapeError: the axes do not agree.
+    """
+    if values.ndim != 2 or bounds.shape != (values.shape[1], 2) or weights.shape != (values.shape[1],):  # noqa: PLR2004
+        raise ShapeError(f"values {values.shape}, bounds {bounds.shape} and weights {weights.shape} do not agree")
+    counted = weights > 0
+    places = (values[:, counted] - bounds[counted, 0]) / (bounds[counted, 1] - bounds[counted, 0])
+    return cast("FloatArray", np.sum(places * (weights[counted] / np.sum(weights[counted])), axis=1))
