@@ -107,15 +107,19 @@ def feature_weights(task: str, name: str, description: str) -> tuple[tuple[float
 
 
 @lru_cache(maxsize=8192)
-def _quality(text: str, context: str, background: str, task: str, name: str, description: str) -> float:  # noqa: PLR0917  a cache's key
+def _quality(  # noqa: PLR0917  the key of a cache
+    text: str, context: str, background: str, task: str, name: str, description: str
+) -> float:
     weights, ordinary = feature_weights(task, name, description)
     found = measure(text, read_source(context, background, task))
     if found is None:
         return sum(min(weight, 0.0) for weight in weights) - 0.5 - ordinary
-    return sum(map(mul, weights, found)) - ordinary
+    return float(sum(map(mul, weights, found)) - ordinary)
 
 
-def quality(text: str, context: str, background: str, task: str, name: str, description: str) -> float:  # noqa: PLR0917  as above
+def quality(  # noqa: PLR0917  as above
+    text: str, context: str, background: str, task: str, name: str, description: str
+) -> float:
     """One number for a text on one dimension: weighted surface features, 0 for an ordinary text.
 
     Args:
@@ -129,8 +133,9 @@ def quality(text: str, context: str, background: str, task: str, name: str, desc
     Returns:
         Higher is better; no unit, about -8 to 8. A text without words gets less than any text with words can.
     """
-    judge: Callable[..., float] = _quality if len(text) <= LONG_TEXT else _quality.__wrapped__
-    return judge(text, context, background, task, name, description)
+    if len(text) > LONG_TEXT:
+        return float(_quality.__wrapped__(text, context, background, task, name, description))
+    return _quality(text, context, background, task, name, description)
 
 
 def verdict(difference: float) -> dict[str, float]:

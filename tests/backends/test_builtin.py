@@ -1,0 +1,367 @@
+import itertools
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refladder.backends import connect
+from refladder.backends.builtin import (
+    FACETS,
+    Builtin,
+    facet_shares,
+    feature_weights,
+    grades,
+    open_builtin,
+    quality,
+    verdict,
+)
+from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
+from refladder.loaders import load_benchmark
+from refladder.metaeval.levels import within_context
+from refladder.prompts import ROLES, TASKS, fill, load_template
+from refladder.published import ladder_set, published_names
+from refladder.records import OUTCOMES, Context, Dimension, Prompt, Sampling
+from refladder.scoring.judging import judge, questions, verdicts
+from refladder.scoring.rules import ladder_scores
+from refladder.synth import build_ladders
+from refladder.testing import check_backend
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+ARTICLE = """The village of Norrin has opened a library in an old bus. Volunteers painted it green and drove it to the
+square on Monday. Children may borrow three books at a time, and there is no fine for bringing them back late. The bus
+was a gift of the county, which had no further use for it. A teacher who helped to sort the books said that the first
+day had emptied half of the shelves. The library will stand in the square until snow falls."""
+CONTEXTS = {
+    "summarization": (ARTICLE, ""),
+    "dialogue": (
+        "A: Have you seen the green bus?\nB: The library? I borrowed two books there yesterday.\nA: Which ones?",
+        "The first library on wheels was a horse cart in 1859. It carried about a thousand books.",
+    ),
+    "story": ("A librarian finds a book that nobody has written yet.", ""),
+    "data-to-text": ("Norrin | country | Farland<br>Norrin | leaderName | Ada_Moss<br>Ada_Moss | birthYear | 1961", ""),
+    "open": ("Explain why leaves turn red in autumn.", ""),
+}
+DIMENSIONS = {
+    "relevance": "Whether it says what matters.",
+    "fluency": "Whether it is well written.",
+    "coherence": "Whether it holds together.",
+    "consistency": "Whether it sticks to the facts.",
+    "overall": "How good it is as a whole.",
+}
+TEXTS = (
+    "",
+    "!!! ...",
+    "🙂🙂🙂",
+    "the",
+    "library",
+    "{{context}} {target} {",
+    "A library in a bus.",
+    "bus bus bus of the the library",
+    "Volunteers of Norrin opened a library in a green bus, where children may borrow three books at a time.",
+    "Football is played by two teams of eleven players.",
+)
+
+
+def slots_for(task, name="relevance", **more):
+    context, background = CONTEXTS[task]
+    slots = {"context": context, "background": background, "dimension": name, "description": DIMENSIONS[name]}
+    return slots | more
+
+
+def prompt_for(task, role, claim=None, **slots):
+    return fill(load_template(task, role), slots_for(task) | slots, claim)
+
+
+def read(prompts):
+    prompts = list(prompts)
+    return [
+        dict(zip(prompt.outcomes, reading.logprobs, strict=True))
+        for prompt, reading in zip(prompts, Builtin().read_labels(prompts, prompts[0].labels), strict=True)
+    ]
+
+
+def test_it_is_opened_by_name_and_keeps_the_contract():
+    backend = connect("builtin")
+    assert backend.fingerprint == "builtin/1"
+    check_backend(backend)
+
+
+def test_it_has_no_variants():
+    with pytest.raises(BackendUnavailableError, match=r"no variants; write 'builtin', not 'builtin:large'"):
+        open_builtin("large")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_swapping_two_texts_swaps_win_and_loss_exactly(task):
+    for left, right in itertools.product(TEXTS, repeat=2):
+        found, swapped = read(
+            prompt_for(task, "compare", reference=a, target=b) for a, b in ((left, right), (right, left))
+        )
+        assert (found["win"], found["loss"], found["tie"]) == (swapped["loss"], swapped["win"], swapped["tie"])
+        assert sum(map(math.exp, found.values())) == pytest.approx(1, abs=1e-12)
+
+
+def test_verdict_by_hand():
+    # Equal texts: a third each. A difference d = 2 ln 2 / 3 gives h = 1.5 d = ln 2, so 2 : 1/2 : 1, of 3.5 in all.
+    assert verdict(0.0) == pytest.approx(dict.fromkeys(OUTCOMES, math.log(1 / 3)))
+    assert verdict(2 * math.log(2) / 3) == pytest.approx(
+        {"win": math.log(4 / 7), "loss": math.log(1 / 7), "tie": math.log(2 / 7)}
+    )
+
+
+def test_a_better_text_always_gets_a_better_verdict():
+    differences = np.linspace(-12, 12, 4001)
+    margins = [math.exp(found["win"]) - math.exp(found["loss"]) for found in map(verdict, differences)]
+    assert np.all(np.diff(margins) > 0)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", DIMENSIONS)
+def test_a_text_without_words_is_judged_and_is_the_worst(task, name):
+    context, background = CONTEXTS[task]
+    empty, *others = (
+        quality(text, context, background, task, name, DIMENSIONS[name])
+        for text in ("", "the", "the the the the", "<unk> <unk>", "&" * 50 + "x", "a library")
+    )
+    assert math.isfinite(empty)
+    assert empty < min(others)
+
+
+def test_the_answer_to_a_row_does_not_depend_on_its_batch():
+    prompts = [
+        prompt_for("summarization", "compare", reference=left, target=right)
+        for left, right in itertools.product(TEXTS, repeat=2)
+    ]
+    expected = Builtin().read_labels(prompts, prompts[0].labels)
+    order = list(range(len(prompts)))
+    random.Random(3).shuffle(order)  # noqa: S311
+    shuffled = Builtin().read_labels([prompts[place] for place in order], prompts[0].labels)
+    assert shuffled == [expected[place] for place in order]
+    assert [Builtin().read_labels([prompt], prompt.labels)[0] for prompt in prompts] == expected
+
+
+def test_yes_has_the_probability_of_the_claimed_verdict():
+    texts = {"reference": TEXTS[7], "target": TEXTS[8]}
+    (compared,) = read([prompt_for("dialogue", "compare", **texts)])
+    for claim in OUTCOMES:
+        (found,) = read([prompt_for("dialogue", "compare-yesno", claim, **texts)])
+        assert found["yes"] == compared[claim]
+        assert math.exp(found["yes"]) + math.exp(found["no"]) == pytest.approx(1, abs=1e-12)
+
+
+def test_the_first_of_a_pair_wins_when_it_is_better_and_swapping_swaps():
+    texts = (TEXTS[8], TEXTS[7])
+    found, swapped = read(prompt_for("open", "pairwise", first=a, second=b) for a, b in (texts, texts[::-1]))
+    assert found["win"] > found["loss"]
+    assert (found["win"], found["loss"]) == (swapped["loss"], swapped["win"])
+    assert math.exp(found["win"]) + math.exp(found["loss"]) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [5, 10])
+def test_grades_sum_to_one_and_rise_with_quality(count):
+    means = []
+    for value in np.linspace(-15, 15, 301):
+        found = grades(value, count)
+        assert list(found) == [str(grade) for grade in range(1, count + 1)]
+        assert sum(map(math.exp, found.values())) == pytest.approx(1, abs=1e-12)
+        means.append(sum(int(grade) * math.exp(logprob) for grade, logprob in found.items()))
+    assert np.all(np.diff(means) > 0)
+    low, high = read(prompt_for("story", f"direct-{count}", target=text) for text in (TEXTS[7], TEXTS[8]))
+    assert high[str(count)] > low[str(count)]
+
+
+def test_labels_may_be_asked_in_another_order_and_in_part():
+    prompt = prompt_for("story", "compare", reference=TEXTS[7], target=TEXTS[8])
+    (whole,) = Builtin().read_labels([prompt], prompt.labels)
+    (turned,) = Builtin().read_labels([prompt], prompt.labels[::-1])
+    (part,) = Builtin().read_labels([prompt], prompt.labels[:1])
+    assert turned.logprobs == whole.logprobs[::-1]
+    assert part.logprobs == whole.logprobs[:1]
+    assert part.mass == pytest.approx(math.exp(whole.logprobs[0]))
+
+
+def test_what_cannot_be_answered_is_said():
+    prompt = prompt_for("story", "compare", reference="a", target="b")
+    with pytest.raises(LabelsUnavailableError, match="label 'Maybe' is none of the prompt's: '"):
+        Builtin().read_labels([prompt], ["Maybe"])
+    with pytest.raises(BackendError, match=r"judges the roles compare, compare-yesno, .*, not 'best'; connect a model"):
+        Builtin().read_labels([prompt_for("story", "best")], ["Better"])
+    with pytest.raises(BackendError, match="writes the roles worst, best and between, not 'compare'"):
+        Builtin().write([prompt], Sampling())
+    unclaimed = Prompt(
+        task="story",
+        role="compare-yesno",
+        literals=("",),
+        names=(),
+        slots=slots_for("story", reference="a", target="b"),
+        labels=("Yes", "No"),
+        outcomes=("yes", "no"),
+    )
+    with pytest.raises(BackendError, match="claims one of win, loss, tie, not None"):
+        Builtin().read_labels([unclaimed], unclaimed.labels)
+
+
+def test_facets_follow_the_dimension_words():
+    assert facet_shares("fluency", "") == dict.fromkeys(FACETS, 0.0) | {"form": 1.0}
+    # The name counts three times as much as the description: relevance is content, "facts" are support.
+    assert facet_shares("Relevance", "Only the facts.") == dict.fromkeys(FACETS, 0.0) | {
+        "content": 0.75,
+        "support": 0.25,
+    }
+    assert set(facet_shares("overall", "How good?").values()) == {0.2}
+    assert feature_weights("summarization", "fluency", "") != feature_weights("story", "fluency", "")
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("rungs", [2, 3, 5, 9, 17])
+def test_ladders_rise_and_repeat_nothing(task, rungs):
+    context, background = CONTEXTS[task]
+    dimensions = [Dimension(name=name, description=words) for name, words in DIMENSIONS.items()]
+    ladders, failures = build_ladders(
+        Builtin(), [Context(id="c", task=task, text=context, background=background)], dimensions, rungs=rungs
+    )
+    assert not failures
+    for ladder, dimension in zip(ladders, dimensions, strict=True):
+        values = [
+            quality(rung.text, context, background, task, dimension.name, dimension.description)
+            for rung in ladder.rungs
+        ]
+        assert len(values) == rungs
+        assert np.all(np.diff(values) > 0), (dimension.name, values)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("text", ["Moss", "", "!?", "🙂🙂", "{{context}} {x}", "12 13", "the of", "word " * 5000])
+def test_odd_contexts_have_ladders_too(task, text):
+    dimensions = [Dimension(name=name, description=words) for name, words in DIMENSIONS.items()]
+    ladders, failures = build_ladders(Builtin(), [Context(id="c", task=task, text=text)], dimensions)
+    assert not failures
+    for ladder, dimension in zip(ladders, dimensions, strict=True):
+        first, last = (
+            quality(rung.text, text, "", task, dimension.name, dimension.description)
+            for rung in (ladder.rungs[0], ladder.rungs[-1])
+        )
+        assert first < last, dimension.name
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_seed_decides_the_text(task):
+    prompts = [fill(load_template(task, role), slots_for(task)) for role in ("worst", "best")]
+    worst, best = (completion.text for completion in Builtin().write(prompts, Sampling(seed=1)))
+    prompts.append(fill(load_template(task, "between"), slots_for(task, lower=worst, higher=best)))
+    once, again, other = (
+        [completion.text for completion in Builtin().write(prompts, Sampling(seed=seed))] for seed in (1, 1, 2)
+    )
+    assert once == again
+    assert not set(once) & set(other)
+    assert all(once)
+
+
+def test_max_tokens_is_kept():
+    (completion,) = Builtin().write([prompt_for("story", "best")], Sampling(max_tokens=20))
+    assert len(completion.text.split()) == 20
+
+
+def test_every_role_is_answered():
+    answered = {"worst", "best", "between", "compare", "compare-yesno", "direct-5", "direct-10", "pairwise"}
+    assert set(ROLES) == answered
+
+
+def test_a_text_of_a_megabyte_costs_what_its_length_says():
+    # A doubled text takes about twice as long; quadratic work would take minutes here, and the test run would show it.
+    values = [
+        quality(text, ARTICLE, "", "summarization", "relevance", "")
+        for text in (
+            "library bus " * 90_000,
+            "a" * 1_000_000,
+            "." * 1_000_000,
+            ". " * 500_000,
+            " " * 1_000_000,
+            '"' * 1_000_000,
+        )
+    ]
+    assert all(map(math.isfinite, values))
+
+
+# Least share of rung pairs in the right order: all pairs, neighbouring pairs. A story's coherence leaves few traces on
+# the surface, so less is asked there.
+DEMO = {
+    "demo/summarization": {"relevance": (0.9, 0.8), "fluency": (0.9, 0.8)},
+    "demo/dialogue": {"engagingness": (0.9, 0.8)},
+    "demo/story": {"coherence": (0.75, 0.6), "complexity": (0.9, 0.8)},
+}
+
+
+@pytest.mark.parametrize("name", sorted(DEMO))
+def test_rungs_written_by_hand_are_put_in_order(name):
+    shipped = ladder_set(name)
+    assert name in published_names()
+    right = {dimension.name: [] for dimension in shipped.dimensions}
+    words = {dimension.name: dimension.description for dimension in shipped.dimensions}
+    for (context_id, dimension), ladder in shipped.ladders.items():
+        context = shipped.contexts[context_id]
+        values = [
+            quality(rung.text, context.text, context.background, context.task, dimension, words[dimension])
+            for rung in ladder.rungs
+        ]
+        right[dimension] += [(b - a, values[a] < values[b]) for a, b in itertools.combinations(range(len(values)), 2)]
+    for dimension, (every, neighbouring) in DEMO[name].items():
+        assert np.mean([good for _, good in right[dimension]]) >= every
+        assert np.mean([good for apart, good in right[dimension] if apart == 1]) >= neighbouring
+
+
+# What surface features alone are to reach: mean within-context Spearman over the dimensions, through ladders of 5.
+REAL = {
+    "hanna": ("hanna/hanna_stories_annotations.csv.gz", ("coherence", "surprise", "complexity"), 0.43),
+    "newsroom": ("newsroom/newsroom-human-eval.csv.gz", None, 0.58),
+    "summeval": ("summeval/mteb_summeval.test.jsonl.gz", None, 0.25),
+    "topicalchat": ("topicalchat_usr/tc_usr_data.json", ("naturalness", "engagingness", "overall"), 0.25),
+    "webnlg": ("webnlg2017/all_data_final_averaged.csv.gz", None, 0.40),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+def test_agreement_with_people(name):
+    path, wanted, least = REAL[name]
+    if not (DATA / path).is_file():
+        pytest.skip(f"{path} of the shared benchmark data is not there")
+    benchmark = load_benchmark(name, DATA / path)
+    dimensions = [d for d in benchmark.dimensions if wanted is None or d.name in wanted]
+    backend = Builtin()
+    ladders, failures = build_ladders(backend, benchmark.contexts, dimensions)
+    assert not failures
+    rungs = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
+    contexts = {context.id: context for context in benchmark.contexts}
+    template = load_template(benchmark.contexts[0].task, "compare")
+    rows = {context: place for place, context in enumerate(contexts)}
+    columns = {system: place for place, system in enumerate(sorted({o.system for o in benchmark.outputs}))}
+    place = {output.id: (rows[output.context_id], columns[output.system]) for output in benchmark.outputs}
+    agreement = []
+    for dimension in dimensions:
+        asked = [
+            question
+            for output in benchmark.outputs
+            for question in questions(
+                output,
+                contexts[output.context_id],
+                dimension,
+                rungs[output.context_id, dimension.name],
+                orders=1,
+            )
+        ]
+        scores = ladder_scores(verdicts(judge(backend, template, "test", asked), 5, 1), (1, 5))
+        predicted = np.full((len(rows), len(columns)), np.nan)
+        total, count = np.zeros_like(predicted), np.zeros_like(predicted)
+        for output, score in zip(benchmark.outputs, scores, strict=True):
+            predicted[place[output.id]] = score
+        for rating in benchmark.ratings:
+            if rating.dimension == dimension.name:
+                total[place[rating.output_id]] += rating.value
+                count[place[rating.output_id]] += 1
+        human = np.where(count > 0, np.round(total / np.maximum(count, 1), 9), np.nan)
+        agreement.append(within_context(predicted, human).value)
+    print(name, {d.name: round(v, 3) for d, v in zip(dimensions, agreement, strict=True)}, np.mean(agreement))  # noqa: T201
+    assert np.mean(agreement) >= least

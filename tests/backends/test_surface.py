@@ -1,0 +1,77 @@
+import math
+
+import pytest
+
+from refladder.backends.surface import measure, read_source, split_words
+
+ARTICLE = "The baker opened a shop. The shop sells rye bread, and the baker gives bread away."
+
+
+def features(text, context=ARTICLE, background="", task="summarization"):
+    return measure(text, read_source(context, background, task))
+
+
+def test_tokenised_and_plain_text_have_the_same_words():
+    assert split_words("The team's 0-0 draw.") == split_words("the team 's 0 - 0 draw .")
+    assert split_words("the team 's 0 - 0 draw .") == ["the", "team", "s", "0", "0", "draw"]
+
+
+def test_counts_by_hand():
+    # Words: the baker sells bread bread. Content words: baker sells bread (3 different, 4 in all); one function word.
+    # Pairs: the-baker baker-sells sells-bread bread-bread; of these the article has the-baker alone.
+    found = features("The baker sells bread bread")
+    assert found.variety == pytest.approx(math.log(4) / 7)
+    assert found.support == 1
+    assert found.copying == 1 / 4
+    assert found.repetition == 0
+    assert found.echo == pytest.approx(1 - 3 / 4)
+    assert found.misfit == pytest.approx(6 * 1 / (6 + 5))  # bread bread
+    assert found.imbalance == pytest.approx(abs(1 / 5 - 0.42))
+    assert found.word_length == pytest.approx((5 + 5 + 5) / 36)
+    assert (found.noise, found.ending, found.question, found.background) == (0, 0, 0, 0)
+
+
+def test_coverage_of_data_counts_every_word_once():
+    # Content words of the data: ayam penyet region java; the text has two of the four.
+    assert features("A dish of Java: penyet.", "Ayam_penyet | region | Java", task="data-to-text").coverage == (
+        pytest.approx(math.sqrt(2 / 4))
+    )
+
+
+def test_coverage_prefers_what_an_article_says_first_and_a_dialogue_says_last():
+    context = "Rain falls.\nBread rises."
+    early, late = features("rain falls", context), features("bread rises", context)
+    assert early.coverage > late.coverage
+    early, late = (features(text, context, task="dialogue") for text in ("rain falls", "bread rises"))
+    assert early.coverage < late.coverage
+
+
+def test_background_is_what_the_context_does_not_have():
+    found = features("Rye feeds bakers.", background="The baker likes rye and barley; rye feeds cattle.")
+    assert found.background == pytest.approx(math.log(2) / 3)  # feeds; rye is in the context too
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [("It ends.", 1), ('"It ends."', 1), ("It ends . '' ", 1), ("It ends", 0), ("It ends,", 0), ("终于。", 1)],
+)
+def test_ending(text, ending):
+    assert features(text).ending == ending
+
+
+def test_noise_and_broken_grammar_are_seen():
+    assert features("the <unk> ,, baker").noise > features("the baker, at last").noise == 0
+    assert features("The of baker it are and").misfit > features("The baker is at work.").misfit == 0
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "!!!", "🙂🙂", "{}"])
+def test_a_text_without_words_has_no_features(text):
+    assert features(text) is None
+
+
+@pytest.mark.parametrize("context", ["", "!!!", "🙂", "{{context}}", "moss", "the of"])
+@pytest.mark.parametrize("text", ["a", "moss", "the", "I 'm", "aB" * 9, "word " * 500, "¿? ü", "今天天气很好"])
+@pytest.mark.parametrize("task", ["summarization", "dialogue", "story", "data-to-text", "open"])
+def test_every_feature_lies_between_0_and_1(text, context, task):
+    found = features(text, context, context, task)
+    assert all(0 <= value <= 1 for value in found), found
