@@ -185,6 +185,13 @@ def test_p_values_count_ties_and_what_has_no_value():
     assert np.isnan(permutation_p_value(NAN, np.array([0.1])))
 
 
+@pytest.mark.parametrize(("level", "statistic"), EVERY)
+def test_a_constant_method_cannot_be_compared(level, statistic):
+    predicted, human = simulated(np.random.default_rng(14), 6, 4, 0.5)
+    found = paired_test(np.full((6, 4), 0.3), predicted, human, level=level, statistic=statistic, resamples=20)
+    assert np.isnan([found.difference, found.low, found.high, found.p_value]).all()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_nothing_to_compare(level):
     human = np.ones((3, 4))
