@@ -54,6 +54,11 @@ def format_of(path: str, given: str | None = None) -> str:
     return _ENDINGS[ending]
 
 
+def standard_form(path: str, source_form: str) -> str | None:
+    """The format to write to `path` if nothing is said: on standard output a CSV stays a CSV; a file's ending tells."""
+    return "csv" if path == STANDARD and source_form == "csv" else None
+
+
 def read_rows(path: str, given: str | None = None) -> Iterator[Row]:
     """Rows of a table, in order, holding no more than a few thousand in memory.
 

@@ -1,13 +1,178 @@
-"""Contracts of what can be plugged in, shipped so that other packages can run them on their own parts."""
+"""Contracts of what can be plugged in: backends, benchmarks, prompts and rules.
+
+A package that brings one calls these in its own tests; they raise errors with clear text and need no test runner.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from refladder.backends import Backend
+from refladder.errors import BackendError, ShapeError
 from refladder.loaders.integrity import check_integrity
+from refladder.prompts import check_template
+from refladder.records import LOSS, TIE, WIN, Completion, LabelReading, Prompt, Sampling
+from refladder.scoring.rules import bounds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.prompts import Template
     from refladder.records import Benchmark
+    from refladder.scoring.rules import Rule
+
+_MASS_SLACK = 1e-6
+_FINISHES = ("stop", "length", "error")
+_CRITERION = {"background": "", "dimension": "coherence", "description": "The text hangs together from start to end."}
+_ARTICLES = (
+    "The harbour of Lerwick was closed on Monday after a storm. The harbour master said it opens again on Thursday.",
+    "A baker in Ghent gives yesterday's bread away. Students carry it through the town by bicycle every morning.",
+    "The library lends tools as well as books. Drills and ladders are the favourites, and nobody has lost one yet.",
+)
+
+
+def _prompt(role: str, slots: dict[str, str], labels: dict[str, str]) -> Prompt:
+    names = tuple(slots)
+    return Prompt(
+        task="summarization",
+        role=role,
+        literals=(f"Task: {role}.\n{names[0]}: ", *(f"\n{name}: " for name in names[1:]), "\nAnswer:"),
+        names=names,
+        slots=slots,
+        labels=tuple(labels.values()),
+        outcomes=tuple(labels),
+    )
+
+
+def _writing_prompts() -> list[Prompt]:
+    criteria = [{"context": article, **_CRITERION} for article in _ARTICLES]
+    return [
+        _prompt("worst", criteria[0], {}),
+        _prompt("best", criteria[1], {}),
+        _prompt("between", {**criteria[2], "lower": "Tools.", "higher": "A library lends tools and loses none."}, {}),
+    ]
+
+
+def _judging_prompts() -> list[Prompt]:
+    labels = {WIN: "Better", LOSS: "Worse", TIE: "Similar"}
+    pairs = [
+        ("Divers divers divers.", "A storm closed the harbour of Lerwick until Thursday."),
+        ("Students carry old bread through Ghent every morning.", "Bread. The mayor. Bicycle bread."),
+        ("The library lends tools.", "The library lends drills and ladders as well as books."),
+    ]
+    return [
+        _prompt("compare", {"context": article, **_CRITERION, "reference": reference, "target": target}, labels)
+        for article, (reference, target) in zip(_ARTICLES, pairs, strict=True)
+    ]
+
+
+def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
+    """Check that a backend keeps to the contract of `refladder.backends.Backend`, with a few small prompts.
+
+    Checked: the fingerprint is one stable line without `|`; both methods give one answer for each prompt, in order,
+    and the same answer to a row alone, in a batch and in another order; a completion's `finish` is known, and a failed
+    one says why; a reading has one finite log-probability for each label, or None with a note; its mass is in [0, 1].
+
+    Args:
+        backend: an open backend. Rows that it cannot answer are allowed; they must say why.
+        tolerance: how far a log-probability, in nats, may move with the batch; half precision needs more.
+
+    Raises:
+        BackendError: what the backend does, and what it should do.
+    """
+    if not isinstance(backend, Backend):
+        raise BackendError(f"{type(backend).__name__}: a backend has fingerprint, write and read_labels")
+    fingerprint = backend.fingerprint
+    whose = f"backend {fingerprint!r}"
+    if not isinstance(fingerprint, str) or fingerprint.splitlines() != [fingerprint] or "|" in fingerprint:
+        raise BackendError(f"{whose}: a fingerprint is one line of text without '|'")
+    _check_writing(backend, whose)
+    _check_reading(backend, whose, tolerance)
+    if backend.fingerprint != fingerprint:
+        raise BackendError(f"{whose}: the fingerprint changed with use to {backend.fingerprint!r}; it must not")
+
+
+def _check_writing(backend: Backend, whose: str) -> None:
+    prompts, sampling = _writing_prompts(), Sampling(max_tokens=64, seed=1)
+    together = backend.write(prompts, sampling)
+    _check_count(f"{whose}: write", together, prompts)
+    for completion in together:
+        if not isinstance(completion, Completion) or not isinstance(completion.text, str):
+            raise BackendError(f"{whose}: write gave {completion!r:.80}; give a Completion with a text")
+        if completion.finish not in _FINISHES:
+            raise BackendError(f"{whose}: finish is one of {', '.join(_FINISHES)}, found {completion.finish!r}")
+        if completion.finish == "error" and not completion.note:
+            raise BackendError(f"{whose}: a completion with finish 'error' has no note; say why it failed")
+    backwards = backend.write(prompts[::-1], sampling)
+    _check_count(f"{whose}: write", backwards, prompts)
+    for prompt, first, turned in zip(prompts, together, reversed(backwards), strict=True):
+        alone = backend.write([prompt], sampling)
+        _check_count(f"{whose}: write", alone, [prompt])
+        if not first == turned == alone[0]:
+            raise BackendError(
+                f"{whose}: the text for the {prompt.role!r} prompt depends on its batch or its place in it; "
+                "the same prompt and seed must give the same text"
+            )
+
+
+def _check_reading(backend: Backend, whose: str, tolerance: float) -> None:
+    prompts = _judging_prompts()
+    labels = prompts[0].labels
+    together = backend.read_labels(prompts, labels)
+    _check_count(f"{whose}: read_labels", together, prompts)
+    for reading in together:
+        _check_one_reading(reading, labels, whose)
+    backwards = backend.read_labels(prompts[::-1], labels)
+    _check_count(f"{whose}: read_labels", backwards, prompts)
+    for number, (prompt, first, turned) in enumerate(zip(prompts, together, reversed(backwards), strict=True), start=1):
+        alone = backend.read_labels([prompt], labels)
+        _check_count(f"{whose}: read_labels", alone, [prompt])
+        if not (_close(first, turned, tolerance) and _close(first, alone[0], tolerance)):
+            raise BackendError(
+                f"{whose}: the reading of prompt {number} depends on its batch or its place in it by more than "
+                f"{tolerance:g}; the same prompt must give the same reading"
+            )
+    turned_labels = backend.read_labels(prompts, labels[::-1])
+    _check_count(f"{whose}: read_labels", turned_labels, prompts)
+    for first, turned in zip(together, turned_labels, strict=True):
+        mirrored = None if turned.logprobs is None else turned.logprobs[::-1]
+        if not _close(first, LabelReading(logprobs=mirrored, mass=turned.mass, note=turned.note), tolerance):
+            raise BackendError(f"{whose}: logprobs do not follow the order of the labels that were asked for")
+
+
+def _check_one_reading(reading: LabelReading, labels: Sequence[str], whose: str) -> None:
+    if not isinstance(reading, LabelReading):
+        raise BackendError(f"{whose}: read_labels gave {reading!r:.80}; give a LabelReading")
+    if reading.logprobs is None:
+        if not reading.note:
+            raise BackendError(f"{whose}: a reading without logprobs has no note; say why it could not be read")
+        return
+    if len(reading.logprobs) != len(labels):
+        raise BackendError(f"{whose}: {len(reading.logprobs)} logprobs for {len(labels)} labels; give one for each")
+    if not all(math.isfinite(value) for value in reading.logprobs):
+        raise BackendError(
+            f"{whose}: logprobs {reading.logprobs} are not finite; a row that cannot be read has None and a note"
+        )
+    if reading.mass is None or not 0 <= reading.mass <= 1 + _MASS_SLACK:
+        raise BackendError(f"{whose}: mass is the probability of all labels together, in [0, 1], found {reading.mass}")
+
+
+def _check_count(what: str, answers: Sequence[object], prompts: Sequence[Prompt]) -> None:
+    if len(answers) != len(prompts):
+        raise BackendError(
+            f"{what} gave {len(answers)} answers for {len(prompts)} prompts; give one for each, in order"
+        )
+
+
+def _close(first: LabelReading, second: LabelReading, tolerance: float) -> bool:
+    if first.logprobs is None or second.logprobs is None:
+        return first.logprobs == second.logprobs
+    if len(first.logprobs) != len(second.logprobs):
+        return False
+    return all(abs(one - other) <= tolerance for one, other in zip(first.logprobs, second.logprobs, strict=True))
 
 
 def check_benchmark(benchmark: Benchmark) -> None:
@@ -19,3 +184,37 @@ def check_benchmark(benchmark: Benchmark) -> None:
             contexts have different tasks or no text.
     """
     check_integrity(benchmark)
+
+
+def check_prompt(template: Template) -> None:
+    """Check that a template keeps to the contract of `refladder.prompts`.
+
+    Raises:
+        PromptError: what is wrong with it, and where.
+    """
+    check_template(template)
+
+
+def check_estimator(rule: Rule) -> None:
+    """Check that a rule keeps to the contract of `refladder.scoring.rules`.
+
+    Raises:
+        ShapeError: the result has another shape, leaves its bounds, falls when a verdict gets better, or hides NaN.
+    """
+    generator = np.random.default_rng(0)
+    scale = (1.0, 5.0)
+    for rungs in (2, 5, 9):
+        drawn = generator.dirichlet([1.0, 1.0, 1.0], size=(64, rungs))
+        values = rule(drawn, scale)
+        if values.shape != (64,):
+            raise ShapeError(f"a rule must return shape (outputs,), found {values.shape}")
+        low, high = bounds_of(rule, rungs, scale)
+        if np.any(values < low - 1e-9) or np.any(values > high + 1e-9):
+            raise ShapeError(f"a rule's values must lie between {low} (all lost) and {high} (all won)")
+        better = drawn.copy()
+        better[:, 0] = (1.0, 0.0, 0.0)
+        if np.any(rule(better, scale) < values - 1e-9):
+            raise ShapeError("a rule must not fall when one verdict becomes a sure win")
+        drawn[0, 0] = np.nan
+        if not np.isnan(rule(drawn, scale)[0]):
+            raise ShapeError("a rule must give NaN for an output with an unreadable verdict")

@@ -7,7 +7,7 @@ fewer rungs would be another scale.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -204,28 +204,3 @@ def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> Floa
     counted = weights > 0
     places = (values[:, counted] - bounds[counted, 0]) / (bounds[counted, 1] - bounds[counted, 0])
     return cast("FloatArray", np.sum(places * (weights[counted] / np.sum(weights[counted])), axis=1))
-
-
-def check_estimator(rule: Rule) -> None:
-    """Check that a function keeps a rule's contract; see refladder.testing.
-
-    Raises:
-        ShapeError: the result has another shape, leaves its bounds, falls when a verdict gets better, or hides NaN.
-    """
-    generator = np.random.default_rng(0)
-    scale = (1.0, 5.0)
-    for rungs in (2, 5, 9):
-        drawn: Any = generator.dirichlet([1.0, 1.0, 1.0], size=(64, rungs))
-        values = rule(drawn, scale)
-        if values.shape != (64,):
-            raise ShapeError(f"a rule must return shape (outputs,), found {values.shape}")
-        low, high = bounds_of(rule, rungs, scale)
-        if np.any(values < low - 1e-9) or np.any(values > high + 1e-9):
-            raise ShapeError(f"a rule's values must lie between {low} (all lost) and {high} (all won)")
-        better = drawn.copy()
-        better[:, 0] = (1.0, 0.0, 0.0)
-        if np.any(rule(better, scale) < values - 1e-9):
-            raise ShapeError("a rule must not fall when one verdict becomes a sure win")
-        drawn[0, 0] = np.nan
-        if not np.isnan(rule(drawn, scale)[0]):
-            raise ShapeError("a rule must give NaN for an output with an unreadable verdict")

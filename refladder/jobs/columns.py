@@ -1,0 +1,158 @@
+"""The columns that scoring adds to a row, and the counts of what has no score."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder.errors import UnknownNameError, UsageError
+from refladder.scoring.rules import bounds_of, expected_grades, grade_intervals, overall, rule_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from refladder.records import Dimension, Judgment, Run
+
+    FloatArray = NDArray[np.float64]
+
+
+@dataclass(slots=True, kw_only=True)
+class ScoreReport:
+    """What happened in a run: rows read, scores given and not given, judgments asked and reused."""
+
+    rows: int = 0
+    unscored: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+    judgments: int = 0
+    reused: int = 0
+    unreadable: int = 0
+    disagreements: int = 0
+    order_pairs: int = 0
+    signature: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row got every score."""
+        return not any(self.unscored.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How verdicts become numbers: the rule by name, and the weight of each dimension in the overall score."""
+
+    rule: str
+    weights: Mapping[str, float]
+
+
+def column_names(dimension: str) -> tuple[str, str, str, str, str]:
+    """The columns that a dimension adds: score, grade, both ends of the grade's interval, note."""
+    stem = re.sub(r"\W+", "_", dimension)
+    return f"{stem}_score", f"{stem}_grade", f"{stem}_grade_low", f"{stem}_grade_high", f"{stem}_note"
+
+
+def added_columns(dimensions: Sequence[Dimension]) -> dict[str, type]:
+    """Every column that scoring adds to a row, with its type."""
+    added: dict[str, type] = {}
+    for dimension in dimensions:
+        *numbers, note = column_names(dimension.name)
+        added.update(dict.fromkeys(numbers, float))
+        added[note] = str
+    if len(dimensions) > 1:
+        added["overall_score"] = float
+    added["signature"] = str
+    return added
+
+
+def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -> FloatArray:
+    """The weight of each dimension, 1 where none is given.
+
+    Raises:
+        UnknownNameError: a weight for a dimension that is not scored.
+        UsageError: a weight that is negative or not finite, or all are zero.
+    """
+    names = [dimension.name for dimension in dimensions]
+    for name, weight in weights.items():
+        if name not in names:
+            raise UnknownNameError("dimension", name, names)
+        if not math.isfinite(weight) or weight < 0:
+            raise UsageError(f"weight {name}={weight}: a weight must be a finite number, 0 or more")
+    values = np.array([weights.get(name, 1.0) for name in names])
+    if not values.any():
+        raise UsageError("all weights are 0; at least one dimension must count")
+    return values
+
+
+@dataclass(slots=True)
+class Columns:
+    """Turns verdict probabilities into the columns of rows."""
+
+    dimensions: Sequence[Dimension]
+    rungs: int
+    scale: Scale
+
+    def of(
+        self, probabilities: FloatArray, reasons: Mapping[tuple[int, int], str], report: ScoreReport
+    ) -> list[dict[str, Any]]:
+        """Columns of each row, and the counts of what has no score in `report`.
+
+        Args:
+            probabilities: shape (rows, dimensions, rungs, 3), NaN where nothing could be judged.
+            reasons: why, by row and dimension.
+            report: counts are added to it.
+        """
+        rule = rule_named(self.scale.rule)
+        rows: list[dict[str, Any]] = [{} for _ in range(probabilities.shape[0])]
+        scores = np.empty(probabilities.shape[:2])
+        bounds = np.empty((len(self.dimensions), 2))
+        for number, dimension in enumerate(self.dimensions):
+            human = (dimension.low, dimension.high)
+            scores[:, number] = rule(probabilities[:, number], human)
+            bounds[number] = bounds_of(rule, self.rungs, human)
+            ends = grade_intervals(probabilities[:, number], human)
+            table = np.column_stack([scores[:, number], expected_grades(probabilities[:, number], human), ends])
+            *names, note = column_names(dimension.name)
+            for place, (row, values) in enumerate(zip(rows, table.tolist(), strict=True)):
+                unknown = values[0] != values[0]  # NaN: the quickest test there is, once a row
+                row.update(dict.fromkeys(names) if unknown else zip(names, values, strict=True))
+                row[note] = reasons.get((place, number))
+                if unknown:
+                    reason = row[note] or "unreadable"
+                    report.unscored[dimension.name] = report.unscored.get(dimension.name, 0) + 1
+                    kind = re.sub(r"'[^']*'", "...", reason)
+                    report.reasons[kind] = report.reasons.get(kind, 0) + 1
+        if len(self.dimensions) > 1:
+            total = overall(scores, bounds, weights_for(self.dimensions, self.scale.weights))
+            for row, value in zip(rows, total.tolist(), strict=True):
+                row["overall_score"] = None if math.isnan(value) else value
+        report.rows += len(rows)
+        return rows
+
+
+def signature_of(run: Run, rule: str) -> str:
+    """All that made a score, in one line."""
+    return f"ladders:{run.ladders}|{run.recipe.signature}|orders:{run.orders}|rule:{rule}"
+
+
+def unreadable_blocks(
+    judgments: Sequence[Judgment], places: Sequence[tuple[int, int]], each: int
+) -> dict[tuple[int, int], str]:
+    """Why a block of judgments gives no score, by place, for every block with one that could not be read.
+
+    Args:
+        judgments: `each` for every block, in the canonical order.
+        places: what each block is about: row and number of the dimension.
+        each: judgments a block.
+    """
+    found = {}
+    for block, place in enumerate(places):
+        own = judgments[block * each : (block + 1) * each]
+        bad = [judgment for judgment in own if judgment.logprobs is None]
+        if bad:
+            found[place] = f"{len(bad)} of {each} judgments unreadable: {bad[0].note}"
+    return found

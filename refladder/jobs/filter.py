@@ -1,0 +1,227 @@
+"""filter: splits a stream of scored rows by thresholds or by a top fraction; order is kept, rows travel untouched."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.errors import DataError, UsageError
+from refladder.rows import STANDARD, Row, format_of, open_sink, read_rows, standard_form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from refladder.rows import Write
+
+    Progress = Callable[[int, int | None], None]
+
+KEEP, DROP = "keep", "drop"
+_PROGRESS_EVERY = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Which rows pass: every `least` reached, no `most` exceeded, and among the `top` fraction by `top_by`."""
+
+    least: Mapping[str, float] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
+    top: float | None = None
+    top_by: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.least and not self.most and self.top is None:
+            raise UsageError("nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, or --top and --by")
+        if (self.top is None) != (self.top_by is None):
+            raise UsageError("--top FRACTION and --by COLUMN go together; give both")
+        if self.top is not None and not 0 < self.top <= 1:
+            raise UsageError(f"--top {self.top}: a fraction must be more than 0 and at most 1")
+        for column, value in [*self.least.items(), *self.most.items()]:
+            if not math.isfinite(value):
+                raise UsageError(f"threshold {column}={value}: a threshold must be a finite number")
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that must hold a number."""
+        return list(dict.fromkeys([*self.least, *self.most, *([self.top_by] if self.top_by else [])]))
+
+
+@dataclass(slots=True, kw_only=True)
+class FilterReport:
+    """Counts: rows read, passed, rejected, and unscored (some column holds no number), which went to `unscored_to`."""
+
+    rows: int = 0
+    passed: int = 0
+    rejected: int = 0
+    unscored: int = 0
+    unscored_to: str = DROP
+
+
+def _number(row: Row, column: str) -> float | None:
+    """The number in a column; None where the row has no score there."""
+    try:
+        value = row.fields[column]
+    except KeyError:
+        near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise DataError(
+            f"{row.where}: no column {column!r}; {hint}Columns there: {', '.join(map(str, row.fields)) or 'none'}"
+        ) from None
+    if value is None or value == "":
+        return None
+    if type(value) is str:  # a CSV cell
+        try:
+            value = float(value)
+        except ValueError:
+            raise DataError(
+                f"{row.where}: column {column!r} must hold a number or nothing, found {value!r:.60}"
+            ) from None
+    if type(value) not in (float, int) or not math.isfinite(value):
+        raise DataError(f"{row.where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
+    return float(value)
+
+
+def _threshold_test(condition: Condition) -> Callable[[Row], bool | None]:
+    """A function that says of a row: True passes, False does not, None has no score in some column."""
+    least, most, needed = list(condition.least.items()), list(condition.most.items()), condition.columns
+
+    def passes(row: Row) -> bool | None:
+        numbers: dict[str, float] = {}
+        for column in needed:
+            value = _number(row, column)
+            if value is None:
+                return None
+            numbers[column] = value
+        return all(numbers[column] >= bound for column, bound in least) and all(
+            numbers[column] <= bound for column, bound in most
+        )
+
+    return passes
+
+
+def _top_rows(source: str, given: str | None, condition: Condition) -> set[int]:
+    """Numbers of the rows that are in the top fraction of those that have every score and reach every threshold.
+
+    As many as the fraction says, rounded up; among equal values at the cut the earlier rows are taken.
+    """
+    passes = _threshold_test(condition)
+    numbers: list[int] = []
+    values: list[float] = []
+    column = condition.top_by or ""
+    for number, row in enumerate(read_rows(source, given)):
+        if passes(row):
+            numbers.append(number)
+            values.append(_number(row, column) or 0.0)
+    wanted = math.ceil((condition.top or 0.0) * len(values) - 1e-9)  # 0.1 * 30 is a little over 3
+    best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
+    return {numbers[place] for place in best.tolist()}
+
+
+def filter_rows(
+    condition: Condition,
+    source: str,
+    out: str,
+    *,
+    given: str | None = None,
+    out_given: str | None = None,
+    rejected: str | None = None,
+    unscored: str = DROP,
+    progress: Progress | None = None,
+) -> FilterReport:
+    """Split a table: rows that pass go to `out`, the others to `rejected` if given.
+
+    A top fraction needs two readings; standard input is first copied to a temporary file for that.
+
+    Args:
+        condition: what passes.
+        source: file or `-`.
+        out: file or `-`.
+        given: format of the source, where its ending does not say it.
+        out_given: format of the outputs, likewise.
+        rejected: file for rows that do not pass.
+        unscored: `keep` (they go to `out`), `drop`, or a file of their own.
+        progress: called with rows done and None.
+
+    Returns:
+        The counts.
+
+    Raises:
+        DataError: with path:line, a column is missing or holds something else than a number.
+        UsageError: two outputs name the same file, or a format is unknown.
+    """
+    places = [out, *([rejected] if rejected else []), *([unscored] if unscored not in (KEEP, DROP) else [])]
+    if len(set(places)) != len(places) or (source != STANDARD and source in places):
+        raise UsageError(f"the input and the outputs must be different files, found {[source, *places]}")
+    form = format_of(source, given)
+    with ExitStack() as stack:
+        named = source
+        if condition.top is not None and source == STANDARD:
+            source = _spooled(stack, form)
+        parquet = source if form == "parquet" else None
+
+        def sink(path: str) -> Write:
+            return stack.enter_context(open_sink(path, out_given or standard_form(path, form), {}, parquet))
+
+        try:
+            top = _top_rows(source, given, condition) if condition.top is not None else None
+            passed = sink(out)
+            other = sink(rejected) if rejected is not None else _nowhere
+            without = {KEEP: passed, DROP: _nowhere}.get(unscored) or sink(unscored)
+            report = FilterReport(unscored_to=unscored)
+            passes = _threshold_test(condition)
+            for number, row in enumerate(read_rows(source, given)):
+                verdict = passes(row)
+                if verdict is None:
+                    report.unscored += 1
+                    without(row)
+                elif verdict and (top is None or number in top):
+                    report.passed += 1
+                    passed(row)
+                else:
+                    report.rejected += 1
+                    other(row)
+                if progress is not None and number % _PROGRESS_EVERY == 0:
+                    progress(number, None)
+        except DataError as error:
+            if source != named:  # the user does not know the temporary file
+                raise DataError(str(error).replace(source, "<stdin>")) from error
+            raise
+    report.rows = report.passed + report.rejected + report.unscored
+    return report
+
+
+def _nowhere(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:
+    """Where dropped rows go."""
+
+
+def _spooled(stack: ExitStack, form: str) -> str:
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / f"stdin.{form}"
+    with path.open("wb") as spool:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+    return str(path)
+
+
+def parse_thresholds(options: Sequence[str], flag: str) -> dict[str, float]:
+    """`COLUMN=VALUE` options as a mapping.
+
+    Raises:
+        UsageError: one has no `=`, or its value is not a number.
+    """
+    found: dict[str, float] = {}
+    for option in options:
+        column, equals, value = option.rpartition("=")
+        try:
+            found[column] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise UsageError(f"{flag} {option!r}: must be COLUMN=NUMBER, such as relevance_grade=3.5")
+    return found

@@ -1,0 +1,124 @@
+"""rescore: scores from kept judgments, with no model."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.errors import DataError
+from refladder.jobs.columns import (
+    Columns,
+    Scale,
+    ScoreReport,
+    added_columns,
+    signature_of,
+    unreadable_blocks,
+    weights_for,
+)
+from refladder.rows import Row, open_sink
+from refladder.scoring.judging import inconsistency, rung_id, verdicts
+from refladder.scoring.judgment_log import read_judgments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from refladder.records import Judgment, Run
+
+    Progress = Callable[[int, int | None], None]
+
+BATCH = 2048  # outputs held at a time
+
+
+def rescore(
+    judgments: Path,
+    out: str,
+    scale: Scale,
+    *,
+    out_given: str | None = None,
+    progress: Progress | None = None,
+) -> ScoreReport:
+    """Scores from kept judgments, with no model: one row an output, in the order it was judged.
+
+    Args:
+        judgments: what `score_rows` kept.
+        out: file or `-`; its rows have output_id, context_id and the score columns.
+        scale: rule and weights.
+        out_given: format of the output, where its ending does not say it.
+        progress: called with the judgments read so far, and None.
+
+    Returns:
+        The counts.
+
+    Raises:
+        DataError: with path:line, the file is damaged or its order is not the canonical one.
+    """
+    run, located = read_judgments(judgments)
+    weights_for(run.dimensions, scale.weights)
+    columns = Columns(run.dimensions, run.rungs, scale)
+    report = ScoreReport(signature=signature_of(run, scale.rule))
+    each = run.rungs * run.orders
+    outputs = _judged_outputs(located, run, each)
+    with open_sink(out, out_given, added_columns(run.dimensions)) as write:
+        while batch := list(itertools.islice(outputs, BATCH)):
+            probabilities = np.full((len(batch), len(run.dimensions), run.rungs, 3), np.nan)
+            reasons: dict[tuple[int, int], str] = {}
+            blocks = [(place, number) for place, (_, found) in enumerate(batch) for number in found]
+            flat = [judgment for _, found in batch for own in found.values() for judgment in own]
+            rows, numbers = np.array(blocks).T
+            probabilities[rows, numbers] = verdicts(flat, run.rungs, run.orders)
+            reasons.update(unreadable_blocks(flat, blocks, each))
+            absent = {(place, number) for place in range(len(batch)) for number in range(len(run.dimensions))}
+            reasons.update(dict.fromkeys(absent - set(blocks), "not judged"))
+            report.judgments += len(flat)
+            report.unreadable += sum(judgment.logprobs is None for judgment in flat)
+            if run.orders > 1:
+                disagree, pairs = inconsistency(flat)
+                report.disagreements += disagree
+                report.order_pairs += pairs
+            for (ids, _), values in zip(batch, columns.of(probabilities, reasons, report), strict=True):
+                values["signature"] = report.signature
+                write(Row("", ids), values)
+            if progress is not None:
+                progress(report.judgments, None)
+    report.reused = report.judgments
+    return report
+
+
+def _judged_outputs(
+    located: Iterator[tuple[str, Judgment]], run: Run, each: int
+) -> Iterator[tuple[dict[str, str], dict[int, list[Judgment]]]]:
+    """The judgments of one output after another, by the number of their dimension."""
+    number_of = {dimension.name: number for number, dimension in enumerate(run.dimensions)}
+    expected = [
+        ("", rung_id(level)) if not swapped else (rung_id(level), "")
+        for level in range(1, run.rungs + 1)
+        for swapped in range(run.orders)
+    ]
+    current: tuple[dict[str, str], dict[int, list[Judgment]]] | None = None
+    while block := list(itertools.islice(located, each)):
+        where, first = block[0]
+        output_id = first.subject
+        number = number_of.get(first.dimension)
+        if number is None:
+            raise DataError(f"{where}: dimension {first.dimension!r} is not among the run's: {sorted(number_of)}")
+        for (place, judgment), (subject, against) in zip(block, expected, strict=False):
+            if (judgment.subject, judgment.against) != (subject or output_id, against or output_id):
+                raise DataError(
+                    f"{place}: expected {subject or output_id!r} against {against or output_id!r}, found "
+                    f"{judgment.subject!r} against {judgment.against!r}; judgments must keep their order"
+                )
+        if len(block) < each:
+            raise DataError(
+                f"{block[-1][0]}: the file ends within output {output_id!r}; run `refladder score` again to complete it"
+            )
+        own = [judgment for _, judgment in block]
+        if current is None or current[0]["output_id"] != output_id or number in current[1]:
+            if current is not None:
+                yield current
+            current = ({"output_id": output_id, "context_id": first.context_id}, {})
+        current[1][number] = own
+    if current is not None:
+        yield current

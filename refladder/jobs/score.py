@@ -1,0 +1,190 @@
+"""score: outputs x rungs -> judgments (kept) -> rule -> score columns."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder import __version__
+from refladder.artifacts import write_json
+from refladder.errors import UsageError
+from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, signature_of, unreadable_blocks
+from refladder.jobs.outputs import Mapped, check_input, items
+from refladder.prompts import load_template
+from refladder.records import Recipe, Run
+from refladder.rows import STANDARD, first_row, format_of, open_sink, read_rows, standard_form
+from refladder.scoring.judging import inconsistency, judge, questions, verdicts
+from refladder.scoring.judgment_log import JudgmentLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from refladder.backends import Backend
+    from refladder.prompts import Template
+    from refladder.published import LadderSet
+    from refladder.records import Dimension, Judgment, Output
+    from refladder.scoring.judging import Question
+
+    Progress = Callable[[int, int | None], None]
+
+BATCH = 1024  # rows judged, kept and written at a time
+
+
+class Scorer:
+    """A judge, a ladder set and a scale, ready to score batches of outputs.
+
+    Args:
+        judge_backend: the judge.
+        ladders: what to compare with.
+        dimensions: those to score.
+        scale: rule and weights.
+        role: prompt role, compare or compare-yesno.
+        orders: 1, or 2 to ask every pair in both orders.
+        prompts: the user's own templates.
+    """
+
+    def __init__(
+        self,
+        judge_backend: Backend,
+        ladders: LadderSet,
+        dimensions: Sequence[Dimension],
+        scale: Scale,
+        *,
+        role: str = "compare",
+        orders: int = 1,
+        prompts: Path | None = None,
+    ) -> None:
+        self.ladders = ladders
+        self.dimensions = tuple(dimensions)
+        self._backend = judge_backend
+        self._orders = orders
+        self._template: Template = load_template(ladders.task, role, prompts)
+        self._recipe = Recipe(
+            backend=judge_backend.fingerprint, prompts=(self._template.signature,), sampling=None, version=__version__
+        )
+        self._columns = Columns(self.dimensions, ladders.rungs, scale)
+        self.run = Run(
+            recipe=self._recipe,
+            ladders=f"{ladders.name}@{ladders.digest}",
+            dimensions=self.dimensions,
+            rungs=ladders.rungs,
+            orders=orders,
+        )
+        self.report = ScoreReport(signature=signature_of(self.run, scale.rule))
+
+    def score(
+        self, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog
+    ) -> list[dict[str, Any]]:
+        """The added columns of a batch of rows; None values, with the reason, where something could not be judged.
+
+        Args:
+            outputs: None for a row that holds nothing to judge.
+            notes: why, for those rows.
+            log: where judgments are kept.
+        """
+        asked: list[Question] = []
+        places: list[tuple[int, int]] = []  # which output and which dimension each block of questions is about
+        reasons: dict[tuple[int, int], str] = {}
+        for place, (output, note) in enumerate(zip(outputs, notes, strict=True)):
+            for number, dimension in enumerate(self.dimensions):
+                reason = note if output is None else self._why_not(output.context_id, dimension.name)
+                if reason is not None or output is None:
+                    reasons[place, number] = reason or "no output"
+                    continue
+                ladder = self.ladders.ladders[output.context_id, dimension.name]
+                context = self.ladders.contexts[output.context_id]
+                asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
+                places.append((place, number))
+        judgments = log.stored(asked)
+        fresh = judge(self._backend, self._template, self._recipe.digest, asked[len(judgments) :])
+        log.append(fresh)
+        self.report.reused += len(judgments)
+        self.report.judgments += len(asked)
+        judgments += fresh
+        reasons.update(unreadable_blocks(judgments, places, self.ladders.rungs * self._orders))
+        self._count(judgments)
+        probabilities = np.full((len(outputs), len(self.dimensions), self.ladders.rungs, 3), np.nan)
+        if judgments:
+            rows, numbers = np.array(places).T
+            probabilities[rows, numbers] = verdicts(judgments, self.ladders.rungs, self._orders)
+        columns = self._columns.of(probabilities, reasons, self.report)
+        for values in columns:
+            values["signature"] = self.report.signature
+        return columns
+
+    def _why_not(self, context_id: str, dimension: str) -> str | None:
+        if (context_id, dimension) in self.ladders.ladders:
+            return None if context_id in self.ladders.contexts else f"no text of context {context_id!r} in the set"
+        if (context_id, dimension) in self.ladders.failures:
+            return f"the {dimension} ladder of context {context_id!r} could not be written; see failures.jsonl"
+        return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
+
+    def _count(self, judgments: Sequence[Judgment]) -> None:
+        self.report.unreadable += sum(judgment.logprobs is None for judgment in judgments)
+        if self._orders > 1 and judgments:
+            disagree, pairs = inconsistency(judgments)
+            self.report.disagreements += disagree
+            self.report.order_pairs += pairs
+
+
+def score_rows(
+    scorer: Scorer,
+    source: str,
+    out: str,
+    *,
+    mapped: Mapped,
+    given: str | None = None,
+    out_given: str | None = None,
+    judgments: Path | None = None,
+    restart: bool = False,
+    config: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> ScoreReport:
+    """Score a table: every row comes out again, in order, with the score columns at its end.
+
+    Memory does not grow with the number of rows, but for eight bytes an id. Judgments are kept in `judgments` batch by
+    batch; a run that was cut off goes on from them and gives the same bytes.
+
+    Args:
+        scorer: judge, ladders and scale.
+        source: file or `-`.
+        out: file or `-`.
+        mapped: which columns hold what.
+        given: format of the source, where its ending does not say it.
+        out_given: format of the output, likewise.
+        judgments: file that keeps the judgments.
+        restart: throw away what that file holds.
+        config: the resolved configuration, written beside the output as `OUT.run.json`.
+        progress: called with rows done and rows in all (None when not known).
+
+    Returns:
+        The counts.
+
+    Raises:
+        DataError, UsageError: the input or the output is not right; see `check_input`.
+        BackendError: the judge failed; what was judged is kept.
+    """
+    total = check_input(source, given, mapped)
+    form = format_of(source, given)
+    parquet = source if form == "parquet" else None
+    added = added_columns(scorer.dimensions)
+    first, rows = first_row(read_rows(source, given))
+    if first is not None and (clash := sorted(set(first.fields) & set(added))):
+        raise UsageError(f"{first.where}: column {clash[0]!r} is there already; rename or drop it first")
+    outputs = items(rows, mapped, check_ids=source == STANDARD)  # a file's ids were checked just now
+    with (
+        JudgmentLog(judgments, scorer.run, restart=restart) as log,
+        open_sink(out, out_given or standard_form(out, form), added, parquet) as write,
+    ):
+        while batch := list(itertools.islice(outputs, BATCH)):
+            values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
+            for item, added_values in zip(batch, values, strict=True):
+                write(item.row, added_values)
+            if progress is not None:
+                progress(scorer.report.rows, total)
+    if config is not None and out != STANDARD:
+        write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
+    return scorer.report

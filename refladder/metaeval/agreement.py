@@ -1,0 +1,381 @@
+"""Scores against human ratings: grids, one row of figures for each method, and the raters' own agreement."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.metaeval.bootstrap import (
+    draw_contexts,
+    draw_swaps,
+    paired_differences,
+    percentile_interval,
+    permutation_p_value,
+    resample,
+    resample_mean,
+)
+from refladder.metaeval.correlation import (
+    CONVENTIONS,
+    STATISTICS,
+    FloatArray,
+    check_name,
+    correlate_rows,
+    partial_correlate_rows,
+    row_kinds,
+)
+from refladder.metaeval.levels import LEVELS, Correlation, average_over_contexts, correlate_level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from refladder.records import Benchmark, Output, Rating
+
+MEAN = "mean"
+PARTIAL = "partial_spearman"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Ratings and scores of one dimension: one row for each context, one column for each system.
+
+    `human` and `predicted` have shape (contexts, systems), NaN where there is none. `output_ids` has the same shape,
+    None where a system wrote nothing. Contexts and systems stand in the order in which the outputs name them.
+    `unscored` counts the outputs that people rated and the method did not score; they are left out of their context.
+    """
+
+    dimension: str
+    contexts: tuple[str, ...]
+    systems: tuple[str, ...]
+    output_ids: tuple[tuple[str | None, ...], ...]
+    human: FloatArray
+    predicted: FloatArray
+    unscored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How well one method agrees with people on one dimension, by one level and statistic.
+
+    `value`, `low` and `high` are between -1 and 1, None where there is none; `low` and `high` are the ends of the
+    bootstrap interval that holds `confidence` (a share) of the resamples. `contexts` were used, `skipped` were not;
+    `constant_predicted` counts contexts whose ratings differ and whose scores do not. `unscored` counts outputs that
+    people rated and the method did not score. `p_value` is of the paired test against the method `reference`.
+
+    In the row of dimension `mean`, `value` is the unweighted mean over dimensions (None when one of them has none),
+    `contexts` the fewest used in a dimension, `skipped` and `constant_predicted` the most in a dimension, `unscored`
+    the sum over dimensions.
+    """
+
+    method: str
+    benchmark: str
+    dimension: str
+    level: str
+    statistic: str
+    value: float | None
+    low: float | None
+    high: float | None
+    contexts: int
+    skipped: int
+    constant_predicted: int
+    unscored: int
+    signature: str
+    constant: str = "skip"
+    confidence: float = 0.95
+    reference: str | None = None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figure:
+    """One correlation with its resamples and permutations, before it is written down."""
+
+    found: Correlation
+    resampled: FloatArray
+    difference: float
+    permuted: FloatArray
+
+
+def human_means(ratings: Iterable[Rating]) -> dict[tuple[str, str], float]:
+    """Average the raters.
+
+    Sums are exact and divided once, so that outputs with equal mean ratings get equal floats.
+
+    Returns:
+        (output id, dimension) to mean rating.
+
+    Raises:
+        DataError: a rating is not finite.
+    """
+    values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for rating in ratings:
+        if not math.isfinite(rating.value):
+            raise DataError(
+                f"rating of output {rating.output_id!r} on {rating.dimension!r} by {rating.rater!r} is {rating.value}; "
+                "ratings are finite numbers, leave out those that are missing"
+            )
+        values[rating.output_id, rating.dimension].append(rating.value)
+    return {key: math.fsum(given) / len(given) for key, given in values.items()}
+
+
+def build_grid(
+    outputs: Sequence[Output],
+    means: Mapping[tuple[str, str], float],
+    scores: Mapping[tuple[str, str], float | None],
+    dimension: str,
+) -> Grid:
+    """Lay ratings and scores of one dimension out as grids.
+
+    Args:
+        outputs: all outputs of the benchmark.
+        means: (output id, dimension) to mean rating, from `human_means`.
+        scores: (output id, dimension) to score; None, NaN or no entry where an output is not scored.
+        dimension: which one.
+
+    Raises:
+        DataError: a context has two outputs of one system.
+        UsageError: a score is infinite.
+    """
+    contexts = {context: row for row, context in enumerate(dict.fromkeys(output.context_id for output in outputs))}
+    systems = {system: column for column, system in enumerate(dict.fromkeys(output.system for output in outputs))}
+    output_ids: list[list[str | None]] = [[None] * len(systems) for _ in contexts]
+    human = np.full((len(contexts), len(systems)), np.nan)
+    predicted = np.full((len(contexts), len(systems)), np.nan)
+    for output in outputs:
+        row, column = contexts[output.context_id], systems[output.system]
+        other = output_ids[row][column]
+        if other is not None:
+            raise DataError(
+                f"outputs {other!r} and {output.id!r} are both of system {output.system!r} for context "
+                f"{output.context_id!r}; a context has one output of each system, give them different system names"
+            )
+        output_ids[row][column] = output.id
+        human[row, column] = means.get((output.id, dimension), math.nan)
+        score = scores.get((output.id, dimension))
+        if score is not None and math.isinf(score):
+            raise UsageError(
+                f"score of output {output.id!r} on {dimension!r} is {score}; scores are finite, or None where an "
+                "output could not be scored"
+            )
+        predicted[row, column] = math.nan if score is None else score
+    return Grid(
+        dimension=dimension,
+        contexts=tuple(contexts),
+        systems=tuple(systems),
+        output_ids=tuple(map(tuple, output_ids)),
+        human=human,
+        predicted=predicted,
+        unscored=int((~np.isnan(human) & np.isnan(predicted)).sum()),
+    )
+
+
+def rater_ceiling(
+    outputs: Sequence[Output], ratings: Iterable[Rating], dimension: str, statistic: str = "spearman"
+) -> Correlation:
+    """How well one rater agrees with the mean of the others, within contexts: what a method can hope for.
+
+    A context's value is the mean over its raters of the correlation between the rater and the mean of the other
+    raters, over the outputs that both rated. Constant ratings are skipped.
+
+    Args:
+        outputs: all outputs of the benchmark.
+        ratings: individual ratings; where only one rater exists (a mean, for instance) there is no value.
+        dimension: which one.
+        statistic: `spearman`, `kendall` or `pearson`.
+
+    Raises:
+        DataError: a rating is not finite, or a context has two outputs of one system.
+        UnknownNameError: no such statistic.
+    """
+    given = [rating for rating in ratings if rating.dimension == dimension]
+    contexts = len(dict.fromkeys(output.context_id for output in outputs))
+    sums, counts = np.zeros(contexts), np.zeros(contexts)
+    for rater in dict.fromkeys(rating.rater for rating in given):
+        own = human_means(rating for rating in given if rating.rater == rater)
+        others = human_means(rating for rating in given if rating.rater != rater)
+        grid = build_grid(outputs, others, own, dimension)
+        values = correlate_rows(grid.predicted, grid.human, statistic)
+        sums += np.nan_to_num(values)
+        counts += ~np.isnan(values)
+    rows = np.full(contexts, np.nan)
+    np.divide(sums, counts, out=rows, where=counts > 0)
+    return average_over_contexts(rows, 0)
+
+
+def evaluate_method(
+    benchmark: Benchmark,
+    scores: Mapping[tuple[str, str], float | None],
+    *,
+    method: str,
+    signature: str,
+    dimensions: Sequence[str] | None = None,
+    levels: Sequence[str] = LEVELS,
+    statistics: Sequence[str] = STATISTICS,
+    constant: str = "skip",
+    resamples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+    control: Mapping[str, float] | None = None,
+    reference: tuple[str, Mapping[tuple[str, str], float | None]] | None = None,
+) -> list[Agreement]:
+    """Compare a method's scores with the ratings of a benchmark.
+
+    Args:
+        benchmark: outputs and ratings.
+        scores: (output id, dimension) to score, higher is better; None, NaN or no entry where an output could not be
+            scored: it is left out of its context and counted.
+        method: name of the method in the rows.
+        signature: of the scores; goes into the rows.
+        dimensions: names; by default all of the benchmark.
+        levels: some of `within_context`, `pooled`, `between_systems`.
+        statistics: some of `spearman`, `kendall`, `pearson`.
+        constant: what a constant context counts within contexts: `skip`, `zero` or `one`; see `correlate_rows`.
+        resamples: bootstrap resamples and permutations, at least 1.
+        seed: of both; all dimensions, levels and methods share the drawn contexts.
+        confidence: of the intervals, between 0 and 1.
+        control: output id to a number (its length, for instance); adds rows of statistic `partial_spearman` within
+            contexts, always with skipped constant contexts.
+        reference: name and scores of a method to test against; fills `p_value`.
+
+    Returns:
+        For each level and statistic one row for each dimension and one of dimension `mean`.
+
+    Raises:
+        DataError: a rating is not finite, or a context has two outputs of one system.
+        UnknownNameError: no such dimension, level, statistic or convention.
+        UsageError: no score is for an output of the benchmark, a score is infinite, an output has no control, or an
+            option is out of its range.
+    """
+    known = tuple(dimension.name for dimension in benchmark.dimensions)
+    chosen = known if dimensions is None else tuple(dimensions)
+    for name in chosen:
+        check_name("dimension", name, known)
+    for name in levels:
+        check_name("level", name, LEVELS)
+    for name in statistics:
+        check_name("statistic", name, STATISTICS)
+    check_name("convention for constant contexts", constant, CONVENTIONS)
+    _check_keys(benchmark, scores, chosen, method)
+    means = human_means(benchmark.ratings)
+    grids = [build_grid(benchmark.outputs, means, scores, name) for name in chosen]
+    rivals = [build_grid(benchmark.outputs, means, reference[1], name) for name in chosen] if reference else None
+    contexts = len({output.context_id for output in benchmark.outputs})
+    weights = draw_contexts(contexts, resamples, seed)
+    swaps = draw_swaps(contexts, resamples, seed)
+
+    def row(figure: _Figure, dimension: str, level: str, statistic: str, unscored: int) -> Agreement:
+        low, high = percentile_interval(figure.resampled, confidence)
+        if figure.found.contexts < 2:  # noqa: PLR2004  one context, drawn again and again, shows no spread
+            low = high = math.nan
+        return Agreement(
+            method=method,
+            benchmark=benchmark.name,
+            dimension=dimension,
+            level=level,
+            statistic=statistic,
+            value=_known(figure.found.value),
+            low=_known(low),
+            high=_known(high),
+            contexts=figure.found.contexts,
+            skipped=figure.found.skipped,
+            constant_predicted=figure.found.constant_predicted,
+            unscored=unscored,
+            signature=signature,
+            constant="skip" if statistic == PARTIAL else constant,
+            confidence=confidence,
+            reference=None if reference is None or statistic == PARTIAL else reference[0],
+            p_value=_known(permutation_p_value(figure.difference, figure.permuted)),
+        )
+
+    rows = []
+    wanted = [(level, statistic) for level in levels for statistic in statistics]
+    if control is not None:
+        wanted.append(("within_context", PARTIAL))
+    for level, statistic in wanted:
+        figures = []
+        for position, grid in enumerate(grids):
+            if control is not None and statistic == PARTIAL:
+                figures.append(_partial_figure(grid, control, weights))
+            else:
+                rival = None if rivals is None else rivals[position].predicted
+                options = {"level": level, "statistic": statistic, "constant": constant}
+                figures.append(_figure(grid, rival, weights, swaps, options))
+        rows += [
+            row(figure, grid.dimension, level, statistic, grid.unscored)
+            for figure, grid in zip(figures, grids, strict=True)
+        ]
+        rows.append(row(_mean_figure(figures), MEAN, level, statistic, sum(grid.unscored for grid in grids)))
+    return rows
+
+
+def _check_keys(
+    benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None], dimensions: Sequence[str], method: str
+) -> None:
+    if not dimensions:
+        raise UsageError(f"no dimension of {benchmark.name!r} is asked for; name at least one")
+    if not benchmark.outputs:
+        raise UsageError(f"benchmark {benchmark.name!r} has no outputs; there is nothing to evaluate")
+    if not scores or any((output.id, name) in scores for output in benchmark.outputs for name in dimensions):
+        return
+    output_id, dimension = next(iter(scores))
+    if any(output.id == output_id for output in benchmark.outputs):
+        raise UnknownNameError(f"dimension of the scores of {method!r}", dimension, dimensions)
+    raise UsageError(
+        f"no score of {method!r} is for an output of {benchmark.name!r}: the first score is for output {output_id!r}, "
+        f"the benchmark's first output is {benchmark.outputs[0].id!r}; check that the scores belong to this benchmark"
+    )
+
+
+def _figure(
+    grid: Grid, rival: FloatArray | None, weights: FloatArray, swaps: np.ndarray, options: Mapping[str, str]
+) -> _Figure:
+    difference, permuted = math.nan, np.empty(0)
+    if rival is not None:
+        difference, permuted, _ = paired_differences(grid.predicted, rival, grid.human, swaps, **options)
+    return _Figure(
+        found=correlate_level(grid.predicted, grid.human, **options),
+        resampled=resample(grid.predicted, grid.human, weights, **options),
+        difference=difference,
+        permuted=permuted,
+    )
+
+
+def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
+    absent = [output for line in grid.output_ids for output in line if output is not None and output not in control]
+    if absent:
+        raise UsageError(
+            f"control has no number for {len(absent)} outputs, the first is {absent[0]!r}; give one for every output"
+        )
+    controls = [[math.nan if output is None else control[output] for output in line] for line in grid.output_ids]
+    third = np.array(controls, dtype=np.float64).reshape(grid.human.shape)
+    rows = partial_correlate_rows(grid.predicted, grid.human, third)
+    constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
+    return _Figure(
+        found=average_over_contexts(rows, constant),
+        resampled=resample_mean(rows, weights),
+        difference=math.nan,
+        permuted=np.empty(0),
+    )
+
+
+def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
+    """The unweighted mean over dimensions; NaN as soon as one dimension is, since the rest would not compare."""
+    return _Figure(
+        found=Correlation(
+            value=float(np.mean([figure.found.value for figure in figures])),
+            contexts=min(figure.found.contexts for figure in figures),
+            skipped=max(figure.found.skipped for figure in figures),
+            constant_predicted=max(figure.found.constant_predicted for figure in figures),
+        ),
+        resampled=np.mean([figure.resampled for figure in figures], axis=0),
+        difference=float(np.mean([figure.difference for figure in figures])),
+        permuted=np.mean([figure.permuted for figure in figures], axis=0),
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

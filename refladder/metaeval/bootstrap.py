@@ -1,0 +1,439 @@
+"""How far to trust a correlation: bootstrap intervals over contexts and a paired test between two methods.
+
+Contexts are drawn, not outputs: outputs of one context share its difficulty and its raters. A resample is a vector
+that says how often each context was drawn, and each level has an exact way to correlate a grid whose rows are
+repeated that often without repeating them. The paired test uses the same machinery: exchanging two methods' scores
+of a context is giving weight 0 to one and 1 to the other of two stacked grids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.errors import ShapeError, UsageError
+from refladder.metaeval.correlation import (
+    CONVENTIONS,
+    STATISTICS,
+    BoolArray,
+    FloatArray,
+    average_ranks,
+    check_name,
+    complete_pairs,
+    correlate_rows,
+    pair_signs,
+)
+from refladder.metaeval.levels import LEVELS, correlate_level, system_means
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CHUNK = 2**20  # numbers held at once by each temporary array
+_LEAST_DEFINED = 0.95  # an interval needs a correlation in at least this share of the resamples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTest:
+    """The difference of two methods' correlations (first minus second), its interval and its two-sided p-value.
+
+    NaN where there is none. `contexts` is the number of contexts that both methods were compared on.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    contexts: int
+
+
+def draw_contexts(contexts: int, resamples: int = 1000, seed: int = 0) -> FloatArray:
+    """Draw contexts with replacement.
+
+    Args:
+        contexts: how many there are, and how many each resample draws.
+        resamples: how many resamples, at least 1.
+        seed: of the generator.
+
+    Returns:
+        Shape (resamples, contexts): how often each context was drawn; rows sum to `contexts`.
+
+    Raises:
+        UsageError: fewer than one resample.
+    """
+    if resamples < 1:
+        raise UsageError(f"resamples must be at least 1; got {resamples}; 1000 is usual")
+    if contexts == 0:
+        return np.empty((resamples, 0))
+    generator = np.random.default_rng(seed)
+    shares = np.full(contexts, 1.0 / contexts)
+    return np.asarray(generator.multinomial(contexts, shares, size=resamples), dtype=np.float64)
+
+
+def resample(
+    predicted: FloatArray,
+    human: FloatArray,
+    weights: FloatArray,
+    *,
+    level: str = "within_context",
+    statistic: str = "spearman",
+    constant: str = "skip",
+) -> FloatArray:
+    """Correlate a grid once for each row of weights, as if its rows stood there that often.
+
+    Exact at every level. Kendall over pooled outputs compares all pairs of outputs once (n^2 time, little memory).
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape.
+        weights: shape (resamples, contexts), whole numbers from 0.
+        level: `within_context`, `pooled` or `between_systems`.
+        statistic: `spearman`, `kendall` or `pearson`.
+        constant: `skip`, `zero` or `one`; read at `within_context` only.
+
+    Returns:
+        Shape (resamples,), between -1 and 1, NaN where a resample has no correlation.
+
+    Raises:
+        ShapeError: the shapes do not fit each other.
+        UnknownNameError: no such level, statistic or convention.
+        UsageError: a value is infinite.
+    """
+    check_name("level", level, LEVELS)
+    check_name("statistic", statistic, STATISTICS)
+    check_name("convention for constant contexts", constant, CONVENTIONS)
+    left, right = complete_pairs(predicted, human)
+    if weights.ndim != 2 or weights.shape[1] != len(left):  # noqa: PLR2004  resamples and contexts
+        raise ShapeError(f"weights must be (resamples, contexts) with {len(left)} contexts; got {weights.shape}")
+    if level == "within_context":
+        return resample_mean(correlate_rows(left, right, statistic, constant), weights)
+    if level == "between_systems":
+        return correlate_rows(*system_means(left, right, weights, statistic), statistic)
+    complete = ~np.isnan(left)
+    context = np.nonzero(complete)[0]
+    pool = {"spearman": _pooled_spearman, "kendall": _pooled_kendall, "pearson": _pooled_pearson}[statistic]
+    values = np.full(len(weights), np.nan)
+    if len(context):
+        varied = _varied(left, weights) & _varied(right, weights)
+        values[varied] = np.clip(pool(left[complete], right[complete], context, weights[varied]), -1.0, 1.0)
+    return values
+
+
+def resample_mean(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    """Average one value for each context, once for each row of weights; NaN contexts are left out.
+
+    Args:
+        rows: shape (contexts,), NaN where a context has no value.
+        weights: shape (resamples, contexts).
+
+    Returns:
+        Shape (resamples,), NaN where a resample has no context with a value.
+    """
+    used = ~np.isnan(rows)
+    counts = weights @ used
+    sums = weights @ np.where(used, rows, 0.0)
+    means = np.full(len(weights), np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return means
+
+
+def percentile_interval(values: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
+    """The middle share of the resampled values.
+
+    Args:
+        values: shape (resamples,); NaN where a resample has no correlation.
+        confidence: between 0 and 1.
+
+    Returns:
+        The low and the high end. NaN, NaN when fewer than 95 % of the resamples have a value: what is left would not
+        stand for the rest.
+
+    Raises:
+        UsageError: confidence is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence must be between 0 and 1; got {confidence}; 0.95 is usual")
+    defined = values[~np.isnan(values)]
+    if len(defined) < _LEAST_DEFINED * len(values) or not len(defined):
+        return np.nan, np.nan
+    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def bootstrap_interval(
+    predicted: FloatArray,
+    human: FloatArray,
+    *,
+    level: str = "within_context",
+    statistic: str = "spearman",
+    constant: str = "skip",
+    resamples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of a correlation, over contexts.
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape.
+        level: `within_context`, `pooled` or `between_systems`.
+        statistic: `spearman`, `kendall` or `pearson`.
+        constant: `skip`, `zero` or `one`; read at `within_context` only.
+        resamples: how many, at least 1.
+        seed: of the generator.
+        confidence: between 0 and 1.
+
+    Returns:
+        The low and the high end; NaN, NaN with fewer than two contexts that can be used.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UnknownNameError: no such level, statistic or convention.
+        UsageError: a value is infinite, or an option is out of its range.
+    """
+    found = correlate_level(predicted, human, level=level, statistic=statistic, constant=constant)
+    weights = draw_contexts(len(predicted), resamples, seed)
+    values = resample(predicted, human, weights, level=level, statistic=statistic, constant=constant)
+    interval = percentile_interval(values, confidence)
+    return interval if found.contexts > 1 else (np.nan, np.nan)
+
+
+def paired_differences(
+    first: FloatArray,
+    second: FloatArray,
+    human: FloatArray,
+    swaps: BoolArray,
+    *,
+    level: str = "within_context",
+    statistic: str = "spearman",
+    constant: str = "skip",
+) -> tuple[float, FloatArray, int]:
+    """Two methods' difference in correlation, as it is and with their scores exchanged in some contexts.
+
+    The methods are compared on the outputs that both scored; within contexts, on the contexts where both have a
+    correlation, so that exchanging is flipping the sign of a context's difference. At the other levels scores are
+    first put on one scale (ranks over all outputs for pooled rank statistics, else mean 0 and deviation 1), which
+    changes no correlation and lets methods on different scales exchange scores: PERM-BOTH of Deutsch et al. 2021,
+    over contexts.
+
+    Args:
+        first: shape (contexts, systems), finite or NaN.
+        second: the same shape.
+        human: the same shape.
+        swaps: shape (permutations, contexts), true where a context's scores are exchanged.
+        level: `within_context`, `pooled` or `between_systems`.
+        statistic: `spearman`, `kendall` or `pearson`.
+        constant: `skip`, `zero` or `one`; read at `within_context` only.
+
+    Returns:
+        The difference (first minus second), the permuted differences of shape (permutations,), and the number of
+        contexts compared. NaN where there is no correlation.
+
+    Raises:
+        ShapeError: the shapes do not fit each other.
+        UnknownNameError: no such level, statistic or convention.
+        UsageError: a value is infinite.
+    """
+    one, two, ratings = _paired(first, second, human, level=level, statistic=statistic, constant=constant)
+    scores, gold = np.concatenate((one, two)), np.concatenate((ratings, ratings))
+    swapped = np.concatenate((np.zeros((1, len(one)), dtype=np.bool_), swaps))
+    weights = np.concatenate((~swapped, swapped), axis=1).astype(np.float64)
+    mirror = np.concatenate((swapped, ~swapped), axis=1).astype(np.float64)
+    options = {"level": level, "statistic": statistic, "constant": constant}
+    differences = resample(scores, gold, weights, **options) - resample(scores, gold, mirror, **options)
+    compared = int((~np.isnan(one)).any(axis=1).sum())
+    return float(differences[0]), differences[1:], compared
+
+
+def permutation_p_value(difference: float, permuted: FloatArray) -> float:
+    """Two-sided p-value (k + 1) / (n + 1), k the permuted differences at least as far from 0.
+
+    A permutation without a correlation counts as far, so that it can never make a difference look surer.
+
+    Args:
+        difference: as observed.
+        permuted: shape (permutations,).
+
+    Returns:
+        Above 0, at most 1; NaN when the difference is NaN.
+    """
+    if np.isnan(difference):
+        return np.nan
+    near = np.abs(permuted) < abs(difference) - 1e-12  # rounding must not turn a tie into a smaller difference
+    return float((np.count_nonzero(~near) + 1) / (len(permuted) + 1))
+
+
+def paired_test(
+    first: FloatArray,
+    second: FloatArray,
+    human: FloatArray,
+    *,
+    level: str = "within_context",
+    statistic: str = "spearman",
+    constant: str = "skip",
+    resamples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> PairedTest:
+    """Test whether two methods agree with people equally well.
+
+    A paired permutation test over contexts gives the p-value, a paired bootstrap over contexts the interval; see
+    `paired_differences` for what is exchanged.
+
+    Args:
+        first: shape (contexts, systems), finite or NaN.
+        second: the same shape.
+        human: the same shape.
+        level: `within_context`, `pooled` or `between_systems`.
+        statistic: `spearman`, `kendall` or `pearson`.
+        constant: `skip`, `zero` or `one`; read at `within_context` only.
+        resamples: how many resamples and how many permutations.
+        seed: of the generator.
+        confidence: of the interval, between 0 and 1.
+
+    Raises:
+        ShapeError: the shapes do not fit each other.
+        UnknownNameError: no such level, statistic or convention.
+        UsageError: a value is infinite, or an option is out of its range.
+    """
+    options = {"level": level, "statistic": statistic, "constant": constant}
+    swaps = draw_swaps(len(first), resamples, seed)
+    difference, permuted, compared = paired_differences(first, second, human, swaps, **options)
+    one, two, ratings = _paired(first, second, human, **options)
+    weights = draw_contexts(len(one), resamples, seed)
+    spread = resample(one, ratings, weights, **options) - resample(two, ratings, weights, **options)
+    low, high = percentile_interval(spread, confidence) if compared > 1 else (np.nan, np.nan)
+    return PairedTest(
+        difference=difference,
+        low=low,
+        high=high,
+        p_value=permutation_p_value(difference, permuted),
+        contexts=compared,
+    )
+
+
+def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolArray:
+    """Draw for each permutation the contexts in which two methods exchange their scores.
+
+    Args:
+        contexts: how many there are.
+        permutations: how many permutations.
+        seed: of the generator.
+
+    Returns:
+        Shape (permutations, contexts).
+    """
+    return np.random.default_rng(seed).integers(0, 2, size=(permutations, contexts)).astype(np.bool_)
+
+
+def _paired(
+    first: FloatArray, second: FloatArray, human: FloatArray, *, level: str, statistic: str, constant: str
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Both methods, on one scale, and the ratings, on what all three have."""
+    one, two = complete_pairs(first, second)
+    ratings, one = complete_pairs(human, one)
+    two, ratings = complete_pairs(two, ratings)
+    if level == "within_context":
+        undefined = np.isnan(correlate_rows(one, ratings, statistic, constant))
+        undefined |= np.isnan(correlate_rows(two, ratings, statistic, constant))
+        for values in (one, two, ratings):
+            values[undefined] = np.nan
+        return one, two, ratings
+    if level == "pooled" and statistic != "pearson":
+        return _ranked(one), _ranked(two), ratings
+    return _standardised(one), _standardised(two), ratings
+
+
+def _ranked(values: FloatArray) -> FloatArray:
+    return average_ranks(values.reshape(1, -1)).reshape(values.shape)
+
+
+def _standardised(values: FloatArray) -> FloatArray:
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return values
+    if defined.min() == defined.max():
+        return np.where(np.isnan(values), np.nan, 0.0)
+    centred = values - defined.mean()
+    scaled: FloatArray = centred / np.nanstd(centred)
+    return scaled
+
+
+def _varied(values: FloatArray, weights: FloatArray) -> BoolArray:
+    """Whether the rows of a grid that have weight hold two different values, shape (resamples,)."""
+    drawn = weights > 0
+    lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
+    highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
+    varied: BoolArray = np.where(drawn, lowest, np.inf).min(axis=1) < np.where(drawn, highest, -np.inf).max(axis=1)
+    return varied
+
+
+def _pooled_pearson(left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray) -> FloatArray:
+    # Centred first: the weighted means then lie near 0 and taking them out of the sums cancels little.
+    x = left - left.mean()
+    y = right - right.mean()
+    x /= np.abs(x).max()
+    y /= np.abs(y).max()
+    terms = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
+    by_context = np.stack([np.bincount(context, term, minlength=weights.shape[1]) for term in terms])
+    count, sum_x, sum_y, square_x, square_y, product = by_context @ weights.T
+    spread = (square_x - sum_x**2 / count) * (square_y - sum_y**2 / count)
+    values = np.full(len(weights), np.nan)
+    np.divide(product - sum_x * sum_y / count, np.sqrt(np.abs(spread)), out=values, where=spread > 0)
+    return values
+
+
+def _pooled_spearman(
+    left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray
+) -> FloatArray:
+    place_left = np.unique(left, return_inverse=True)[1]
+    place_right = np.unique(right, return_inverse=True)[1]
+    values = np.empty(len(weights))
+    step = max(1, _CHUNK // len(context))
+    for start in range(0, len(weights), step):
+        part = slice(start, start + step)
+        ranks_left, spread_left = _weighted_ranks(place_left, context, weights[part])
+        ranks_right, spread_right = _weighted_ranks(place_right, context, weights[part])
+        products = np.einsum(
+            "rn,rn,rn->r", ranks_left[:, place_left], ranks_right[:, place_right], weights[part][:, context]
+        )
+        values[part] = products / np.sqrt(spread_left * spread_right)
+    return values
+
+
+def _weighted_ranks(
+    place: NDArray[np.int64], context: NDArray[np.int64], weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Average ranks of the distinct values less their mean, (resamples, distinct), and their weighted squares."""
+    order = np.argsort(place, kind="stable")
+    starts = np.searchsorted(place[order], np.arange(place.max() + 1))
+    counts = np.add.reduceat(weights[:, context[order]], starts, axis=1)
+    upper = np.cumsum(counts, axis=1)
+    # A value drawn c times up to rank u has the ranks u-c+1 .. u; all n ranks have the mean (n + 1) / 2.
+    ranks: FloatArray = upper - counts / 2.0 - upper[:, -1:] / 2.0
+    return ranks, np.einsum("rk,rk,rk->r", counts, ranks, ranks)
+
+
+def _pooled_kendall(left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray) -> FloatArray:
+    """Tau-b of each resample as quadratic forms of its weights.
+
+    Summed over the pairs of outputs of contexts a and b, let C[a, b] be the product of the two orders (1, 0, -1) and
+    X[a, b], Y[a, b] the squares of each. Drawing context a w[a] times repeats each of its pairs with b w[a] w[b]
+    times, and two copies of one output are a tie in both, so tau-b = wCw / sqrt(wXw * wYw).
+    """
+    contexts = weights.shape[1]
+    blocks = np.zeros((3, contexts, contexts))
+    step = max(1, _CHUNK // len(context))
+    for row in np.unique(context):
+        members = np.flatnonzero(context == row)
+        for start in range(0, len(members), step):
+            part = members[start : start + step, np.newaxis]
+            order_left = pair_signs(left[part], left)
+            order_right = pair_signs(right[part], right)
+            for block, terms in zip(
+                blocks, (order_left * order_right, np.abs(order_left), np.abs(order_right)), strict=True
+            ):
+                block[row] += np.bincount(context, terms.sum(axis=0, dtype=np.float64), minlength=contexts)
+    agreeing, untied_left, untied_right = (((weights @ block) * weights).sum(axis=1) for block in blocks)
+    return np.asarray(agreeing / np.sqrt(untied_left * untied_right), dtype=np.float64)

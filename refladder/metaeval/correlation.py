@@ -1,0 +1,328 @@
+"""Spearman, Kendall tau-b and Pearson over the rows of two grids, with gaps.
+
+A grid has one row for each context and one column for each system; NaN is a missing value. A pair counts when both
+of its values are there. Whether a row is constant is decided by equality, never by a small variance, so equal means
+must come in as equal floats (sum the ratings first, divide once).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refladder.errors import ShapeError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+CONVENTIONS = ("skip", "zero", "one")
+
+# Rows up to this length compare all their pairs at once; longer ones count inversions in n log n.
+_PAIRWISE_COLUMNS = 64
+_CHUNK = 2**22  # numbers held at once by the pairwise comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowKinds:
+    """Why a row has no correlation: three boolean arrays of shape (contexts,), of which at most one is true in a row.
+
+    `too_few`: fewer than two complete pairs. `human_constant`: all ratings are equal, whatever the prediction.
+    `predicted_constant`: the ratings differ and the predictions do not.
+    """
+
+    too_few: BoolArray
+    human_constant: BoolArray
+    predicted_constant: BoolArray
+
+
+def complete_pairs(predicted: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Both grids with NaN wherever either has it.
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape, finite or NaN.
+
+    Returns:
+        Two new arrays of the same shape.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UsageError: a value is infinite.
+    """
+    left = np.array(predicted, dtype=np.float64)
+    right = np.array(human, dtype=np.float64)
+    if left.shape != right.shape or left.ndim != 2:  # noqa: PLR2004  the two axes of a grid
+        raise ShapeError(
+            f"predicted and human must both be (contexts, systems); got {left.shape} and {right.shape}; "
+            "give both one row for each context and NaN where a value is missing"
+        )
+    for name, values in (("predicted", left), ("human", right)):
+        infinite = np.argwhere(np.isinf(values))
+        if len(infinite):
+            row, column = infinite[0]
+            raise UsageError(
+                f"{name}[{row}, {column}] is {values[row, column]}; values are finite, or NaN where one is missing"
+            )
+    missing = np.isnan(left) | np.isnan(right)
+    left[missing] = np.nan
+    right[missing] = np.nan
+    return left, right
+
+
+def row_kinds(predicted: FloatArray, human: FloatArray) -> RowKinds:
+    """Say which rows have no correlation, and why.
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape, finite or NaN.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UsageError: a value is infinite.
+    """
+    left, right = complete_pairs(predicted, human)
+    too_few = (~np.isnan(left)).sum(axis=1) < 2  # noqa: PLR2004  one pair has no order
+    human_constant = _constant(right) & ~too_few
+    return RowKinds(
+        too_few=too_few,
+        human_constant=human_constant,
+        predicted_constant=_constant(left) & ~too_few & ~human_constant,
+    )
+
+
+def _constant(values: FloatArray) -> BoolArray:
+    lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
+    highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
+    constant: BoolArray = lowest == highest
+    return constant
+
+
+def correlate_rows(
+    predicted: FloatArray, human: FloatArray, statistic: str = "spearman", constant: str = "skip"
+) -> FloatArray:
+    """Correlate two grids row by row, over the pairs that are complete.
+
+    Spearman is Pearson over average ranks; Kendall is tau-b. A constant vector has no correlation; what stands in its
+    place is a convention. Each follows the public code of its authors:
+
+    - `skip`: NaN for constant ratings and for a constant prediction (UniEval, G-Eval).
+    - `zero`: NaN for constant ratings, 0 for a constant prediction (Liusie et al., comparative-assessment).
+    - `one`: 1 for constant ratings whatever the prediction, 0 for a constant prediction (PairS, ZEPO).
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape, finite or NaN.
+        statistic: `spearman`, `kendall` or `pearson`.
+        constant: `skip`, `zero` or `one`.
+
+    Returns:
+        Shape (contexts,), between -1 and 1. NaN where the row is skipped: always for fewer than two complete pairs,
+        else by the convention.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UnknownNameError: no such statistic or convention.
+        UsageError: a value is infinite.
+    """
+    check_name("statistic", statistic, STATISTICS)
+    check_name("convention for constant contexts", constant, CONVENTIONS)
+    left, right = complete_pairs(predicted, human)
+    kinds = row_kinds(left, right)
+    varied = ~(kinds.too_few | kinds.human_constant | kinds.predicted_constant)
+    values = np.full(len(left), np.nan)
+    values[varied] = np.clip(_ROW_STATISTICS[statistic](left[varied], right[varied]), -1.0, 1.0)
+    if constant != "skip":
+        values[kinds.predicted_constant] = 0.0
+    if constant == "one":
+        values[kinds.human_constant] = 1.0
+    return values
+
+
+def correlate(predicted: FloatArray, human: FloatArray, statistic: str = "spearman") -> float:
+    """Correlate two vectors over the pairs that are complete.
+
+    Args:
+        predicted: shape (n,), finite or NaN.
+        human: shape (n,), finite or NaN.
+        statistic: `spearman`, `kendall` (tau-b) or `pearson`.
+
+    Returns:
+        Between -1 and 1; NaN when a vector is constant or fewer than two pairs are complete.
+
+    Raises:
+        ShapeError: the shapes differ, or there is not one axis.
+        UnknownNameError: no such statistic.
+        UsageError: a value is infinite.
+    """
+    return float(correlate_rows(np.asarray(predicted)[np.newaxis], np.asarray(human)[np.newaxis], statistic)[0])
+
+
+def partial_correlate_rows(predicted: FloatArray, human: FloatArray, control: FloatArray) -> FloatArray:
+    """Correlate two grids row by row with the influence of a third taken out (partial Spearman correlation).
+
+    r(xy.z) = (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2) (1 - r_yz^2)) over average ranks of the triples that are complete.
+    A constant control takes nothing out.
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape.
+        control: the same shape, for instance the number of words of each output.
+
+    Returns:
+        Shape (contexts,), between -1 and 1. NaN for fewer than three complete triples, constant ratings or
+        predictions, and where ratings or predictions are the control up to order, so that nothing is left.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UsageError: a value is infinite.
+    """
+    left, third = complete_pairs(predicted, control)
+    right, third = complete_pairs(human, third)
+    left, right = complete_pairs(left, right)
+    direct = correlate_rows(left, right)
+    # A constant control correlates with nothing: its NaN becomes 0.
+    with_left = np.nan_to_num(correlate_rows(left, third))
+    with_right = np.nan_to_num(correlate_rows(right, third))
+    rest_left, rest_right = 1.0 - with_left**2, 1.0 - with_right**2
+    enough = (~np.isnan(left)).sum(axis=1) > 2  # noqa: PLR2004  two points leave no residual
+    # Two orders of n items that are not the same leave at least 12 / n^3: below 1e-12 they are the same.
+    defined = enough & (np.minimum(rest_left, rest_right) > 1e-12)  # noqa: PLR2004  see above
+    values = np.full(len(left), np.nan)
+    np.divide(direct - with_left * with_right, np.sqrt(rest_left * rest_right), out=values, where=defined)
+    return np.asarray(np.clip(values, -1.0, 1.0), dtype=np.float64)
+
+
+def average_ranks(values: FloatArray) -> FloatArray:
+    """Rank each row from 1; equal values share the mean of their ranks.
+
+    Args:
+        values: shape (rows, columns), finite or NaN.
+
+    Returns:
+        The same shape; NaN stays NaN and takes no rank.
+    """
+    columns = values.shape[1]
+    order = np.argsort(values, axis=1)  # NaN comes last
+    ordered = np.take_along_axis(values, order, axis=1)
+    places = np.broadcast_to(np.arange(columns, dtype=np.float64), values.shape)
+    opens = np.ones(values.shape, dtype=np.bool_)
+    opens[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    closes = np.ones(values.shape, dtype=np.bool_)
+    closes[:, :-1] = opens[:, 1:]
+    first = np.maximum.accumulate(np.where(opens, places, 0.0), axis=1)
+    last = np.minimum.accumulate(np.where(closes, places, columns)[:, ::-1], axis=1)[:, ::-1]
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2.0 + 1.0, axis=1)
+    ranks[np.isnan(values)] = np.nan
+    return ranks
+
+
+def check_name(kind: str, name: str, known: tuple[str, ...]) -> None:
+    """Refuse a name that is not one of the known ones.
+
+    Raises:
+        UnknownNameError: with the near name.
+    """
+    if name not in known:
+        raise UnknownNameError(kind, name, known)
+
+
+def _spearman_rows(left: FloatArray, right: FloatArray) -> FloatArray:
+    # Ranks are halves and their mean is (n + 1) / 2, so all sums below are exact.
+    middle = ((~np.isnan(left)).sum(axis=1, keepdims=True) + 1) / 2.0
+    return _normalised(np.nan_to_num(average_ranks(left) - middle), np.nan_to_num(average_ranks(right) - middle))
+
+
+def _pearson_rows(left: FloatArray, right: FloatArray) -> FloatArray:
+    return _normalised(_deviations(left), _deviations(right))
+
+
+def _deviations(values: FloatArray) -> FloatArray:
+    """Distances from the row's mean, scaled twice so that neither sums nor squares leave the range of floats."""
+    scaled = values / np.fmax.reduce(np.abs(values), axis=1)[:, np.newaxis]
+    distances = np.nan_to_num(scaled - np.nanmean(scaled, axis=1, keepdims=True))
+    scaled_distances: FloatArray = distances / np.abs(distances).max(axis=1, keepdims=True)
+    return scaled_distances
+
+
+def _normalised(left: FloatArray, right: FloatArray) -> FloatArray:
+    products = np.einsum("ij,ij->i", left, right)
+    squares = np.einsum("ij,ij->i", left, left) * np.einsum("ij,ij->i", right, right)
+    return np.asarray(products / np.sqrt(squares), dtype=np.float64)
+
+
+def _kendall_rows(left: FloatArray, right: FloatArray) -> FloatArray:
+    rows, columns = left.shape
+    if columns > _PAIRWISE_COLUMNS:
+        return np.array([_kendall_long(*pair) for pair in zip(left, right, strict=True)], dtype=np.float64)
+    values = np.empty(rows)
+    step = max(1, _CHUNK // (columns * columns))
+    for start in range(0, rows, step):
+        part = slice(start, start + step)
+        order_left = pair_signs(left[part, :, np.newaxis], left[part, np.newaxis, :])
+        order_right = pair_signs(right[part, :, np.newaxis], right[part, np.newaxis, :])
+        agreeing = (order_left * order_right).sum(axis=(1, 2), dtype=np.int64)
+        untied_left = np.abs(order_left).sum(axis=(1, 2), dtype=np.float64)
+        untied_right = np.abs(order_right).sum(axis=(1, 2), dtype=np.float64)
+        values[part] = agreeing / np.sqrt(untied_left * untied_right)
+    return values
+
+
+def pair_signs(first: FloatArray, second: FloatArray) -> NDArray[np.int8]:
+    """1 where first > second, -1 where first < second, else 0, also where one is NaN; shapes broadcast."""
+    signs: NDArray[np.int8] = (first > second).astype(np.int8) - (first < second).astype(np.int8)
+    return signs
+
+
+def _kendall_long(left: FloatArray, right: FloatArray) -> float:
+    """Kendall's tau-b in n log n (Knight 1966): sort by the first vector, count the inversions of the second."""
+    complete = ~np.isnan(left)
+    first = np.unique(left[complete], return_inverse=True)[1]
+    second = np.unique(right[complete], return_inverse=True)[1]
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    pairs = _pairs(np.array([len(first)]))
+    tied_first = _pairs(np.bincount(first))
+    tied_second = _pairs(np.bincount(second))
+    joint = np.flatnonzero((np.diff(first) != 0) | (np.diff(second) != 0)) + 1
+    tied_both = _pairs(np.diff(np.concatenate(([0], joint, [len(first)]))))
+    agreeing = pairs - tied_first - tied_second + tied_both - 2 * _inversions(second)
+    return float(agreeing / np.sqrt(float(pairs - tied_first) * float(pairs - tied_second)))
+
+
+def _pairs(counts: NDArray[np.int64]) -> int:
+    return int((counts * (counts - 1) // 2).sum())
+
+
+def _inversions(values: NDArray[np.int64]) -> int:
+    """The number of i < j with values[i] > values[j], by merging ever longer sorted runs."""
+    length = 1 << max(0, len(values) - 1).bit_length()
+    # The filling stands last and is greatest, so it is in no inversion.
+    runs = np.full(length, np.iinfo(np.int64).max)
+    runs[: len(values)] = values
+    inversions = 0
+    width = 1
+    while width < length:
+        pairs = runs.reshape(-1, 2 * width)
+        order = np.argsort(pairs, axis=1, kind="stable")
+        from_left = order < width
+        # Each value of a right half passes the values of the left half that are not yet merged.
+        waiting = width - np.cumsum(from_left, axis=1)
+        inversions += int(waiting[~from_left].sum())
+        runs = np.take_along_axis(pairs, order, axis=1).ravel()
+        width *= 2
+    return inversions
+
+
+_ROW_STATISTICS: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
+    "spearman": _spearman_rows,
+    "kendall": _kendall_rows,
+    "pearson": _pearson_rows,
+}
+STATISTICS = tuple(_ROW_STATISTICS)

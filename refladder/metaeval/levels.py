@@ -1,0 +1,186 @@
+"""One figure from a grid: within contexts, over all outputs, or between systems.
+
+The names of the levels in print contradict each other:
+
+| here | paper 2509.05440, appendix B | UniEval's code | SummEval paper |
+|---|---|---|---|
+| within_context | sample-level | summary-level | |
+| pooled | summary-level | sample-level | |
+| between_systems | system-level | system-level | system-level |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from refladder.metaeval.correlation import (
+    FloatArray,
+    check_name,
+    complete_pairs,
+    correlate,
+    correlate_rows,
+    row_kinds,
+)
+
+LEVELS = ("within_context", "pooled", "between_systems")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """A correlation and what it was made of.
+
+    `value` is between -1 and 1, NaN when there is none. `contexts` were used and `skipped` were not; together they
+    are all rows of the grid. `constant_predicted` counts the contexts whose ratings differ and whose predictions do
+    not: they are among `skipped` or, where a convention gives them a value, among `contexts`.
+    """
+
+    value: float
+    contexts: int
+    skipped: int
+    constant_predicted: int
+
+
+def correlate_level(
+    predicted: FloatArray,
+    human: FloatArray,
+    *,
+    level: str = "within_context",
+    statistic: str = "spearman",
+    constant: str = "skip",
+) -> Correlation:
+    """Correlate predictions and ratings at one level.
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape.
+        level: `within_context`, `pooled` or `between_systems`.
+        statistic: `spearman`, `kendall` or `pearson`.
+        constant: what a constant context counts at `within_context`: `skip`, `zero` or `one` (see `correlate_rows`).
+            The other levels have no such contexts and do not read it.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UnknownNameError: no such level, statistic or convention.
+        UsageError: a value is infinite.
+    """
+    check_name("level", level, LEVELS)
+    if level == "within_context":
+        return within_context(predicted, human, statistic, constant)
+    return (pooled if level == "pooled" else between_systems)(predicted, human, statistic)
+
+
+def within_context(
+    predicted: FloatArray, human: FloatArray, statistic: str = "spearman", constant: str = "skip"
+) -> Correlation:
+    """Average over contexts the correlation over systems.
+
+    Paper 2509.05440 calls it sample-level, UniEval summary-level.
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape.
+        statistic: `spearman`, `kendall` or `pearson`.
+        constant: `skip`, `zero` or `one`; see `correlate_rows`.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UnknownNameError: no such statistic or convention.
+        UsageError: a value is infinite.
+    """
+    rows = correlate_rows(predicted, human, statistic, constant)
+    return average_over_contexts(rows, int(row_kinds(predicted, human).predicted_constant.sum()))
+
+
+def average_over_contexts(rows: FloatArray, constant_predicted: int) -> Correlation:
+    """Average one correlation for each context; NaN rows are skipped and counted.
+
+    Args:
+        rows: shape (contexts,), NaN where a context has no correlation.
+        constant_predicted: how many contexts have a constant prediction.
+    """
+    used = rows[~np.isnan(rows)]
+    return Correlation(
+        value=float(used.mean()) if len(used) else np.nan,
+        contexts=len(used),
+        skipped=len(rows) - len(used),
+        constant_predicted=constant_predicted,
+    )
+
+
+def pooled(predicted: FloatArray, human: FloatArray, statistic: str = "spearman") -> Correlation:
+    """Correlate all outputs of all contexts at once.
+
+    Paper 2509.05440 calls it summary-level, UniEval sample-level. A context counts as used when it has at least one
+    complete pair.
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape.
+        statistic: `spearman`, `kendall` or `pearson`.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UnknownNameError: no such statistic.
+        UsageError: a value is infinite.
+    """
+    left, right = complete_pairs(predicted, human)
+    return _counted(correlate(left.ravel(), right.ravel(), statistic), left, right)
+
+
+def between_systems(predicted: FloatArray, human: FloatArray, statistic: str = "spearman") -> Correlation:
+    """Correlate the systems' mean predictions with their mean ratings.
+
+    Both means of a system run over the contexts where it has both values. In print: system-level.
+
+    Args:
+        predicted: shape (contexts, systems), finite or NaN.
+        human: the same shape.
+        statistic: `spearman`, `kendall` or `pearson`.
+
+    Raises:
+        ShapeError: the shapes differ, or there are not two axes.
+        UnknownNameError: no such statistic.
+        UsageError: a value is infinite.
+    """
+    left, right = complete_pairs(predicted, human)
+    means = system_means(left, right, np.ones((1, len(left))), statistic)
+    return _counted(float(correlate_rows(*means, statistic)[0]), left, right)
+
+
+def system_means(
+    left: FloatArray, right: FloatArray, weights: FloatArray, statistic: str
+) -> tuple[FloatArray, FloatArray]:
+    """Weighted means of each system over contexts.
+
+    Args:
+        left: shape (contexts, systems), from `complete_pairs`.
+        right: the same.
+        weights: shape (rows, contexts), how often each context counts.
+        statistic: for rank statistics, means that differ by rounding only are made equal, so that ties stay ties.
+
+    Returns:
+        Two arrays of shape (rows, systems); NaN where a system has no pair.
+    """
+    complete = ~np.isnan(left)
+    counts = weights @ complete
+    means = []
+    for values in (left, right):
+        sums = weights @ np.where(complete, values, 0.0)
+        mean = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+        largest = np.fmax.reduce(np.abs(values), axis=None, initial=0.0)
+        if statistic != "pearson" and largest > 0:
+            mean = np.round(mean / largest, 12)
+        means.append(mean)
+    return means[0], means[1]
+
+
+def _counted(value: float, left: FloatArray, right: FloatArray) -> Correlation:
+    used = int((~np.isnan(left)).any(axis=1).sum())
+    return Correlation(
+        value=value,
+        contexts=used,
+        skipped=len(left) - used,
+        constant_predicted=int(row_kinds(left, right).predicted_constant.sum()),
+    )

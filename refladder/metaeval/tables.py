@@ -1,0 +1,239 @@
+"""Rows of agreement as JSON lines, Markdown, LaTeX and terminal tables.
+
+A table holds one benchmark, level and statistic: methods are its rows, dimensions its columns. What has no value is
+shown as a dash, never as a number.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from refladder.metaeval.agreement import MEAN, PARTIAL, Agreement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rich.table import Table
+
+DASH = "—"
+_COUNTS = ("contexts", "skipped", "unscored")
+_SIGNIFICANT = 0.05
+# Figures a terminal table holds beside the method and the counts, so that it fits 100 columns.
+_TERMINAL_FIGURES = 7
+_FIGURE_WIDTH = 8
+
+_LEVEL_WORDS = {
+    "within_context": "mean over contexts of the correlation over systems",
+    "pooled": "correlation over all outputs",
+    "between_systems": "correlation of the systems' means",
+}
+_STATISTIC_WORDS = {
+    "spearman": "Spearman",
+    "kendall": "Kendall tau-b",
+    "pearson": "Pearson",
+    PARTIAL: "partial Spearman given the control",
+}
+_CONSTANT_WORDS = {
+    "skip": "constant contexts are skipped",
+    "zero": "constant ratings are skipped, a constant prediction counts 0",
+    "one": "constant ratings count 1, a constant prediction 0",
+}
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "|": r"\textbar{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        DASH: "---",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pivot:
+    """One table: a row of `cells` (None where nothing is known) and a row of `counts` for each method."""
+
+    caption: str
+    methods: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    cells: tuple[tuple[Agreement | None, ...], ...]
+    counts: tuple[tuple[str, ...], ...]
+
+
+def to_json_lines(rows: Iterable[Agreement]) -> str:
+    """One JSON object a line; what has no value is null.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    return "".join(json.dumps(asdict(row), ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+
+
+def to_markdown(rows: Iterable[Agreement]) -> str:
+    """Pipe tables, one for each benchmark, level and statistic, each under its caption."""
+
+    def escape(text: str) -> str:
+        return text.replace("\\", "\\\\").replace("|", "\\|")
+
+    tables = []
+    for pivot in _pivots(rows):
+        heads = ["method", *pivot.dimensions, *_COUNTS]
+        lines = [pivot.caption, "", _pipes(map(escape, heads)), _pipes(["---", *["---:"] * (len(heads) - 1)])]
+        for method, cells, counts in zip(pivot.methods, pivot.cells, pivot.counts, strict=True):
+            lines.append(_pipes([escape(method), *(_in_line(cell) for cell in cells), *counts]))
+        tables.append("\n".join(lines) + "\n")
+    return "\n".join(tables)
+
+
+def to_latex(rows: Iterable[Agreement]) -> str:
+    """`table` environments for the booktabs package, one for each benchmark, level and statistic."""
+
+    def line(cells: Iterable[str]) -> str:
+        return "  " + " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
+
+    tables = []
+    for pivot in _pivots(rows):
+        columns = len(pivot.dimensions) + len(_COUNTS)
+        lines = [
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{pivot.caption.translate(_LATEX)}}}",
+            rf"  \begin{{tabular}}{{l{'r' * columns}}}",
+            r"  \toprule",
+            line(["method", *pivot.dimensions, *_COUNTS]),
+            r"  \midrule",
+        ]
+        for method, cells, counts in zip(pivot.methods, pivot.cells, pivot.counts, strict=True):
+            lines.append(line([method, *map(_in_line, cells), *counts]))
+        tables.append("\n".join([*lines, r"  \bottomrule", r"  \end{tabular}", r"\end{table}"]) + "\n")
+    return "\n".join(tables)
+
+
+def to_rich(rows: Iterable[Agreement]) -> list[Table]:
+    """Terminal tables that fit 100 columns.
+
+    One for each benchmark, level and statistic; one with more than seven figures in a row is cut into several.
+    A cell has the figure above its interval.
+    """
+    from rich import box  # noqa: PLC0415  only terminal tables need rich
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    tables = []
+    for pivot in _pivots(rows):
+        for start in range(0, len(pivot.dimensions), _TERMINAL_FIGURES):
+            part = slice(start, start + _TERMINAL_FIGURES)
+            table = Table(
+                title=Text(pivot.caption),
+                title_justify="left",
+                box=box.SIMPLE_HEAD,
+                padding=(0, 1, 0, 0),
+                pad_edge=False,
+            )
+            table.add_column("method", overflow="fold", min_width=_FIGURE_WIDTH)
+            for dimension in pivot.dimensions[part]:
+                table.add_column(Text(dimension), justify="right", overflow="fold", min_width=_FIGURE_WIDTH)
+            for name in _COUNTS:
+                table.add_column(name, justify="right", no_wrap=True)
+            for method, cells, counts in zip(pivot.methods, pivot.cells, pivot.counts, strict=True):
+                table.add_row(Text(method), *map(_stacked, cells[part]), *counts)
+            tables.append(table)
+    return tables
+
+
+def _pivots(rows: Iterable[Agreement]) -> list[_Pivot]:
+    groups: dict[tuple[str, str, str, str], list[Agreement]] = {}
+    for row in rows:
+        groups.setdefault((row.benchmark, row.level, row.statistic, row.constant), []).append(row)
+    return [_pivot(group) for group in groups.values()]
+
+
+def _pivot(rows: Sequence[Agreement]) -> _Pivot:
+    found = {(row.method, row.dimension): row for row in rows}
+    methods = tuple(dict.fromkeys(row.method for row in rows))
+    dimensions = tuple(dict.fromkeys(row.dimension for row in rows))
+    # One dimension is its own mean.
+    parts = [name for name in dimensions if name != MEAN]
+    if len(parts) == 1:
+        dimensions = (parts[0],)
+    return _Pivot(
+        caption=_caption(rows),
+        methods=methods,
+        dimensions=dimensions,
+        cells=tuple(tuple(found.get((method, name)) for name in dimensions) for method in methods),
+        counts=tuple(_counts([row for row in rows if row.method == method]) for method in methods),
+    )
+
+
+def _counts(rows: Sequence[Agreement]) -> tuple[str, ...]:
+    """Contexts, skipped and unscored of one method: the range over dimensions, and the sum of the unscored."""
+    parts = [row for row in rows if row.dimension != MEAN] or rows
+
+    def span(number: Callable[[Agreement], int]) -> str:
+        low, high = min(map(number, parts)), max(map(number, parts))
+        return str(low) if low == high else f"{low}-{high}"
+
+    return (
+        span(lambda row: row.contexts),
+        span(lambda row: row.skipped),
+        str(sum(row.unscored for row in parts)),
+    )
+
+
+def _caption(rows: Sequence[Agreement]) -> str:
+    first = rows[0]
+    words = [f"{first.benchmark}, {first.level} {first.statistic}: {_LEVEL_WORDS[first.level]}"]
+    words[0] += f" ({_STATISTIC_WORDS[first.statistic]})"
+    if any(row.low is not None for row in rows):
+        words.append(f"{first.confidence * 100:g} % bootstrap intervals over contexts")
+    if first.level == "within_context":
+        words.append(_CONSTANT_WORDS[first.constant])
+    references = list(dict.fromkeys(row.reference for row in rows if row.reference is not None))
+    if references:
+        words.append(f"* p < {_SIGNIFICANT:g} against {', '.join(references)}, paired permutation test")
+    if any(row.value is None for row in rows):
+        words.append(f"{DASH} no value")
+    return "; ".join(words) + "."
+
+
+def _pipes(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _value(row: Agreement) -> str:
+    mark = "*" if row.p_value is not None and row.p_value < _SIGNIFICANT else ""
+    return DASH if row.value is None else f"{_number(row.value, 3)}{mark}"
+
+
+def _number(value: float, digits: int) -> str:
+    # Adding 0 turns what rounds to -0 into 0.
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _in_line(row: Agreement | None) -> str:
+    if row is None:
+        return DASH
+    if row.low is None or row.high is None:
+        return _value(row)
+    return f"{_value(row)} [{_number(row.low, 2)}, {_number(row.high, 2)}]"
+
+
+def _stacked(row: Agreement | None) -> str:
+    if row is None:
+        return DASH
+    if row.low is None or row.high is None:
+        return _value(row)
+    # ".31 .42" and "-.05 .10": eight characters at most, save where an end is a full 1.
+    ends = (_number(end, 2).replace("0.", ".") for end in (row.low, row.high))
+    return f"{_value(row)}\n{' '.join(ends)}"

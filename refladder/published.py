@@ -1,0 +1,178 @@
+"""Ladder sets: folders of ladders with their contexts and dimensions, shipped with refladder or built by a user.
+
+SET/
+  dimensions.jsonl   what the ladders are about
+  contexts.jsonl     what they were written for (may be left out of a set whose texts may not be passed on)
+  ladders.jsonl      one Ladder a line
+  failures.jsonl     ladders that could not be written, if any
+  run.json           the resolved configuration of `refladder build`
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refladder.artifacts import read_records, to_line, write_records
+from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.records import Context, Dimension, Ladder, LadderFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderSet:
+    """Ladders by (context id, dimension name), with what is needed to judge against them."""
+
+    name: str
+    digest: str
+    rungs: int
+    dimensions: tuple[Dimension, ...]
+    contexts: Mapping[str, Context]
+    ladders: Mapping[tuple[str, str], Ladder]
+    failures: Mapping[tuple[str, str], LadderFailure]
+
+    @property
+    def task(self) -> str:
+        """The task of every ladder in the set."""
+        return next(iter(self.ladders.values())).task
+
+
+def _root() -> Path:
+    package = Path(__file__).parent
+    installed = package / "published_data"  # where the wheel puts it
+    return installed if installed.is_dir() else package.parent / "published_data"
+
+
+def published_names() -> list[str]:
+    """Names of the ladder sets that are shipped, such as `demo/story`."""
+    root = _root()
+    return sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/ladders.jsonl"))
+
+
+def find_folder(name: str) -> Path:
+    """The folder of a ladder set: a shipped name, or a path.
+
+    Raises:
+        UnknownNameError: neither.
+    """
+    if name in published_names():
+        return _root() / name
+    path = Path(name)
+    if not path.is_dir():
+        raise UnknownNameError("ladder set (nor is there such a folder)", name, published_names())
+    return path
+
+
+def digest_of(ladders: Iterable[Ladder]) -> str:
+    """Twelve hexadecimal digits that stand for the exact texts of ladders, in their order."""
+    state = hashlib.blake2b(digest_size=6)
+    for ladder in ladders:
+        state.update(to_line(ladder))
+    return state.hexdigest()
+
+
+def ladder_set(
+    name: str,
+    dimensions: Sequence[Dimension],
+    contexts: Iterable[Context],
+    ladders: Sequence[Ladder],
+    failures: Iterable[LadderFailure] = (),
+) -> LadderSet:
+    """Put ladders together and check that they are one scale.
+
+    Raises:
+        UsageError: no ladders; two for one context and dimension; different tasks or numbers of rungs; levels that are
+            not 1..N; a dimension or context that is not in the set.
+    """
+    if not ladders:
+        raise UsageError(f"{name}: no ladders in it; build some with `refladder build`")
+    by_context = {context.id: context for context in contexts}
+    known = {dimension.name for dimension in dimensions}
+    first = ladders[0]
+    found: dict[tuple[str, str], Ladder] = {}
+    for ladder in ladders:
+        place = f"{name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
+        key = (ladder.context_id, ladder.dimension)
+        if key in found:
+            raise UsageError(f"{place} stands there twice")
+        if ladder.dimension not in known:
+            raise UsageError(f"{place} is of a dimension that dimensions.jsonl does not have: {sorted(known)}")
+        if by_context and ladder.context_id not in by_context:
+            raise UsageError(f"{place} is of a context that contexts.jsonl does not have")
+        if ladder.task != first.task:
+            raise UsageError(f"{place} is of task {ladder.task!r}, the first of {first.task!r}; keep one task in a set")
+        if [rung.level for rung in ladder.rungs] != list(range(1, len(ladder.rungs) + 1)):
+            raise UsageError(f"{place} has levels {[rung.level for rung in ladder.rungs]}; they must be 1, 2, ..., N")
+        if len(ladder.rungs) != len(first.rungs):
+            raise UsageError(
+                f"{place} has {len(ladder.rungs)} rungs, the first {len(first.rungs)}; one set is one scale"
+            )
+        found[key] = ladder
+    return LadderSet(
+        name=name,
+        digest=digest_of(ladders),
+        rungs=len(first.rungs),
+        dimensions=tuple(dimensions),
+        contexts=by_context,
+        ladders=found,
+        failures={(failure.context_id, failure.dimension): failure for failure in failures},
+    )
+
+
+def read_ladder_set(name: str) -> LadderSet:
+    """Open a shipped ladder set by name, or one in a folder.
+
+    Raises:
+        UnknownNameError: no such set and no such folder.
+        DataError: with path:line, a file is missing or a line is not what its schema says.
+        UsageError: the ladders do not make one scale.
+    """
+    folder = find_folder(name)
+    contexts, failures = folder / "contexts.jsonl", folder / "failures.jsonl"
+    if not (folder / "ladders.jsonl").is_file():
+        raise DataError(f"{folder / 'ladders.jsonl'}: no such file; a ladder set is what `refladder build` writes")
+    return ladder_set(
+        name,
+        list(read_records(Dimension, folder / "dimensions.jsonl")),
+        read_records(Context, contexts) if contexts.is_file() else (),
+        list(read_records(Ladder, folder / "ladders.jsonl")),
+        read_records(LadderFailure, failures) if failures.is_file() else (),
+    )
+
+
+def write_ladder_set(
+    folder: Path,
+    dimensions: Sequence[Dimension],
+    contexts: Sequence[Context],
+    ladders: Sequence[Ladder],
+    failures: Sequence[LadderFailure],
+) -> None:
+    """Write a ladder set; each file appears whole or not at all.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    write_records(folder / "dimensions.jsonl", dimensions)
+    write_records(folder / "contexts.jsonl", contexts)
+    write_records(folder / "ladders.jsonl", ladders)
+    if failures:
+        write_records(folder / "failures.jsonl", failures)
+    else:
+        (folder / "failures.jsonl").unlink(missing_ok=True)
+
+
+def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:
+    """The dimensions of those names, in the order asked; all when none is named.
+
+    Raises:
+        UnknownNameError: a name that is not there.
+    """
+    by_name = {dimension.name: dimension for dimension in dimensions}
+    for name in names:
+        if name not in by_name:
+            raise UnknownNameError("dimension", name, by_name)
+    return tuple(by_name[name] for name in names) if names else tuple(dimensions)

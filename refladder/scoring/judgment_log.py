@@ -1,0 +1,176 @@
+"""The judgments file: made line by line while the judge answers, read back so that nothing is asked twice.
+
+The first line is a Run, every other a Judgment, in the canonical order of `judging`. A run that was cut off leaves a
+file whose lines are all good but for a torn last one; opened again, it hands out what it has, is cut at the tear, and
+goes on.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from refladder.artifacts import cannot_write, from_line, open_bytes, read_lines, to_line
+from refladder.errors import DataError, UsageError
+from refladder.records import Comparison, Judgment, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import IO
+
+    from refladder.scoring.judging import Question
+
+
+def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
+    """A judgments file: its Run, and its judgments with the path:line of each.
+
+    Raises:
+        DataError: the file is empty, damaged, or not a judgments file.
+    """
+    lines = read_lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
+    run = from_line(Run, first[1], f"{path}:1")
+    located = ((f"{path}:{number}", line) for number, line in lines)
+    return run, ((where, from_line(Judgment, line, where)) for where, line in located)
+
+
+class JudgmentLog:
+    """An open judgments file; use it in a `with` block.
+
+    Args:
+        path: where it is, or None to keep nothing.
+        run: what this run is; a file of another run is refused.
+        restart: throw away what the file holds.
+
+    Raises:
+        UsageError: the file is of another run.
+        DataError: it cannot be read or written.
+    """
+
+    def __init__(self, path: Path | None, run: Run, *, restart: bool = False) -> None:
+        self._path = path
+        self._run = run
+        self._good = 0  # bytes known to be whole lines that this run wants
+        self._reader: IO[bytes] | None = None
+        self._writer: IO[bytes] | None = None
+        self._number = 1
+        self.reused = 0
+        if path is None:
+            return
+        if restart or not path.exists() or path.stat().st_size == 0:
+            self._start(path)
+            return
+        self._reader = open_bytes(path)
+        head = self._reader.readline()
+        if not head.endswith(b"\n"):  # cut off in its first line: nothing is lost
+            self._reader.close()
+            self._reader = None
+            self._start(path)
+            return
+        found = from_line(Run, head.decode("utf-8", "replace").rstrip("\n"), f"{path}:1")
+        if found != run:
+            raise UsageError(
+                f"{path}: these judgments are of another run ({_difference(found, run)}); "
+                "name another file with --judgments, or throw them away with --restart"
+            )
+        self._good = len(head)
+
+    def _start(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = path.open("wb")
+            self._writer.write(to_line(self._run))
+            self._writer.flush()
+        except OSError as error:
+            raise cannot_write(path, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        if self._writer is not None:
+            with suppress(OSError):  # a full disk was reported by `append`; closing would only say it again
+                self._writer.close()
+
+    def stored(self, asked: Sequence[Question]) -> list[Judgment]:
+        """Judgments that the file already has for these questions: as many of the first as there are.
+
+        Raises:
+            DataError: the file goes on with other questions: the texts, or their order, have changed since.
+        """
+        found: list[Judgment] = []
+        while self._reader is not None and len(found) < len(asked):
+            line = self._reader.readline()
+            if not line.endswith(b"\n"):  # the end, or a line torn by a kill
+                self._append_from_here()
+                break
+            self._number += 1
+            where = f"{self._path}:{self._number}"
+            judgment = from_line(Judgment, line.decode("utf-8", "replace").rstrip("\n"), where)
+            question = asked[len(found)]
+            if judgment.key != question.key or _comparison(judgment) != question.comparison:
+                raise DataError(
+                    f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
+                    f"than this run's next question ({question.comparison.subject!r} against "
+                    f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
+                    "throw the judgments away with --restart"
+                )
+            self._good += len(line)
+            found.append(judgment)
+        self.reused += len(found)
+        return found
+
+    def _append_from_here(self) -> None:
+        if self._reader is None or self._path is None:
+            return
+        self._reader.close()
+        self._reader = None
+        try:
+            self._writer = self._path.open("r+b")
+            self._writer.truncate(self._good)
+            self._writer.seek(self._good)
+        except OSError as error:
+            raise cannot_write(self._path, error) from error
+
+    def append(self, judgments: Sequence[Judgment]) -> None:
+        """Put new judgments at the end, safely on disk when this returns.
+
+        Raises:
+            DataError: the disk is full, or the file cannot be written; what was there before stays.
+        """
+        if self._writer is None or self._path is None or not judgments:
+            return
+        try:
+            self._writer.write(b"".join(to_line(judgment) for judgment in judgments))
+            self._writer.flush()
+            os.fsync(self._writer.fileno())
+        except OSError as error:
+            raise cannot_write(self._path, error) from error
+
+
+def _comparison(judgment: Judgment) -> Comparison:
+    return Comparison(
+        context_id=judgment.context_id,
+        dimension=judgment.dimension,
+        subject=judgment.subject,
+        against=judgment.against or "",
+    )
+
+
+def _difference(found: Run, wanted: Run) -> str:
+    if found.recipe != wanted.recipe:
+        return f"made by {found.recipe.signature}, this run is {wanted.recipe.signature}"
+    if found.ladders != wanted.ladders:
+        return f"against ladders {found.ladders}, this run's are {wanted.ladders}"
+    if found.orders != wanted.orders:
+        return f"asked in {found.orders} order(s), this run in {wanted.orders}"
+    return "of dimensions " + ", ".join(dimension.name for dimension in found.dimensions)

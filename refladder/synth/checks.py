@@ -1,0 +1,84 @@
+"""Whether a text that a writer gave can stand as a rung."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from refladder.records import Completion
+
+# A refusal is recognised by the task it says it cannot do, never by an apology alone: stories and dialogues apologise
+# too. Patterns are matched at the start of the text, casefolded, with straight apostrophes and single spaces.
+_APOLOGY = (
+    r"(?:(?:i'm|i am)(?: (?:so|very|truly|really))? sorry|sorry|i apologi[sz]e(?: for [^,.!?]{0,40})?"
+    r"|(?:my )?apologies|unfortunately)"
+)
+_CANNOT = (
+    r"i(?: can't| cannot| can not| won't| will not|(?:'m| am) (?:unable to|not able to|not comfortable)"
+    r"| must decline to| have to decline to)"
+)
+_WRITE = (
+    r"(?:writ(?:e|ing)|generat(?:e|ing)|creat(?:e|ing)|produc(?:e|ing)|provid(?:e|ing)|compos(?:e|ing)"
+    r"|continu(?:e|ing)|complet(?:e|ing)|summari[sz](?:e|ing)|craft(?:ing)?|draft(?:ing)?)"
+)
+_TEXT = (
+    r"(?:an?|the|this|that|these|such|any|your)\b[^.!?]{0,60}?\b(?:summar(?:y|ies)|stor(?:y|ies)|responses?"
+    r"|repl(?:y|ies)|text|article|dialogue|conversation|description|sentences?|passage|output|material|request|prompt)\b"
+)
+_TASK = r"(?:that|this|your|the) (?:request|task|prompt)\b"
+_REFUSALS = tuple(
+    re.compile(rf"(?:{_APOLOGY}[,;.:!]? (?:but |however,? )?)?(?:{pattern})")
+    for pattern in (
+        # "I'm sorry, but I can't assist with that." "I cannot help you with this request"
+        rf"{_CANNOT} (?:help|assist)(?: you)? with (?:(?:that|this)(?:[.!,;]|$)|{_TASK})",
+        # "I can't fulfill your request." "Sorry, but I cannot comply with that." "I must decline this request"
+        rf"{_CANNOT} (?:comply with|(?:fulfil|fulfill|satisfy) {_TASK})",
+        rf"i (?:must|have to) (?:respectfully )?decline {_TASK}",
+        # "I can't write a story that ..." "I'm not comfortable writing such a summary" "I cannot create such content"
+        rf"{_CANNOT} {_WRITE} (?:{_TEXT}|[^,.!?]{{0,40}}?\bcontent\b)",
+        # "As an AI language model, I don't have ..."; "As an AI, I cannot write ..." (but not "As an AI, I served ...")
+        rf"as an? [^,.!?]{{0,40}}\blanguage model\b[^.!?]{{0,80}}?(?:{_CANNOT}|i (?:don't|do not) have)\b",
+        rf"as an? (?:ai|artificial intelligence)\b[^.!?]{{0,40}}?{_CANNOT} (?:{_WRITE}|help|assist|comply|fulfil)",
+    )
+)
+_REFUSAL_WINDOW = 400  # characters: a refusal says so in its first sentence or two
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> str | None:
+    """Why a text cannot be a rung, or None when it can.
+
+    Args:
+        completion: what the writer gave.
+        existing_texts: level -> text of the rungs that this ladder already has.
+
+    Returns:
+        A reason that starts with `failed`, `truncated`, `empty`, `refused` or `duplicate`, or None. Texts are
+        duplicates when they are equal after folding case and white space.
+    """
+    if completion.finish == "length":
+        return "truncated: the writer reached max_tokens"
+    if completion.finish != "stop":
+        return f"failed: {completion.note or completion.finish}"
+    if any("\ud800" <= character <= "\udfff" for character in completion.text):
+        return "failed: the text holds half a surrogate pair, which no file can hold"
+    folded = _folded(completion.text)
+    if not folded:
+        return "empty: nothing but white space"
+    opening = folded[:_REFUSAL_WINDOW].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    if any(refusal.match(opening) for refusal in _REFUSALS):
+        return f"refused: {opening[:60]}"
+    same = same_text(completion.text, existing_texts)
+    return None if same is None else f"duplicate: the same text as level {same}"
+
+
+def same_text(text: str, existing_texts: Mapping[int, str]) -> int | None:
+    """The lowest level that has this text already, after folding case and white space; None when there is none."""
+    folded = _folded(text)
+    return min((level for level, other in existing_texts.items() if _folded(other) == folded), default=None)

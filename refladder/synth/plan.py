@@ -1,0 +1,46 @@
+"""The order in which the rungs of a ladder are written: the ends first, then bisection.
+
+Source: arXiv 2509.05440, section 2.1, carried from N = 5 to any N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from refladder.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One rung to write: its level, its prompt's role, and the two levels it is to lie between (None at an end)."""
+
+    level: int
+    role: str
+    between: tuple[int, int] | None = None
+
+
+def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
+    """The bisection order of a ladder, in waves; the steps of one wave do not depend on each other.
+
+    Wave 0 is the worst (level 1) and the best (level `rungs`). Each later wave writes the middle level, rounded down,
+    between every two neighbours that exist and have a gap.
+
+    Args:
+        rungs: the number of rungs N, at least 2.
+
+    Returns:
+        ceil(log2(N - 1)) + 1 waves, each with its levels in rising order.
+
+    Raises:
+        UsageError: fewer than 2 rungs.
+    """
+    if rungs < 2:  # noqa: PLR2004  a worst and a best
+        raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, and {rungs} were asked for")
+    waves: list[tuple[Step, ...]] = [(Step(level=1, role="worst"), Step(level=rungs, role="best"))]
+    levels = [1, rungs]
+    while len(levels) < rungs:
+        gaps = [(low, high) for low, high in pairwise(levels) if high - low > 1]
+        waves.append(tuple(Step(level=sum(gap) // 2, role="between", between=gap) for gap in gaps))
+        levels = sorted([*levels, *(step.level for step in waves[-1])])
+    return tuple(waves)

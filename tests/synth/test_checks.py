@@ -1,0 +1,94 @@
+import pytest
+
+from refladder.records import Completion
+from refladder.synth.checks import why_unusable
+
+
+def reason(text, existing=None, **fields):
+    return why_unusable(Completion(text=text, **fields), existing or {})
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t \r\n", "\N{NO-BREAK SPACE}\N{EM SPACE}"])
+def test_white_space_is_empty(text):
+    assert reason(text) == "empty: nothing but white space"
+
+
+def test_a_cut_text_is_truncated_whatever_it_says():
+    assert reason("The harbour was", finish="length") == "truncated: the writer reached max_tokens"
+
+
+def test_a_failed_row_says_why():
+    assert reason("", finish="error", note="HTTP 503") == "failed: HTTP 503"
+
+
+def test_a_finish_that_is_not_known_is_never_kept():
+    assert reason("The harbour was closed.", finish="content_filter") == "failed: content_filter"
+
+
+def test_text_that_is_not_unicode_is_failed():
+    assert reason("half \ud83d") == "failed: the text holds half a surrogate pair, which no file can hold"
+    assert reason("whole \U0001f600") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry, but I can't assist with that.",
+        "I\N{RIGHT SINGLE QUOTATION MARK}m sorry, but I can\N{RIGHT SINGLE QUOTATION MARK}t help with that.",
+        "I'm sorry, I can't help you with this request.",
+        "I am very sorry, but I cannot comply with that instruction.",
+        "Sorry, but I can't fulfill your request.",
+        "  I cannot\nfulfill this request. It asks for something misleading.",
+        "I can't write a story that makes fun of a real person.",
+        "I cannot provide a bad summary of this article, because it would mislead readers.",
+        "I apologize, but I'm not able to generate the worst possible summary.",
+        "I apologize for the confusion, but I cannot write this summary.",
+        "Unfortunately, I'm unable to create such a response.",
+        "I'm not comfortable writing a response that insults the other person.",
+        "I can't create explicit content.",
+        "I must respectfully decline this request.",
+        "As an AI language model, I don't have personal experiences, so I cannot say.",
+        "As a large language model, I am not able to judge this.",
+        "As an AI, I cannot write misleading summaries.",
+        "I'm sorry, but as an AI language model I cannot do this.",
+        "As an AI assistant, I can't provide that.",
+    ],
+)
+def test_refusals_are_found(text):
+    assert reason(text).startswith("refused: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry, but I can't stay. The last ferry leaves at nine and my mother is waiting.",
+        "I'm sorry, but I can't remember where I put the letter, she said.",
+        "I'm sorry to hear that! Did you get the tickets back in the end?",
+        "Sorry, I can't help you with that one, I never watched football. Do you like tennis?",
+        "I'm sorry, I can't help laughing when I think of it.",
+        "I cannot help thinking of the harbour.",
+        "I can't write anymore. My hand shakes, and the candle is nearly out.",
+        "I cannot provide for my family on a baker's wage, he told the mayor.",
+        "I can't complete the race, he thought, and then he saw the finish.",
+        "I won't produce another album, says the singer, who is content with her garden.",
+        "Unfortunately, the harbour stays closed until Thursday.",
+        "As an AI, I was built to serve the crew of the Meridian. I served them for nine hundred years.",
+        "As an AI, I cannot feel the rain, but I know its sound.",
+        "\"I'm sorry, but I can't assist with that,\" said the clerk, and closed the window.",
+        "As an airline pilot, I can't drink before a flight.",
+        "Apologies were made, and the matter was closed.",
+        "I have to decline. I must be home by nine.",
+    ],
+)
+def test_stories_and_dialogue_that_only_sound_sorry_are_kept(text):
+    assert reason(text) is None
+
+
+def test_a_refusal_shows_its_beginning():
+    assert reason("I can't assist with that.") == "refused: i can't assist with that."
+
+
+def test_a_duplicate_is_found_through_case_and_white_space():
+    existing = {5: "The harbour opens on Thursday.", 1: "Rain."}
+    assert reason(" the  HARBOUR opens\non Thursday. ", existing) == "duplicate: the same text as level 5"
+    assert reason("The harbour opens on Friday.", existing) is None
