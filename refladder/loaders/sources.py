@@ -153,7 +153,7 @@ def fetch_table(repository: str, split: str | None, advice: str) -> Table:
         splits = load_dataset(repository)
     except (OSError, DatasetsError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"{repository}: cannot be fetched from the Hub ({reason}); or {advice}") from error
+        raise DataError(f"{repository}: cannot be fetched from the Hub ({reason}); {advice}") from error
     if split is None and len(splits) == 1:
         split = next(iter(splits))
     if split not in splits:

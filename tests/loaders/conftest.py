@@ -48,3 +48,17 @@ def ratings():
         }
 
     return of
+
+
+@pytest.fixture
+def rated_texts(means):
+    """Every output as context id, text and means, in an order that does not depend on the systems' names."""
+
+    def of(benchmark):
+        found = means(benchmark)
+        names = [dimension.name for dimension in benchmark.dimensions]
+        return sorted(
+            (output.context_id, output.text, [found[output.id, name] for name in names]) for output in benchmark.outputs
+        )
+
+    return of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sys
 from types import ModuleType
 
@@ -113,7 +114,7 @@ def test_hub_without_network(hub, name, repository, _split, advice):
         raise ConnectionError(f"Couldn't reach {path!r} on the Hub (OfflineModeIsEnabled)\nsecond line")
 
     hub(unreachable)
-    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); or download {advice}.* pass source="
+    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); download {advice}.* pass source="
     with pytest.raises(DataError, match=match):
         load_benchmark(name)
 
@@ -123,7 +124,7 @@ def test_hub_says_nothing(hub):
         raise errors
 
     errors = hub(silent)()
-    with pytest.raises(DataError, match=r"cannot be fetched from the Hub \(DatasetsError\); or download"):
+    with pytest.raises(DataError, match=r"cannot be fetched from the Hub \(DatasetsError\); download"):
         load_benchmark("summeval")
 
 
@@ -142,6 +143,14 @@ def test_hub_rows(hub):
     check_benchmark(benchmark)
     assert benchmark.outputs[0].id == "e/A1"
     assert benchmark.revision.startswith("hub:potsawee/podcast_summary_assessment:evaluation@")
+
+
+def test_hub_form_of_summeval(hub, data):
+    lines = (data / "summeval/hub/mteb_summeval.test.jsonl").read_text().splitlines()
+    hub(lambda _path: {"test": [json.loads(line) for line in lines]})
+    benchmark = load_benchmark("summeval")
+    assert [output.system for output in benchmark.outputs[:4]] == ["system 1", "system 2", "system 3", "system 4"]
+    assert len(benchmark.ratings) == 2 * 4 * 4
 
 
 def test_hub_splits(hub, tmp_path):

@@ -159,6 +159,17 @@ def test_folder_completes_the_systems(data, tmp_path, means, ratings, release):
     assert len(load_benchmark("summeval", tmp_path, raters="crowd").outputs) == 6
 
 
+def test_folder_with_nothing_to_complete(data, tmp_path):
+    shutil.copy(data / "summeval/release" / RELEASE, tmp_path)
+    row = json.loads((data / "summeval/hub" / MTEB).read_text().splitlines()[0])
+    keep = [0, 2, 3]  # M22, M17, M8: the systems of the release
+    for field in ("machine_summaries", "coherence", "consistency", "fluency", "relevance"):
+        row[field] = [row[field][place] for place in keep]
+    (tmp_path / MTEB).write_text(json.dumps(row))
+    (tmp_path / "system_order.json").write_text('["M22", "M17", "M8"]')
+    assert load_benchmark("summeval", tmp_path) == load_benchmark("summeval", data / "summeval/release")
+
+
 def test_folder_with_a_wrong_system_order(data, tmp_path):
     for file in [data / "summeval/release" / RELEASE, data / "summeval/hub" / MTEB]:
         shutil.copy(file, tmp_path)
