@@ -139,6 +139,16 @@ def signature_of(run: Run, rule: str) -> str:
     return f"ladders:{run.ladders}|{run.recipe.signature}|orders:{run.orders}|rule:{rule}"
 
 
+def bounds_text(run: Run, rule: str) -> str:
+    """One line for people: what a score can be at least and at most."""
+    human = (run.dimensions[0].low, run.dimensions[0].high)
+    low, high = bounds_of(rule_named(rule), run.rungs, human)
+    return (
+        f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all); grade: the same "
+        "place on the human scale, with a 95 % interval of the judge's own doubt"
+    )
+
+
 def unreadable_blocks(
     judgments: Sequence[Judgment], places: Sequence[tuple[int, int]], each: int
 ) -> dict[tuple[int, int], str]:

@@ -18,7 +18,7 @@ from refladder.errors import DataError, UsageError
 from refladder.rows import STANDARD, Row, format_of, open_sink, read_rows, standard_form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from refladder.rows import Write
 
@@ -207,21 +207,3 @@ def _spooled(stack: ExitStack, form: str) -> str:
     with path.open("wb") as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
     return str(path)
-
-
-def parse_thresholds(options: Sequence[str], flag: str) -> dict[str, float]:
-    """`COLUMN=VALUE` options as a mapping.
-
-    Raises:
-        UsageError: one has no `=`, or its value is not a number.
-    """
-    found: dict[str, float] = {}
-    for option in options:
-        column, equals, value = option.rpartition("=")
-        try:
-            found[column] = float(value)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise UsageError(f"{flag} {option!r}: must be COLUMN=NUMBER, such as relevance_grade=3.5")
-    return found

@@ -59,6 +59,7 @@ class Scorer:
     ) -> None:
         self.ladders = ladders
         self.dimensions = tuple(dimensions)
+        self.rule = scale.rule
         self._backend = judge_backend
         self._orders = orders
         self._template: Template = load_template(ladders.task, role, prompts)

@@ -10,8 +10,10 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from refladder import lookup
+from refladder import __version__, lookup
 from refladder.errors import UnknownNameError
+from refladder.loaders.published import read_folder
+from refladder.published import find_folder, published_names
 
 if TYPE_CHECKING:
     from refladder.records import Benchmark
@@ -31,7 +33,8 @@ def load_benchmark(name: str, source: str | Path | None = None, **options: objec
     """Read a benchmark: contexts, outputs of systems, and human ratings of the outputs.
 
     Args:
-        name: a name of BENCHMARKS, or one that an installed package registers.
+        name: a name of BENCHMARKS, one that an installed package registers, or a set that is shipped with outputs and
+            ratings (`demo/story`).
         source: a file or a folder (plain or gzip); None fetches the data from its public home, where it has one that
             can be fetched, into the usual Hub cache.
         options: those of the benchmark's own `load`: `raters` (summeval), `human` (hanna), `systems` (webnlg).
@@ -40,6 +43,11 @@ def load_benchmark(name: str, source: str | Path | None = None, **options: objec
         UnknownNameError: no such benchmark, or the benchmark has no such option.
         DataError: the source is not there, cannot be fetched, or is not what its schema says; the text has path:line.
     """
+    if source is None and not options and name in published_names():
+        return read_folder(find_folder(name), name=name, revision=__version__, licence="CC0-1.0")
+    known_names = lookup.known("benchmark", BENCHMARKS)
+    if name not in known_names:
+        raise UnknownNameError("benchmark", name, [*known_names, *published_names()])
     load = lookup.find("benchmark", name, BENCHMARKS)
     known = [option for option in inspect.signature(load).parameters if option != "source"]
     for option in options:

@@ -176,7 +176,10 @@ def build_grid(
 def rater_ceiling(
     outputs: Sequence[Output], ratings: Iterable[Rating], dimension: str, statistic: str = "spearman"
 ) -> Correlation:
-    """How well one rater agrees with the mean of the others, within contexts: what a method can hope for.
+    """How well one rater agrees with the mean of the others, within contexts.
+
+    It says how much order there is in the ratings to be found. It is no strict bound: a method is compared with the
+    mean of all raters, which is steadier than one rater, so a good method can lie above.
 
     A context's value is the mean over its raters of the correlation between the rater and the mean of the other
     raters, over the outputs that both rated. Constant ratings are skipped.

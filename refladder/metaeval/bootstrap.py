@@ -114,8 +114,8 @@ def resample(
     context = np.nonzero(complete)[0]
     pool = {"spearman": _pooled_spearman, "kendall": _pooled_kendall, "pearson": _pooled_pearson}[statistic]
     values = np.full(len(weights), np.nan)
-    if len(context):
-        varied = _varied(left, weights) & _varied(right, weights)
+    varied = _varied(left, weights) & _varied(right, weights)
+    if varied.any():
         values[varied] = np.clip(pool(left[complete], right[complete], context, weights[varied]), -1.0, 1.0)
     return values
 
@@ -365,7 +365,9 @@ def _varied(values: FloatArray, weights: FloatArray) -> BoolArray:
     drawn = weights > 0
     lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
     highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
-    varied: BoolArray = np.where(drawn, lowest, np.inf).min(axis=1) < np.where(drawn, highest, -np.inf).max(axis=1)
+    varied: BoolArray = np.where(drawn, lowest, np.inf).min(axis=1, initial=np.inf) < np.where(
+        drawn, highest, -np.inf
+    ).max(axis=1, initial=-np.inf)
     return varied
 
 

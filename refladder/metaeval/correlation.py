@@ -136,7 +136,8 @@ def correlate_rows(
     kinds = row_kinds(left, right)
     varied = ~(kinds.too_few | kinds.human_constant | kinds.predicted_constant)
     values = np.full(len(left), np.nan)
-    values[varied] = np.clip(_ROW_STATISTICS[statistic](left[varied], right[varied]), -1.0, 1.0)
+    if varied.any():
+        values[varied] = np.clip(_ROW_STATISTICS[statistic](left[varied], right[varied]), -1.0, 1.0)
     if constant != "skip":
         values[kinds.predicted_constant] = 0.0
     if constant == "one":

@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 DASH = "—"
 _COUNTS = ("contexts", "skipped", "unscored")
 _SIGNIFICANT = 0.05
-# Figures a terminal table holds beside the method and the counts, so that it fits 100 columns.
-_TERMINAL_FIGURES = 7
-_FIGURE_WIDTH = 8
+# Of the 100 columns of a terminal, edges, counts and a narrow column of methods leave 64 for figures, which have a
+# space between them.
+_FIGURES_WIDTH = 64
+_NARROW = 8
 
 _LEVEL_WORDS = {
-    "within_context": "mean over contexts of the correlation over systems",
-    "pooled": "correlation over all outputs",
-    "between_systems": "correlation of the systems' means",
+    "within_context": "mean over contexts of the {} correlation over systems",
+    "pooled": "{} correlation over all outputs",
+    "between_systems": "{} correlation of the systems' means",
 }
 _STATISTIC_WORDS = {
     "spearman": "Spearman",
     "kendall": "Kendall tau-b",
     "pearson": "Pearson",
-    PARTIAL: "partial Spearman given the control",
+    PARTIAL: "partial Spearman (control taken out)",
 }
 _CONSTANT_WORDS = {
     "skip": "constant contexts are skipped",
@@ -123,8 +124,8 @@ def to_latex(rows: Iterable[Agreement]) -> str:
 def to_rich(rows: Iterable[Agreement]) -> list[Table]:
     """Terminal tables that fit 100 columns.
 
-    One for each benchmark, level and statistic; one with more than seven figures in a row is cut into several.
-    A cell has the figure above its interval.
+    One for each benchmark, level and statistic; one with more than six or seven dimensions is cut into several. A cell
+    has the figure above its interval.
     """
     from rich import box  # noqa: PLC0415  only terminal tables need rich
     from rich.table import Table  # noqa: PLC0415
@@ -132,22 +133,25 @@ def to_rich(rows: Iterable[Agreement]) -> list[Table]:
 
     tables = []
     for pivot in _pivots(rows):
-        for start in range(0, len(pivot.dimensions), _TERMINAL_FIGURES):
-            part = slice(start, start + _TERMINAL_FIGURES)
+        figures = [[_stacked(cell) for cell in cells] for cells in pivot.cells]
+        width = max(_NARROW, *(len(line) for row in figures for cell in row for line in cell.splitlines()))
+        step = _FIGURES_WIDTH // (width + 1)
+        for start in range(0, len(pivot.dimensions), step):
+            part = slice(start, start + step)
             table = Table(
                 title=Text(pivot.caption),
                 title_justify="left",
                 box=box.SIMPLE_HEAD,
-                padding=(0, 1, 0, 0),
+                padding=0,
                 pad_edge=False,
             )
-            table.add_column("method", overflow="fold", min_width=_FIGURE_WIDTH)
+            table.add_column("method", overflow="fold", min_width=_NARROW)
             for dimension in pivot.dimensions[part]:
-                table.add_column(Text(dimension), justify="right", overflow="fold", min_width=_FIGURE_WIDTH)
+                table.add_column(Text(dimension), justify="right", overflow="fold", min_width=width)
             for name in _COUNTS:
                 table.add_column(name, justify="right", no_wrap=True)
-            for method, cells, counts in zip(pivot.methods, pivot.cells, pivot.counts, strict=True):
-                table.add_row(Text(method), *map(_stacked, cells[part]), *counts)
+            for method, cells, counts in zip(pivot.methods, figures, pivot.counts, strict=True):
+                table.add_row(Text(method), *cells[part], *counts)
             tables.append(table)
     return tables
 
@@ -193,8 +197,7 @@ def _counts(rows: Sequence[Agreement]) -> tuple[str, ...]:
 
 def _caption(rows: Sequence[Agreement]) -> str:
     first = rows[0]
-    words = [f"{first.benchmark}, {first.level} {first.statistic}: {_LEVEL_WORDS[first.level]}"]
-    words[0] += f" ({_STATISTIC_WORDS[first.statistic]})"
+    words = [f"{first.benchmark}, {first.level}: {_LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])}"]
     if any(row.low is not None for row in rows):
         words.append(f"{first.confidence * 100:g} % bootstrap intervals over contexts")
     if first.level == "within_context":
@@ -234,6 +237,6 @@ def _stacked(row: Agreement | None) -> str:
         return DASH
     if row.low is None or row.high is None:
         return _value(row)
-    # ".31 .42" and "-.05 .10": eight characters at most, save where an end is a full 1.
+    # Without the zeros, ".31 .42", to keep columns narrow.
     ends = (_number(end, 2).replace("0.", ".") for end in (row.low, row.high))
     return f"{_value(row)}\n{' '.join(ends)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Measure = Callable[[Context, str], float]
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 
 
 def words(text: str) -> list[str]:

@@ -220,6 +220,19 @@ def test_a_failed_flush_is_said(build, tmp_path, monkeypatch):
         build(tmp_path / "journal.jsonl")
 
 
+def test_a_torn_line_that_cannot_be_cut_off_is_said(build, tmp_path, monkeypatch):
+    journal = tmp_path / "journal.jsonl"
+    build(journal)
+    journal.write_bytes(journal.read_bytes()[:-5])
+
+    def refuse(_descriptor, _length):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "truncate", refuse)
+    with pytest.raises(DataError, match=r"journal\.jsonl: cannot be written \(Input/output error\)"):
+        build(journal)
+
+
 def test_a_folder_that_cannot_be_made_is_said(build, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(DataError, match=r"file/journal\.jsonl: cannot be written \((File exists|Not a directory)\)"):

@@ -1,0 +1,5 @@
+"""`python -m refladder`."""
+
+from refladder.cli import main
+
+main()

@@ -1,0 +1,125 @@
+"""The command line. Each command is a file of its own and is imported only when it is named.
+
+Exit codes: 0 done, 1 the backend or refladder failed, 2 the call or its data must be mended, 3 finished with unscored
+outputs, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+import click
+
+from refladder import __version__
+from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
+
+COMMANDS = {
+    "build": "refladder.cli.build",
+    "demo": "refladder.cli.demo",
+    "evaluate": "refladder.cli.evaluate",
+    "filter": "refladder.cli.filter",
+    "list": "refladder.cli.list",
+    "rescore": "refladder.cli.rescore",
+    "score": "refladder.cli.score",
+    "show": "refladder.cli.show",
+}
+FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+
+
+class _Lazy(click.Group):
+    """Imports a command when it is asked for, so that --help and completion stay quick."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return cast("click.Command", import_module(COMMANDS[name]).command)
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
+            raise UnknownNameError("command", arguments[0], COMMANDS)
+        return super().resolve_command(context, arguments)
+
+
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
+    epilog="Completion: eval \"$(_REFLADDER_COMPLETE=bash_source refladder)\"; zsh_source and fish_source likewise.",
+)
+@click.version_option(__version__, prog_name="refladder")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="TOML file of options: a table for each command, such as [score], keys named like the long options.",
+)
+@click.pass_context
+def cli(context: click.Context, config_file: Path | None) -> None:
+    """Absolute scores for generated text, by comparison with ladders of texts of rising quality.
+
+    `refladder demo` shows the whole job on data that is shipped. `refladder COMMAND --help` tells the options.
+    """
+    if config_file is not None:
+        context.default_map = _defaults(context, config_file)
+
+
+def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]]:
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not TOML ({error})") from error
+    defaults: dict[str, dict[str, object]] = {}
+    for name, table in tables.items():
+        if name not in COMMANDS or not isinstance(table, dict):
+            raise UnknownNameError(f"table in {path}", name, COMMANDS)
+        command = cast("click.Command", cast("_Lazy", context.command).get_command(context, name))
+        names = {
+            spelling.lstrip("-"): str(option.name)
+            for option in command.params
+            if isinstance(option, click.Option)
+            for spelling in option.opts
+            if spelling.startswith("--")
+        }
+        for key in table:
+            if key not in names:
+                raise UnknownNameError(f"option in {path} [{name}]", key, names)
+        defaults[name] = {names[key]: value for key, value in table.items()}
+    return defaults
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; every error of ours becomes one line on standard error and an exit code."""
+    try:
+        result = cli.main(args=arguments, prog_name="refladder", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return MISUSED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("refladder: interrupted; what was done is kept: the same command goes on from it", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except RefladderError as error:
+        click.echo(f"refladder: {error}", err=True)
+        return MISUSED if isinstance(error, UsageError | DataError | PromptError) else FAILED
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,231 @@
+"""What commands share: options, progress, tables, and the summary of a scoring run."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder import __version__
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+    from refladder.backends import Backend
+    from refladder.jobs.columns import ScoreReport
+    from refladder.jobs.evaluate import Progress
+
+UNSCORED = 3  # exit code: finished, but some outputs have no score
+_WIDTH = 100  # of tables when standard output is not a terminal
+
+BUILTIN_NOTICE = (
+    "builtin: a baseline without a model; it measures the surface of texts (words, coverage, repetition) "
+    "and reads no meaning"
+)
+
+
+def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
+    """Several click options as one decorator, in the order given."""
+
+    def apply(command: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.reduce(lambda wrapped, decorator: decorator(wrapped), reversed(decorators), command)
+
+    return apply
+
+
+def names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """A shell completion that offers the names of one kind."""
+
+    def complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        from refladder.cli.list import inventory  # noqa: PLC0415  only when completing
+
+        return [entry["name"] for entry in inventory(kind) if entry["name"].startswith(incomplete)]
+
+    return complete
+
+
+PATH = click.Path(path_type=Path)
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text for people.")
+PROMPTS = click.option(
+    "--prompts", type=PATH, help="Folder with prompt templates TASK/ROLE.md that take the place of the shipped ones."
+)
+RULE = click.option(
+    "--rule",
+    default="ladder-sum",
+    metavar="NAME",
+    shell_complete=names_of("rules"),
+    help="How verdicts become the score; `refladder list rules`. The grade is given beside it whatever the rule.",
+)
+WEIGHT = click.option(
+    "--weight",
+    "weight",
+    multiple=True,
+    metavar="DIMENSION=NUMBER",
+    help="Weight of a dimension in overall_score (0 to 1, shown for two dimensions or more); repeat. 1 where not given.",
+)
+RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
+JUDGING = options(
+    click.option("--both-orders", is_flag=True, help="Ask every pair in both orders; twice the comparisons."),
+    click.option("--yes-no", is_flag=True, help="Ask three yes/no questions for each comparison; three times the calls."),
+)
+SAMPLING = options(
+    click.option("--rungs", default=5, type=click.IntRange(min=2), help="Rungs of a ladder."),
+    click.option("--attempts", default=3, type=click.IntRange(min=1), help="Times a rung is written at most."),
+    click.option("--seed", default=0, type=int, help="Seed of every random choice."),
+    click.option("--max-tokens", default=512, type=click.IntRange(min=1), help="Length limit of a rung, in tokens."),
+    click.option("--temperature", default=1.0, type=click.FloatRange(min=0), help="Sampling temperature, no unit."),
+    click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability sampled from, 0 to 1."),
+)
+
+
+def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
+    """`KEY=VALUE` options as a mapping.
+
+    Raises:
+        UsageError: one has no `=`.
+    """
+    found = {}
+    for option in given:
+        key, equals, value = option.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
+    """`KEY=NUMBER` options as a mapping.
+
+    Raises:
+        UsageError: one has no `=`, or its value is not a number.
+    """
+    found = {}
+    for key, value in pairs(given, flag).items():
+        try:
+            found[key] = float(value)
+        except ValueError:
+            raise UsageError(f"{flag} {key}={value}: {value!r} is not a number") from None
+    return found
+
+
+def check_prompts(folder: Path | None) -> None:
+    """Check every template of the user's folder before anything is asked.
+
+    Raises:
+        PromptError: the folder is not there, or a template is wrong.
+    """
+    from refladder.prompts import check_folder  # noqa: PLC0415
+
+    if folder is not None:
+        check_folder(folder)
+
+
+def open_backend(name: str) -> Backend:
+    """Connect to a backend, and say once what the built-in one is."""
+    from refladder.backends import connect  # noqa: PLC0415
+
+    backend = connect(name)
+    if name.partition(":")[0] == "builtin":
+        say_once(BUILTIN_NOTICE)
+    return backend
+
+
+@functools.cache
+def say_once(text: str) -> None:
+    """Print a notice on standard error, the first time only."""
+    click.echo(text, err=True)
+
+
+def resolved(context: click.Context) -> dict[str, Any]:
+    """The configuration of this run, as it is stored with its output: every option with its value."""
+    values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
+    return {"command": context.info_name, "refladder": __version__, "options": values}
+
+
+def console() -> Console:
+    """Where tables go: standard output, 100 columns wide when it is no terminal."""
+    from rich.console import Console  # noqa: PLC0415
+
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=_WIDTH)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Progress | None]:
+    """A bar with rate and estimate on standard error; None, and silence, when that is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task(what, total=None, rate="")
+
+        def update(done: int, total: int | None) -> None:
+            speed = bars.tasks[bar].speed
+            bars.update(bar, completed=done, total=total, rate=f"{speed:,.0f}/s" if speed else "")
+
+        yield update
+
+
+def summary(report: ScoreReport) -> dict[str, Any]:
+    """The counts of a scoring run, as JSON values."""
+    return {
+        "rows": report.rows,
+        "unscored": report.unscored,
+        "reasons": report.reasons,
+        "judgments": report.judgments,
+        "reused": report.reused,
+        "unreadable": report.unreadable,
+        "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
+        "signature": report.signature,
+    }
+
+
+def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
+    """Print the summary of a scoring run; returns the exit code."""
+    if as_json:
+        click.echo(json.dumps(summary(report), ensure_ascii=False), err=to_stderr)
+    else:
+        missing = sum(report.unscored.values())
+        click.echo(
+            f"{report.rows:,} rows, {missing:,} scores missing; {report.judgments:,} judgments, {report.reused:,} of them "
+            f"kept from before, {report.unreadable:,} unreadable",
+            err=True,
+        )
+        for reason, count in sorted(report.reasons.items(), key=lambda item: -item[1]):
+            click.echo(f"  {count:,} x {reason}", err=True)
+        if report.order_pairs:
+            share = report.disagreements / report.order_pairs
+            click.echo(f"inconsistency between the two orders: {share:.1%} of {report.order_pairs:,} pairs", err=True)
+    return 0 if report.complete else UNSCORED
+
+
+def printable(text: str) -> str:
+    """Text that may be shown in a terminal: control characters, which could move its cursor, become U+FFFD."""
+    return "".join(
+        letter if letter in "\n\t" or (letter >= " " and not "\x7f" <= letter <= "\x9f") else "\ufffd" for letter in text
+    )
+
+
+def weights(given: Sequence[str]) -> Mapping[str, float]:
+    """The `--weight` options."""
+    return numbers(given, "--weight")

@@ -1,0 +1,72 @@
+"""refladder filter."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from refladder.cli import console
+from refladder.rows import FORMATS, STANDARD
+
+
+@click.command(short_help="Split scored rows by threshold or top fraction.")
+@click.argument("source", default=STANDARD)
+@click.option(
+    "--min", "least", multiple=True, metavar="COLUMN=NUMBER", help="Least value of a column that passes; repeat: all hold."
+)
+@click.option("--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Greatest value of a column that passes; repeat.")
+@click.option(
+    "--top", type=float, help="Fraction (0 to 1) of the rows that reach every threshold, best first; needs --by."
+)
+@click.option("--by", "top_by", metavar="COLUMN", help="The column that --top goes by; equal values: earlier rows first.")
+@click.option("--out", default=STANDARD, help="File for the rows that pass; - is standard output.")
+@click.option("--rejected", help="File for the rows that do not pass. They are dropped, and counted.")
+@click.option(
+    "--unscored", default="drop", help="Rows without a number in a column asked about: keep, drop, or a file for them."
+)
+@click.option("--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. By its ending; - is jsonl.")
+@click.option("--out-format", type=click.Choice(FORMATS), help="Format of the outputs. By their endings; - as SOURCE.")
+@console.JSON
+def command(
+    source: str,
+    least: tuple[str, ...],
+    most: tuple[str, ...],
+    top: float | None,
+    top_by: str | None,
+    out: str,
+    rejected: str | None,
+    unscored: str,
+    given: str | None,
+    out_format: str | None,
+    as_json: bool,
+) -> int:
+    """Keep the rows of SOURCE that pass, in their order and untouched (- is standard input)."""
+    from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415  --help stays quick
+
+    condition = Condition(
+        least=console.numbers(least, "--min"), most=console.numbers(most, "--max"), top=top, top_by=top_by
+    )
+    with console.progress("filtering") as progress:
+        report = filter_rows(
+            condition,
+            source,
+            out,
+            given=given,
+            out_given=out_format,
+            rejected=rejected,
+            unscored=unscored,
+            progress=progress,
+        )
+    if as_json:
+        counts = {name: getattr(report, name) for name in ("rows", "passed", "rejected", "unscored", "unscored_to")}
+        click.echo(json.dumps(counts), err=out == STANDARD)
+    else:
+        where = {"keep": "kept", "drop": "dropped"}.get(unscored, f"in {unscored}")
+        share = f" ({report.passed / report.rows:.1%})" if report.rows else ""
+        click.echo(
+            f"{report.rows:,} rows: {report.passed:,} passed{share}, {report.rejected:,} rejected, "
+            f"{report.unscored:,} unscored ({where})",
+            err=True,
+        )
+    return 0

@@ -1,0 +1,35 @@
+"""refladder rescore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from refladder.cli import console
+from refladder.rows import FORMATS, STANDARD
+
+
+@click.command(short_help="Compute scores again from kept judgments, with no model.")
+@click.argument("judgments", type=click.Path(path_type=Path))
+@click.option("--out", default=STANDARD, help="File for the scores; - is standard output.")
+@click.option("--out-format", type=click.Choice(FORMATS), help="Format of the output. By its ending; - is jsonl.")
+@console.RULE
+@console.WEIGHT
+@console.JSON
+def command(
+    judgments: Path, out: str, out_format: str | None, rule: str, weight: tuple[str, ...], as_json: bool
+) -> int:
+    """Turn JUDGMENTS, which `refladder score` kept, into scores by another rule or other weights.
+
+    One row an output: output_id, context_id and the score columns. Exit code 3: some scores are missing.
+    """
+    from refladder.jobs.columns import Scale  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.rescore import rescore  # noqa: PLC0415
+    from refladder.scoring.rules import rule_named  # noqa: PLC0415
+
+    rule_named(rule)
+    scale = Scale(rule=rule, weights=console.weights(weight))
+    with console.progress("rescoring") as progress:
+        report = rescore(judgments, out, scale, out_given=out_format, progress=progress)
+    return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)

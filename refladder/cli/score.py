@@ -1,0 +1,178 @@
+"""refladder score."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.cli import console
+from refladder.rows import FORMATS, STANDARD
+
+if TYPE_CHECKING:
+    from refladder.jobs.score import Scorer
+
+
+@click.command(short_help="Score outputs against ladders.")
+@click.argument("source", required=False)
+@click.option(
+    "--ladders",
+    required=True,
+    metavar="SET",
+    shell_complete=console.names_of("ladders"),
+    help="Ladder set: a shipped name or a folder that `refladder build` wrote.",
+)
+@click.option("--dimension", "dimension", multiple=True, metavar="NAME", help="Only these dimensions; repeat. All.")
+@click.option("--out", default=STANDARD, help="File for the scored rows; - is standard output.")
+@click.option("--text", "text", multiple=True, help="Score this text instead of a table; repeat. Needs --context-id.")
+@click.option("--context-id", help="The context of every row, for a table that has no such column.")
+@click.option(
+    "--column",
+    "column",
+    multiple=True,
+    metavar="FIELD=NAME",
+    help="Your column for context_id, output or output_id; repeat. By default columns of these names.",
+)
+@click.option("--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. By its ending; - is jsonl.")
+@click.option("--out-format", type=click.Choice(FORMATS), help="Format of the output. By its ending; - as SOURCE.")
+@click.option(
+    "--judge", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
+)
+@console.RULE
+@console.WEIGHT
+@console.JUDGING
+@click.option(
+    "--judgments", type=console.PATH, help="File that keeps every judgment. OUT.judgments.jsonl; none for standard output."
+)
+@console.PROMPTS
+@console.RESTART
+@console.JSON
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    source: str | None,
+    ladders: str,
+    dimension: tuple[str, ...],
+    out: str,
+    text: tuple[str, ...],
+    context_id: str | None,
+    column: tuple[str, ...],
+    given: str | None,
+    out_format: str | None,
+    judge: str,
+    rule: str,
+    weight: tuple[str, ...],
+    both_orders: bool,
+    yes_no: bool,
+    judgments: Path | None,
+    prompts: Path | None,
+    restart: bool,
+    as_json: bool,
+) -> int:
+    """Put score columns at the end of every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
+
+    A row needs a context_id, to find its ladder, and an output. Each dimension adds NAME_score (by --rule), NAME_grade
+    (on the human scale, with the ends of its interval) and NAME_note, which says why a score is missing. A run that
+    was cut off goes on when the same command is run again. Exit code 3: some scores are missing.
+    """
+    from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.columns import Scale, weights_for  # noqa: PLC0415
+    from refladder.jobs.outputs import Mapped, check_input  # noqa: PLC0415
+    from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
+    from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.scoring.rules import rule_named  # noqa: PLC0415
+
+    if bool(text) == (source is not None):
+        raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
+    rule_named(rule)
+    console.check_prompts(prompts)
+    mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
+    opened = read_ladder_set(ladders)
+    dimensions = choose_dimensions(opened.dimensions, dimension)
+    scale = Scale(rule=rule, weights=console.weights(weight))
+    weights_for(dimensions, scale.weights)
+    if source is not None:
+        check_input(source, given, mapped)
+    scorer = Scorer(
+        console.open_backend(judge),
+        opened,
+        dimensions,
+        scale,
+        role="compare-yesno" if yes_no else "compare",
+        orders=2 if both_orders else 1,
+        prompts=prompts,
+    )
+    if source is None:
+        return _score_texts(scorer, text, context_id, as_json=as_json)
+    if judgments is None and out != STANDARD:
+        judgments = Path(f"{out}.judgments.jsonl")
+    with console.progress("scoring") as progress:
+        report = score_rows(
+            scorer,
+            source,
+            out,
+            mapped=mapped,
+            given=given,
+            out_given=out_format,
+            judgments=judgments,
+            restart=restart,
+            config=console.resolved(context),
+            progress=progress,
+        )
+    return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)
+
+
+def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+    from refladder.errors import UnknownNameError, UsageError  # noqa: PLC0415
+    from refladder.records import Output  # noqa: PLC0415
+    from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
+
+    known = {context for context, _ in scorer.ladders.ladders}
+    if context_id is None:
+        raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(known)[:20])}")
+    if context_id not in known:
+        raise UnknownNameError("context", context_id, known)
+    outputs = [
+        Output(id=f"text {number}", context_id=context_id, system="", text=text)
+        for number, text in enumerate(texts, start=1)
+    ]
+    with JudgmentLog(None, scorer.run) as log:
+        columns = scorer.score(outputs, [None] * len(outputs), log)
+    if as_json:
+        for output, values in zip(outputs, columns, strict=True):
+            row = {"context_id": context_id, "output": output.text, **values}
+            click.echo(json.dumps(row, ensure_ascii=False))
+        return 0 if scorer.report.complete else console.UNSCORED
+    _print_texts(scorer, texts, columns)
+    return 0 if scorer.report.complete else console.UNSCORED
+
+
+def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str, Any]]) -> None:
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from refladder.jobs.columns import bounds_text, column_names  # noqa: PLC0415
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("text", overflow="fold")
+    for dimension in scorer.dimensions:
+        table.add_column(f"{dimension.name}\nscore", justify="right")
+        table.add_column(f"grade\n{dimension.low:g} to {dimension.high:g}", justify="right")
+    if len(scorer.dimensions) > 1:
+        table.add_column("overall\n0 to 1", justify="right")
+    for text, values in zip(texts, columns, strict=True):
+        cells = []
+        for dimension in scorer.dimensions:
+            score, grade, low, high, _ = (values[name] for name in column_names(dimension.name))
+            cells += ["—", "—"] if score is None else [f"{score:+.2f}", f"{grade:.2f} ({low:.1f}-{high:.1f})"]
+        if len(scorer.dimensions) > 1:
+            total = values["overall_score"]
+            cells.append("—" if total is None else f"{total:.2f}")
+        table.add_row(Text(console.printable(text)), *cells)
+    console.console().print(table)
+    click.echo(bounds_text(scorer.run, scorer.rule))
+    click.echo(f"signature: {scorer.report.signature}")

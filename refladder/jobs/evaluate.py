@@ -1,0 +1,301 @@
+"""evaluate: a benchmark, its ladders, a judge -> scores of every method -> agreement with people."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from refladder import __version__
+from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.jobs.columns import ScoreReport, column_names
+from refladder.jobs.score import BATCH, Scorer
+from refladder.metaeval.agreement import MEAN, Agreement, evaluate_method, rater_ceiling
+from refladder.metaeval.levels import Correlation
+from refladder.published import LadderSet, ladder_set
+from refladder.rows import read_rows
+from refladder.scoring.judgment_log import JudgmentLog
+from refladder.scoring.lexical import BASELINES
+from refladder.synth import build_ladders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.records import Benchmark, Dimension, LadderFailure, Sampling
+
+    Progress = Callable[[int, int | None], None]
+    Scores = dict[tuple[str, str], float | None]
+
+LADDER = "ladder"
+RATERS = "one rater"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """Scores of one method, by output id and dimension, with the signature of all that made them."""
+
+    name: str
+    signature: str
+    scores: Mapping[tuple[str, str], float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """How agreement is computed: levels, statistics, convention for constant contexts, resamples and their seed."""
+
+    levels: Sequence[str]
+    statistics: Sequence[str]
+    constant: str = "skip"
+    resamples: int = 1000
+    seed: int = 0
+    reference: str | None = None
+
+
+def evaluation_ladders(
+    writer: Backend,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    *,
+    rungs: int,
+    sampling: Sampling,
+    attempts: int,
+    prompts: Path | None = None,
+    work: Path | None = None,
+    progress: Progress | None = None,
+) -> tuple[LadderSet, list[LadderFailure]]:
+    """Ladders for every context of a benchmark; with `work`, kept in that folder and found there again.
+
+    Raises:
+        UsageError: not one ladder could be written.
+        BackendError, DataError: see `refladder.synth.build_ladders`.
+    """
+    ladders, failures = build_ladders(
+        writer,
+        benchmark.contexts,
+        dimensions,
+        rungs=rungs,
+        sampling=sampling,
+        attempts=attempts,
+        prompts=prompts,
+        journal=work / "build.journal.jsonl" if work else None,
+        progress=progress,
+    )
+    if not ladders:
+        reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
+        raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another --writer")
+    return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures), failures
+
+
+def score_benchmark(
+    scorer: Scorer,
+    benchmark: Benchmark,
+    *,
+    name: str = LADDER,
+    judgments: Path | None = None,
+    restart: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Method, ScoreReport]:
+    """Score every output of a benchmark against the scorer's ladders.
+
+    Args:
+        scorer: judge, ladders and scale; its ladder set need not hold the contexts' texts.
+        benchmark: whose outputs.
+        name: of the method in tables.
+        judgments: file that keeps the judgments, and from which a run that was cut off goes on.
+        restart: throw away what that file holds.
+        progress: called with outputs done and outputs in all.
+    """
+    outputs = benchmark.outputs
+    scores: Scores = {}
+    with JudgmentLog(judgments, scorer.run, restart=restart) as log:
+        for start in range(0, len(outputs), BATCH):
+            batch = outputs[start : start + BATCH]
+            for output, values in zip(batch, scorer.score(batch, [None] * len(batch), log), strict=True):
+                for dimension in scorer.dimensions:
+                    scores[output.id, dimension.name] = values[column_names(dimension.name)[0]]
+            if progress is not None:
+                progress(start + len(batch), len(outputs))
+    return Method(name=name, signature=scorer.report.signature, scores=scores), scorer.report
+
+
+def baselines(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Method]:
+    """The surface measures of every output, the same number for each dimension."""
+    contexts = {context.id: context for context in benchmark.contexts}
+    methods = []
+    for name, measure in BASELINES.items():
+        values = {output.id: measure(contexts[output.context_id], output.text) for output in benchmark.outputs}
+        methods.append(
+            Method(
+                name=name,
+                signature=f"surface:{name.replace(' ', '-')}|refladder:{__version__}",
+                scores={
+                    (output_id, dimension.name): value
+                    for output_id, value in values.items()
+                    for dimension in dimensions
+                },
+            )
+        )
+    return methods
+
+
+def read_scores(path: str, benchmark: Benchmark, dimensions: Sequence[Dimension]) -> Method:
+    """Scores that any program made, from a table: one row an output.
+
+    A row names its output by `output_id` (or `id`), or by `context_id` and `system`. It has a column for each
+    dimension (`coherence` or `coherence_score`), or one column `score` that stands for every dimension. Empty, null
+    or absent is unscored, and counted.
+
+    Raises:
+        DataError: with path:line: no id, no score column, an output that is not in the benchmark or stands there
+            twice, a cell that is not a finite number.
+    """
+    by_place = {(output.context_id, output.system): output.id for output in benchmark.outputs}
+    known = {output.id for output in benchmark.outputs}
+    scores: Scores = {}
+    columns: dict[str, str] | None = None
+    seen: set[str] = set()
+    for row in read_rows(path):
+        if columns is None:
+            columns = _score_columns(row.where, row.fields, dimensions)
+        output_id = _output_id(row.where, row.fields, by_place)
+        if output_id not in known:
+            near = difflib.get_close_matches(output_id, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise DataError(f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}")
+        if output_id in seen:
+            raise DataError(f"{row.where}: output {output_id!r} stands there twice")
+        seen.add(output_id)
+        for dimension, column in columns.items():
+            scores[output_id, dimension] = _score(row.where, column, row.fields.get(column))
+    if columns is None:
+        raise DataError(f"{path}: no rows; a row for each output is needed")
+    name = path.rpartition("/")[2].removesuffix(".gz").rpartition(".")[0] or path
+    return Method(name=name, signature=f"file:{path.rpartition('/')[2]}", scores=scores)
+
+
+def _score_columns(where: str, fields: Mapping[str, object], dimensions: Sequence[Dimension]) -> dict[str, str]:
+    found = {}
+    for dimension in dimensions:
+        names = (dimension.name, column_names(dimension.name)[0], "score")
+        column = next((name for name in names if name in fields), None)
+        if column is not None:
+            found[dimension.name] = column
+    missing = [dimension.name for dimension in dimensions if dimension.name not in found]
+    if missing:
+        raise DataError(
+            f"{where}: no column for dimension {missing[0]!r} (nor 'score'); columns there: {', '.join(fields)}. "
+            "Name the dimensions that the file has with --dimension"
+        )
+    return found
+
+
+def _output_id(where: str, fields: Mapping[str, object], by_place: Mapping[tuple[str, str], str]) -> str:
+    for name in ("output_id", "id"):
+        if name in fields:
+            return str(fields[name])
+    if "context_id" in fields and "system" in fields:
+        place = (str(fields["context_id"]), str(fields["system"]))
+        return by_place.get(place, "/".join(place))
+    raise DataError(
+        f"{where}: a row must name its output by output_id, or by context_id and system; columns there: "
+        f"{', '.join(fields)}"
+    )
+
+
+def _score(where: str, column: str, value: object) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if type(number) not in (int, float) or not math.isfinite(number):  # type: ignore[arg-type]
+        raise DataError(f"{where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
+    return float(number)  # type: ignore[arg-type]
+
+
+def agreement(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], methods: Sequence[Method], protocol: Protocol
+) -> list[Agreement]:
+    """Every method's agreement with the ratings, the surface baselines and one rater against the others included.
+
+    Args:
+        benchmark: outputs and ratings.
+        dimensions: those to report.
+        methods: what to compare; the baselines are put after them.
+        protocol: how.
+
+    Raises:
+        UsageError: the benchmark has no ratings; see also `refladder.metaeval.agreement.evaluate_method`.
+        UnknownNameError: the reference is not one of the methods.
+    """
+    names = [dimension.name for dimension in dimensions]
+    if not any(rating.dimension in names for rating in benchmark.ratings):
+        raise UsageError(
+            f"{benchmark.name} has no ratings on {', '.join(names)}; evaluation compares scores with ratings"
+        )
+    every = [*methods, *baselines(benchmark, dimensions)]
+    rival: Method | None = None
+    if protocol.reference is not None:
+        rival = next((method for method in every if method.name == protocol.reference), None)
+        if rival is None:
+            raise UnknownNameError("reference method", protocol.reference, [method.name for method in every])
+    contexts = {context.id: context for context in benchmark.contexts}
+    lengths = {output.id: BASELINES["length"](contexts[output.context_id], output.text) for output in benchmark.outputs}
+    rows: list[Agreement] = []
+    for method in every:
+        rows += evaluate_method(
+            benchmark,
+            method.scores,
+            method=method.name,
+            signature=method.signature,
+            dimensions=names,
+            levels=protocol.levels,
+            statistics=protocol.statistics,
+            constant=protocol.constant,
+            resamples=protocol.resamples,
+            seed=protocol.seed,
+            control=lengths if method in methods else None,
+            reference=(rival.name, rival.scores) if rival is not None and method is not rival else None,
+        )
+    return rows + _ceiling(benchmark, names, protocol)
+
+
+def _ceiling(benchmark: Benchmark, names: Sequence[str], protocol: Protocol) -> list[Agreement]:
+    """How well one rater agrees with the others: rows without intervals, where individual raters are there."""
+    if "within_context" not in protocol.levels:
+        return []
+    rows = []
+    for statistic in protocol.statistics:
+        found = [(name, rater_ceiling(benchmark.outputs, benchmark.ratings, name, statistic)) for name in names]
+        if any(math.isnan(correlation.value) for _, correlation in found):
+            continue
+        mean = Correlation(
+            value=math.fsum(correlation.value for _, correlation in found) / len(found),
+            contexts=min(correlation.contexts for _, correlation in found),
+            skipped=max(correlation.skipped for _, correlation in found),
+            constant_predicted=0,
+        )
+        rows += [_ceiling_row(benchmark, name, statistic, one) for name, one in [*found, (MEAN, mean)]]
+    return rows
+
+
+def _ceiling_row(benchmark: Benchmark, dimension: str, statistic: str, correlation: Correlation) -> Agreement:
+    return Agreement(
+        method=RATERS,
+        benchmark=benchmark.name,
+        dimension=dimension,
+        level="within_context",
+        statistic=statistic,
+        value=correlation.value,
+        low=None,
+        high=None,
+        contexts=correlation.contexts,
+        skipped=correlation.skipped,
+        constant_predicted=0,
+        unscored=0,
+        signature="raters:one-against-the-mean-of-the-others",
+    )

@@ -1,0 +1,207 @@
+"""Resamples against repeated rows, intervals on simulated data, the paired test against scipy's."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from refladder.errors import ShapeError, UsageError
+from refladder.metaeval.bootstrap import (
+    bootstrap_interval,
+    draw_contexts,
+    draw_swaps,
+    paired_differences,
+    paired_test,
+    percentile_interval,
+    permutation_p_value,
+    resample,
+)
+from refladder.metaeval.correlation import STATISTICS, correlate_rows
+from refladder.metaeval.levels import LEVELS, correlate_level
+
+NAN = float("nan")
+EVERY = [(level, statistic) for level in LEVELS for statistic in STATISTICS]
+
+
+def simulated(generator, contexts, systems, noise, gaps=0.0):
+    """Ratings in thirds, and scores that follow them, with effects of context and system."""
+    quality = generator.normal(size=(contexts, systems)) + generator.normal(size=(contexts, 1))
+    human = np.clip(np.round(quality * 3) / 3, -2, 2)
+    predicted = quality + noise * generator.normal(size=quality.shape)
+    predicted[generator.random(quality.shape) < gaps] = NAN
+    return predicted, human
+
+
+def test_draws_have_the_size_of_the_sample_and_follow_the_seed():
+    weights = draw_contexts(7, 50, seed=3)
+    assert weights.shape == (50, 7)
+    assert (weights.sum(axis=1) == 7).all()
+    np.testing.assert_array_equal(weights, draw_contexts(7, 50, seed=3))
+    assert (weights != draw_contexts(7, 50, seed=4)).any()
+    assert draw_contexts(0, 5).shape == (5, 0)
+
+
+@pytest.mark.parametrize(("level", "statistic"), EVERY)
+@pytest.mark.parametrize("constant", ["skip", "one"])
+def test_a_resample_is_the_correlation_of_repeated_rows(level, statistic, constant):
+    predicted, human = simulated(np.random.default_rng(2), 9, 6, 1.0, gaps=0.2)
+    human[0] = 1.0
+    predicted[1] = 0.5
+    predicted[2] = NAN
+    weights = draw_contexts(9, 30, seed=1)
+    options = {"level": level, "statistic": statistic, "constant": constant}
+    expected = []
+    for row in weights:
+        repeated = np.repeat(np.arange(9), row.astype(int))
+        expected.append(correlate_level(predicted[repeated], human[repeated], **options).value)
+    np.testing.assert_allclose(resample(predicted, human, weights, **options), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_constant_resample_has_no_value(statistic):
+    # Context 0 alone has equal ratings 1/3, whose weighted sums need not cancel to 0.
+    predicted = np.array([[0.1, 0.7, 0.3], [0.2, 0.9, 0.4]])
+    human = np.array([[1 / 3] * 3, [0.1, 0.2, 0.7]])
+    values = resample(predicted, human, np.array([[7.0, 0.0], [1.0, 1.0]]), level="pooled", statistic=statistic)
+    assert np.isnan(values).tolist() == [True, False]
+
+
+def test_percentile_interval():
+    values = np.arange(101.0)
+    # numpy's linear quantiles of 0..100: 2.5 and 97.5; 5 and 95.
+    assert percentile_interval(values) == pytest.approx((2.5, 97.5))
+    assert percentile_interval(values, 0.9) == pytest.approx((5.0, 95.0))
+    few = values.copy()
+    few[:3] = NAN
+    assert percentile_interval(few) == pytest.approx((5.425, 97.575))  # 3..100: 3 + .025 * 97, 3 + .975 * 97
+    few[:6] = NAN
+    assert np.isnan(percentile_interval(few)).all()
+    assert np.isnan(percentile_interval(np.empty(0))).all()
+    with pytest.raises(UsageError, match=re.escape("confidence must be between 0 and 1; got 95; 0.95 is usual")):
+        percentile_interval(values, 95)
+
+
+def test_interval_of_the_mean_is_scipys():
+    predicted, human = simulated(np.random.default_rng(4), 80, 8, 1.5)
+    rows = correlate_rows(predicted, human)
+    rows, predicted, human = (values[~np.isnan(rows)] for values in (rows, predicted, human))
+    oracle = stats.bootstrap((rows,), np.mean, n_resamples=20_000, method="percentile", rng=1).confidence_interval
+    # Both draw 20,000 resamples: their ends agree to the noise of a 2.5 % quantile.
+    assert bootstrap_interval(predicted, human, resamples=20_000) == pytest.approx(tuple(oracle), abs=0.003)
+
+
+@pytest.mark.parametrize(("level", "statistic"), [("within_context", "spearman"), ("pooled", "kendall")])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(level, statistic):
+    generator = np.random.default_rng(6)
+    truth = correlate_level(*simulated(generator, 4000, 6, 1.0), level=level, statistic=statistic).value
+    hits = 0
+    for trial in range(200):
+        predicted, human = simulated(generator, 40, 6, 1.0)
+        low, high = bootstrap_interval(
+            predicted, human, level=level, statistic=statistic, resamples=300, seed=trial, confidence=0.9
+        )
+        hits += low <= truth <= high
+    # 180 expected; the standard deviation of a binomial is 4.2, and percentile intervals run a little short.
+    assert 160 <= hits <= 193
+
+
+def test_one_context_has_no_interval():
+    predicted, human = np.array([[1.0, 2, 3], [NAN] * 3]), np.array([[1.0, 3, 2], [1.0, 2, 3]])
+    for level in ("within_context", "pooled", "between_systems"):
+        assert np.isnan(bootstrap_interval(predicted, human, level=level, resamples=50)).all()
+
+
+def test_p_value_equals_scipys_exact_permutation_test():
+    generator = np.random.default_rng(8)
+    first, human = simulated(generator, 11, 6, 0.8)
+    second = first + generator.normal(size=first.shape) * 1.2
+    differences = correlate_rows(first, human) - correlate_rows(second, human)
+    # 2^11 sign flips are few enough for scipy to go through all of them.
+    exact = stats.permutation_test(
+        (differences,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True
+    ).pvalue
+    found = paired_test(first, second, human, resamples=40_000)
+    assert found.difference == pytest.approx(differences.mean(), abs=1e-12)
+    assert 0.01 < exact < 0.5
+    assert found.p_value == pytest.approx(exact, abs=0.008)
+    assert found.contexts == 11
+
+
+@pytest.mark.parametrize(("level", "statistic"), EVERY)
+def test_a_swap_exchanges_the_scores_of_a_context(level, statistic):
+    generator = np.random.default_rng(9)
+    first, human = simulated(generator, 8, 5, 1.0)
+    # On the same scale, so that the exchange can be made by hand on what the function sees.
+    second = generator.permuted(first.ravel()).reshape(first.shape)
+    swaps = draw_swaps(8, 20, seed=2)
+    options = {"level": level, "statistic": statistic}
+    difference, permuted, contexts = paired_differences(first, second, human, swaps, **options)
+    expected = []
+    for swap in np.vstack([np.zeros(8, dtype=bool), swaps]):
+        one = np.where(swap[:, np.newaxis], second, first)
+        two = np.where(swap[:, np.newaxis], first, second)
+        expected.append(correlate_level(one, human, **options).value - correlate_level(two, human, **options).value)
+    np.testing.assert_allclose([difference, *permuted], expected, rtol=0, atol=1e-12)
+    assert contexts == 8
+
+
+@pytest.mark.parametrize(("level", "statistic"), EVERY)
+def test_the_scale_of_a_method_changes_nothing(level, statistic):
+    generator = np.random.default_rng(10)
+    first, human = simulated(generator, 12, 5, 0.5, gaps=0.1)
+    second = human + generator.normal(size=human.shape)
+    options = {"level": level, "statistic": statistic, "resamples": 200}
+    plain = paired_test(first, second, human, **options)
+    scaled = paired_test(first, second * 1000 + 7, human, **options)
+    for name in ("difference", "low", "high", "p_value"):
+        assert getattr(plain, name) == pytest.approx(getattr(scaled, name), abs=1e-9)
+
+
+def test_methods_are_compared_on_what_both_scored():
+    generator = np.random.default_rng(12)
+    first, human = simulated(generator, 10, 6, 0.5)
+    second = first + generator.normal(size=first.shape)
+    first[0, 2] = NAN
+    second[1] = 4.0  # constant: no correlation in this context, so the first method's is not used either
+    found = paired_test(first, second, human, resamples=100)
+    kept = second.copy()
+    kept[0, 2] = NAN
+    expected = (correlate_rows(first, human) - correlate_rows(kept, human))[[0, *range(2, 10)]].mean()
+    assert found.difference == pytest.approx(expected, abs=1e-12)
+    assert found.contexts == 9
+
+
+def test_equal_methods_do_not_differ():
+    predicted, human = simulated(np.random.default_rng(13), 10, 6, 0.5)
+    for level in LEVELS:
+        found = paired_test(predicted, predicted, human, level=level, resamples=50)
+        assert (found.difference, found.low, found.high, found.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_p_values_count_ties_and_what_has_no_value():
+    # |-.2| and .2 tie with .2, NaN counts as far: (3 + 1) / (4 + 1).
+    assert permutation_p_value(0.2, np.array([0.1, -0.2, 0.2, NAN])) == 0.8
+    assert np.isnan(permutation_p_value(NAN, np.array([0.1])))
+
+
+@pytest.mark.parametrize(("level", "statistic"), EVERY)
+def test_a_constant_method_cannot_be_compared(level, statistic):
+    predicted, human = simulated(np.random.default_rng(14), 6, 4, 0.5)
+    found = paired_test(np.full((6, 4), 0.3), predicted, human, level=level, statistic=statistic, resamples=20)
+    assert np.isnan([found.difference, found.low, found.high, found.p_value]).all()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_nothing_to_compare(level):
+    human = np.ones((3, 4))
+    found = paired_test(np.full((3, 4), NAN), np.ones((3, 4)), human, level=level, resamples=10)
+    assert found.contexts == 0
+    assert np.isnan([found.difference, found.low, found.high, found.p_value]).all()
+
+
+def test_what_is_refused():
+    with pytest.raises(UsageError, match="resamples must be at least 1; got 0; 1000 is usual"):
+        draw_contexts(3, 0)
+    with pytest.raises(ShapeError, match=re.escape("(resamples, contexts) with 2 contexts; got (1, 3)")):
+        resample(np.zeros((2, 2)), np.zeros((2, 2)), np.ones((1, 3)))

@@ -1,0 +1,168 @@
+"""Renderings of rows of agreement."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from refladder.metaeval.agreement import Agreement
+from refladder.metaeval.tables import to_json_lines, to_latex, to_markdown, to_rich
+
+
+def row(method="ladder", dimension="wit", **changes):
+    fields = {
+        "method": method,
+        "benchmark": "small",
+        "dimension": dimension,
+        "level": "within_context",
+        "statistic": "spearman",
+        "value": 0.4321,
+        "low": 0.3777,
+        "high": 0.4812,
+        "contexts": 98,
+        "skipped": 2,
+        "constant_predicted": 0,
+        "unscored": 3,
+        "signature": "rule:sum",
+    }
+    return Agreement(**{**fields, **changes})
+
+
+def shown(rows, width=100):
+    screen = io.StringIO()
+    console = Console(file=screen, width=width, color_system=None)
+    for table in to_rich(rows):
+        console.print(table)
+    return screen.getvalue()
+
+
+TWO = [
+    row(),
+    row(dimension="clarity", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1600),
+    row(dimension="mean", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1603),
+    row(method="length | words", value=-0.0004, low=-0.05, high=0.1, reference="ladder", p_value=0.03),
+]
+
+
+def test_json_lines_hold_every_field_and_null_for_nothing():
+    lines = [json.loads(line) for line in to_json_lines(TWO).splitlines()]
+    assert [line["value"] for line in lines] == [0.4321, None, None, -0.0004]
+    assert list(lines[0]) == [
+        "method", "benchmark", "dimension", "level", "statistic", "value", "low", "high", "contexts", "skipped",
+        "constant_predicted", "unscored", "signature", "constant", "confidence", "reference", "p_value",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        to_json_lines([row(value=float("nan"))])
+
+
+def test_markdown():
+    assert to_markdown(TWO) == (
+        "small, within_context: mean over contexts of the Spearman correlation over systems; 95 % bootstrap intervals "
+        "over contexts; constant contexts are skipped; * p < 0.05 against ladder, paired permutation test; "
+        "— no value.\n"
+        "\n"
+        "| method | wit | clarity | mean | contexts | skipped | unscored |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        "| ladder | 0.432 [0.38, 0.48] | — | — | 0-98 | 2-100 | 1603 |\n"
+        "| length \\| words | 0.000* [-0.05, 0.10] | — | — | 98 | 2 | 3 |\n"
+    )
+
+
+def test_latex_escapes_what_is_special():
+    caption = (
+        r"small, within\_context: mean over contexts of the Spearman correlation over systems; "
+        r"95 \% bootstrap intervals over contexts; constant contexts are skipped."
+    )
+    method = r"50\%\_a\&b \#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{} \$"
+    text = to_latex([row(method="50%_a&b #1 {x} ~^\\ $", dimension="in_depth")])
+    assert text.splitlines() == [
+        r"\begin{table}",
+        r"  \centering",
+        r"  \caption{" + caption + "}",
+        r"  \begin{tabular}{lrrrr}",
+        r"  \toprule",
+        r"  method & in\_depth & contexts & skipped & unscored \\",
+        r"  \midrule",
+        r"  " + method + r" & 0.432 [0.38, 0.48] & 98 & 2 & 3 \\",
+        r"  \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+
+
+def test_a_dash_in_latex():
+    assert " & --- & " in to_latex([row(), row(method="other", value=None, low=None, high=None)])
+
+
+def test_one_table_for_each_level_and_statistic():
+    rows = [
+        row(level=level, statistic=name) for level in ("pooled", "between_systems") for name in ("pearson", "kendall")
+    ]
+    captions = [text for text in to_markdown(rows).splitlines() if text.startswith("small")]
+    interval = "95 % bootstrap intervals over contexts."
+    assert captions == [
+        f"small, pooled: Pearson correlation over all outputs; {interval}",
+        f"small, pooled: Kendall tau-b correlation over all outputs; {interval}",
+        f"small, between_systems: Pearson correlation of the systems' means; {interval}",
+        f"small, between_systems: Kendall tau-b correlation of the systems' means; {interval}",
+    ]
+    assert to_markdown([]) == ""
+    assert to_latex([]) == ""
+    assert to_rich([]) == []
+
+
+@pytest.mark.parametrize(
+    ("constant", "words"),
+    [
+        ("skip", "constant contexts are skipped"),
+        ("zero", "constant ratings are skipped, a constant prediction counts 0"),
+        ("one", "constant ratings count 1, a constant prediction 0"),
+    ],
+)
+def test_captions_name_the_convention(constant, words):
+    assert words in to_markdown([row(constant=constant)])
+
+
+def test_partial_correlations_and_missing_intervals_in_captions():
+    caption = to_markdown([row(statistic="partial_spearman", low=None, high=None)]).splitlines()[0]
+    assert caption == (
+        "small, within_context: mean over contexts of the partial Spearman (control taken out) correlation over "
+        "systems; constant contexts are skipped."
+    )
+
+
+def test_the_mean_of_one_dimension_is_not_repeated():
+    assert "mean |" not in to_markdown([row(), row(dimension="mean")])
+
+
+def test_a_terminal_table_shows_figures_above_intervals():
+    lines = shown(TWO).splitlines()
+    position = next(number for number, line in enumerate(lines) if line.lstrip().startswith("ladder"))
+    assert lines[position].split() == ["ladder", "0.432", "—", "—", "0-98", "2-100", "1603"]
+    assert lines[position + 1].split() == [".38", ".48"]
+    assert lines[position + 2].split() == ["length", "|", "words", "0.000*", "—", "—", "98", "2", "3"]
+    assert lines[position + 3].split() == ["-.05", ".10"]
+
+
+@pytest.mark.parametrize("count", [1, 4, 6, 9, 15])
+@pytest.mark.parametrize(("low", "high", "interval"), [(-0.97, 0.12, "-.97 .12"), (-0.97, -0.12, "-.97 -.12")])
+def test_wide_tables_fit_a_terminal_whole(count, low, high, interval):
+    names = [f"dimension-{number}-with-a-long-name" for number in range(count)] + ["mean"]
+    rows = [
+        row(method="a method with quite a long name", dimension=name, value=-number / 100 - 0.1, low=low, high=high)
+        for number, name in enumerate(names)
+    ]
+    text = shown(rows)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "…" not in text
+    for number in range(count):
+        assert f"{-number / 100 - 0.1:.3f}" in text
+    assert "unscored" in text
+    # Six and their mean fit one table with narrow intervals.
+    assert text.count("skipped.") == {1: 1, 4: 1, 6: 1 if high > 0 else 2, 9: 2, 15: 3}[count]
+    assert text.count(interval) == count + (count > 1)
+
+
+def test_markup_in_names_is_text():
+    assert "[bold]x[/bold]" in shown([row(method="[bold]x[/bold]")])
