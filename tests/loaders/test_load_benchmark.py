@@ -60,8 +60,18 @@ def test_gzip_is_the_same(data, tmp_path, name, folder, options):
 
 
 def test_unknown_benchmark():
-    with pytest.raises(UnknownNameError, match=r"unknown benchmark 'sumeval'; did you mean 'summeval'\? Known: hanna,"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown benchmark 'sumeval'; did you mean 'summeval'\? Known: .*demo/story, hanna,"
+    ):
         load_benchmark("sumeval")
+
+
+@pytest.mark.parametrize("name", ["demo/dialogue", "demo/story", "demo/summarization"])
+def test_shipped_sets(name):
+    benchmark = load_benchmark(name)
+    check_benchmark(benchmark)
+    assert {context.task for context in benchmark.contexts} == {name.removeprefix("demo/")}
+    assert len(benchmark.outputs) == 6 * len(benchmark.contexts)
 
 
 def test_unknown_option(data):
