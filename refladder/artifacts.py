@@ -62,7 +62,10 @@ def open_bytes(path: Path) -> IO[bytes]:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    return gzip.open(stream) if packed else stream  # type: ignore[return-value]
+    if not packed:
+        return stream
+    stream.close()  # closing a gzip stream leaves a stream it was given open
+    return gzip.open(path)  # type: ignore[return-value]
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -118,15 +118,12 @@ class Draft:
             where: path:line.
             output_id: an output added before.
             values: from dimension name to value.
-            rater: who rated.
+            rater: who rated; a name that is new to the output, see `rater_for`.
 
         Raises:
-            DataError: a value lies outside its dimension's scale, or the rater rated that output before.
+            DataError: a value lies outside its dimension's scale.
         """
-        used = self._raters.setdefault(output_id, set())
-        if rater in used:
-            raise DataError(f"{where}: output {output_id!r} is rated twice by {rater!r}; each rater once")
-        used.add(rater)
+        self._raters.setdefault(output_id, set()).add(rater)
         for name, value in values.items():
             dimension = self._dimensions[name]
             if not dimension.low <= value <= dimension.high:

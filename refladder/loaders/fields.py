@@ -10,13 +10,13 @@ from refladder.errors import DataError
 from refladder.rows import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 
-def missing_column(where: str, column: str, columns: Iterable[str]) -> DataError:
-    """The error for a column that is not there; names the near one, and all that are."""
+def missing_column(where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()) -> DataError:
+    """The error for a column that is not there; names all that are, and the near one if it is not taken already."""
     names = [str(name) for name in columns]
-    near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(column, [name for name in names if name not in taken], n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ";"
     return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
 

@@ -2,7 +2,7 @@
 
 An item has `source`, `system_output`, `scores` and, where the file has them, `doc_id`, `system_id`, `reference`.
 Where there is no `doc_id`, items with the same `source` are one context; where there is no `system_id`, a system is
-known by its place among the items of its context.
+called `system K` by its place among the items of its context.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ def add_flat(
     dimensions: Sequence[str],
     clean: Callable[[str], str] = str.rstrip,
     background: Callable[[Row], str] | None = None,
-    systems: Sequence[str] = (),
 ) -> None:
     """Add all items to a draft, with their means as the ratings of one rater.
 
@@ -37,8 +36,6 @@ def add_flat(
         dimensions: the names in `scores` to take; others there are left.
         clean: what is done to every text.
         background: gives the background of an item's context.
-        systems: names for the places within a context, used where items have no `system_id`; without them a place is
-            called `system K`.
 
     Raises:
         DataError: with path: item k.
@@ -50,12 +47,8 @@ def add_flat(
         context_id = name_of(row, "doc_id") if "doc_id" in row.fields else text_id(text, facts)
         references = (clean(text_of(row, "reference")),) if "reference" in row.fields else ()
         draft.add_context(row.where, context_id, text, background=facts, references=references)
-        place = places[context_id]
         places[context_id] += 1
-        if "system_id" in row.fields:
-            system = name_of(row, "system_id")
-        else:
-            system = systems[place] if place < len(systems) else f"system {place + 1}"
+        system = name_of(row, "system_id") if "system_id" in row.fields else f"system {places[context_id]}"
         output_id = draft.add_output(row.where, context_id, system, clean(text_of(row, "system_output")))
         scores = row_of(row, "scores")
         draft.add_ratings(row.where, output_id, {name: number_of(scores, name) for name in dimensions}, MEAN)

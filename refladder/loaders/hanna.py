@@ -48,8 +48,7 @@ DIMENSIONS = (
 )
 HUB = "llm-aes/hanna"
 ADVICE = (
-    "or download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg "
-    "and pass source=PATH"
+    "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg and pass source=PATH"
 )
 FILES = ("hanna_stories_annotations.csv", "hanna.csv", "hanna.parquet")
 HUMAN = "Human"

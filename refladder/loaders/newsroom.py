@@ -43,8 +43,6 @@ DIMENSIONS = (
 )
 COLUMNS = {f"{dimension.name.capitalize()}Rating": dimension.name for dimension in DIMENSIONS}
 FILES = ("newsroom-human-eval.csv", "newsroom.json")
-# The order within a document in the flat file, found by its texts in the release.
-FLAT_SYSTEMS = ("fragments", "textrank", "abstractive", "pointer_c", "pointer_n", "pointer_s", "lede3")
 RATERS = 3
 
 
@@ -52,7 +50,8 @@ def load(source: Path | None) -> Benchmark:
     """Read the NewsRoom human evaluation; HTML entities are decoded and paragraphs put on lines of their own.
 
     Forms: the release (CSV, one row for each rater: `rater 1` .. `rater 3` in the order of the rows), and the flat
-    list of PairS (means; systems by their place).
+    list of PairS (means). The flat list has no system names and its order is not the same in every document, so its
+    `system 1` .. `system 7` are places and no systems: compare systems with the release only.
 
     Args:
         source: a file or folder; there is no public home that can be fetched.
@@ -69,7 +68,7 @@ def load(source: Path | None) -> Benchmark:
     draft = Draft("summarization", DIMENSIONS)
     if "system_output" in table.rows[0].fields:
         names = [dimension.name for dimension in DIMENSIONS]
-        add_flat(draft, table.rows, dimensions=names, clean=_clean, systems=FLAT_SYSTEMS)
+        add_flat(draft, table.rows, dimensions=names, clean=_clean)
     else:
         _add_release(draft, table.rows)
     return draft.finish(

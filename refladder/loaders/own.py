@@ -68,7 +68,7 @@ def load_own(
     found = _find_columns(first, dict(columns or {}), required=("context", "output"), known=(*FIELDS, *names))
     if not {"system", "output_id"} & set(found):
         raise DataError(
-            f"{missing_column(first.where, 'system', first.fields)}; "
+            f"{missing_column(first.where, 'system', first.fields, tuple(found.values()))}; "
             "an output needs system or output_id, map one with system=COLUMN"
         )
     _check_rating_columns(first, names, found)
@@ -172,7 +172,7 @@ def _check_keys(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> No
 def _read_source(source: str) -> Iterator[Row]:
     if source.startswith(HUB_PREFIX):
         repository, _, split = source.removeprefix(HUB_PREFIX).partition(":")
-        yield from fetch_table(repository, split or None, "or save it as a file and pass source=PATH").rows
+        yield from fetch_table(repository, split or None, "save it as a file and pass source=PATH").rows
     elif source.removesuffix(".gz").endswith(".json"):  # a JSON list, or lines of JSON
         yield from read_table(Path(source)).rows
     else:
@@ -198,7 +198,7 @@ def _find_columns(
             found[field] = column
         elif field in columns or field in required:
             raise DataError(
-                f"{missing_column(row.where, column, row.fields)}; "
+                f"{missing_column(row.where, column, row.fields, tuple(found.values()))}; "
                 f"map the field {field!r} to its column with {field}=COLUMN"
             )
     spare = [str(column) for column in row.fields if column not in found.values()]
@@ -215,9 +215,10 @@ def _find_columns(
 def _check_rating_columns(row: Row, names: Sequence[str], found: Mapping[str, str]) -> None:
     missing = [name for name in names if name not in found]
     if missing and len(missing) < len(names):
+        error = missing_column(row.where, missing[0], row.fields, tuple(found.values()))
         raise DataError(
-            f"{missing_column(row.where, missing[0], row.fields)}; other dimensions have ratings here, so map it with "
-            f"{missing[0]}=COLUMN or take the dimension out of the task file"
+            f"{error}; other dimensions have ratings here, so map it with {missing[0]}=COLUMN "
+            "or take the dimension out of the task file"
         )
 
 

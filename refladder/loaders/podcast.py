@@ -24,7 +24,7 @@ DIMENSIONS = (
 )
 HUB = "potsawee/podcast_summary_assessment"
 ADVICE = (
-    "or download podcast_summary_assessment.json as https://github.com/potsawee/podcast_summary_assessment describes "
+    "download podcast_summary_assessment.json as https://github.com/potsawee/podcast_summary_assessment describes "
     "and pass source=PATH"
 )
 FILES = ("podcast_summary_assessment.json",)

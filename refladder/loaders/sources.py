@@ -143,18 +143,17 @@ def fetch_table(repository: str, split: str | None, advice: str) -> Table:
         UsageError: no split is given and there are several, or there is none of that name.
     """
     try:
-        from datasets import DatasetDict, load_dataset  # noqa: PLC0415  an extra, and seconds to import
+        from datasets import load_dataset  # noqa: PLC0415  an extra, and seconds to import
         from datasets.exceptions import DatasetsError  # noqa: PLC0415
     except ImportError as error:
         raise DataError(
             f"{repository}: fetching from the Hub needs the package datasets; pip install 'refladder[hub]', or {advice}"
         ) from error
     try:
-        found = load_dataset(repository)
+        splits = load_dataset(repository)
     except (OSError, DatasetsError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"{repository}: cannot be fetched from the Hub ({reason}); {advice}") from error
-    splits: DatasetDict = found
     if split is None and len(splits) == 1:
         split = next(iter(splits))
     if split not in splits:

@@ -45,7 +45,7 @@ NAMES = tuple(dimension.name for dimension in DIMENSIONS)
 LICENCE = "annotations MIT; article texts belong to CNN and the Daily Mail"
 HUB = "mteb/summeval"
 ADVICE = (
-    "or download model_annotations.aligned.paired.jsonl as https://github.com/Yale-LILY/SummEval describes "
+    "download model_annotations.aligned.paired.jsonl as https://github.com/Yale-LILY/SummEval describes "
     "and pass source=PATH"
 )
 PAIRED = "model_annotations.aligned.paired.jsonl"

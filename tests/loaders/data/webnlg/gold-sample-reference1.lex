@@ -1,0 +1,2 @@
+the wen is crossed by elm bridge .
+
