@@ -70,6 +70,7 @@ _FILLERS = (
 )
 _LEADS = ("In short:", "Briefly:", "In a few words:", "To sum up:", "All in all:", "In the end:")
 _SHORT = 12  # words
+_HANDFULS = 400
 _SCRAPS = ("the", "of", "a", "and", "to")
 _REPLIES = (
     "I did not know that",
@@ -116,7 +117,7 @@ def write_best(task: str, context: str, background: str, random: random.Random, 
         longest = 2 * len(context.split()) // 3  # a summary is shorter than what it sums up
         drafts = [" ".join(_key_sentences(context, min(budget, longest), random)) for budget in (50, 80, 120)]
     elif task == "data-to-text":
-        drafts = [_verbalise(context, random) for _ in range(6)]
+        drafts = [_verbalise(context, random) for _ in range(2)]
     elif task == "dialogue":
         drafts = [_reply(context, background, random) for _ in range(4)]
     else:
@@ -147,6 +148,8 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
         counts[word] = counts.get(word, 0) + 1
     left = {number: set(content_words(sentence)) for number, sentence in enumerate(found)}
     sizes = [len(sentence.split()) for sentence in found]
+    if len(found) > 4:  # noqa: PLR2004  enough to do without one, so that another seed gives another text
+        del left[random.randrange(len(found))]
     taste = [random.uniform(0.6, 1.6) for _ in found]  # what another seed changes
     chosen: list[int] = []
     covered: set[str] = set()
@@ -238,7 +241,8 @@ def write_between(lower: str, higher: str, random: random.Random, worth: Worth) 
         for draft in drafts:
             if distance < near:
                 break
-            off = abs(worth(draft) - middle)
+            value = worth(draft)
+            off = abs(value - middle) if min(low, high) < value < max(low, high) else gap + abs(value - middle)
             if off < distance and _plain(draft) not in taken:
                 best, distance = draft, off
     return best
@@ -249,10 +253,12 @@ def _plain(text: str) -> str:
 
 
 def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator[str]:
-    """Two hundred handfuls of the words of two texts."""
-    words = [*higher.split(), *lower.split(), *_SCRAPS][:400]
-    for _ in range(200):
-        chosen = sorted(random.sample(range(len(words)), random.randint(1, len(words))))
+    """Handfuls of the words of two texts, about as long as they are."""
+    words = [*higher.split()[:400], *lower.split()[:400], *_SCRAPS]
+    sizes = sorted((len(higher.split()), len(lower.split())))
+    shortest, longest = max(1, sizes[0] - 2), min(len(words), sizes[1] + 2)
+    for _ in range(_HANDFULS):
+        chosen = sorted(random.sample(range(len(words)), random.randint(min(shortest, longest), longest)))
         if random.random() < 0.5:  # noqa: PLR2004  as often in order as not
             random.shuffle(chosen)
         yield " ".join(words[place] for place in chosen) + random.choice(("", ".", " the"))
@@ -266,8 +272,11 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
     moved = random.sample(words, len(words))
     ranks = {place: rank for rank, place in enumerate(order)}
 
+    start = random.random()
+
     def cut(share: float) -> list[str]:
-        return words[: round(size * (1 - share))]
+        left = round(size * (1 - share))
+        return words[: round(left * start)] + words[len(words) - left + round(left * start) :]
 
     def thin(share: float) -> list[str]:
         return [word for place, word in enumerate(words) if ranks[place] >= round(size * share)]
