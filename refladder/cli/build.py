@@ -91,13 +91,9 @@ def command(
     if as_json:
         click.echo(json.dumps({"folder": str(out), "ladders": report.ladders, "failed": len(report.failures)}))
     else:
-        click.echo(
-            f"{report.ladders:,} ladders of {rungs} rungs in {out}, {len(report.failures):,} rungs failed", err=True
-        )
+        click.echo(f"{report.ladders:,} ladders of {rungs} rungs in {out}, {len(report.failures):,} rungs failed", err=True)
         for failure in report.failures[:10]:
-            click.echo(
-                f"  {failure.context_id} {failure.dimension} rung {failure.level}: {failure.reasons[-1]}", err=True
-            )
+            click.echo(f"  {failure.context_id} {failure.dimension} rung {failure.level}: {failure.reasons[-1]}", err=True)
     return console.UNSCORED if report.failures else 0
 
 

@@ -75,9 +75,7 @@ WEIGHT = click.option(
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Ask every pair in both orders; twice the comparisons."),
-    click.option(
-        "--yes-no", is_flag=True, help="Ask three yes/no questions for each comparison; three times the calls."
-    ),
+    click.option("--yes-no", is_flag=True, help="Ask three yes/no questions for each comparison; three times the calls."),
 )
 SAMPLING = options(
     click.option("--rungs", default=5, type=click.IntRange(min=2), help="Rungs of a ladder."),
@@ -85,9 +83,7 @@ SAMPLING = options(
     click.option("--seed", default=0, type=int, help="Seed of every random choice."),
     click.option("--max-tokens", default=512, type=click.IntRange(min=1), help="Length limit of a rung, in tokens."),
     click.option("--temperature", default=1.0, type=click.FloatRange(min=0), help="Sampling temperature, no unit."),
-    click.option(
-        "--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability sampled from, 0 to 1."
-    ),
+    click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability sampled from, 0 to 1."),
 )
 
 
@@ -226,8 +222,7 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
 def printable(text: str) -> str:
     """Text that may be shown in a terminal: control characters, which could move its cursor, become U+FFFD."""
     return "".join(
-        letter if letter in "\n\t" or (letter >= " " and not "\x7f" <= letter <= "\x9f") else "\ufffd"
-        for letter in text
+        letter if letter in "\n\t" or (letter >= " " and not "\x7f" <= letter <= "\x9f") else "\ufffd" for letter in text
     )
 
 

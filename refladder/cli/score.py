@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 @console.WEIGHT
 @console.JUDGING
 @click.option(
-    "--judgments",
-    type=console.PATH,
-    help="File that keeps every judgment. OUT.judgments.jsonl; none for standard output.",
+    "--judgments", type=console.PATH, help="File that keeps every judgment. OUT.judgments.jsonl; none for standard output."
 )
 @console.PROMPTS
 @console.RESTART
