@@ -53,7 +53,7 @@ class _Lazy(click.Group):
 @click.group(
     cls=_Lazy,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
-    epilog="Completion: eval \"$(_REFLADDER_COMPLETE=bash_source refladder)\"; zsh_source and fish_source likewise.",
+    epilog='Completion: eval "$(_REFLADDER_COMPLETE=bash_source refladder)"; zsh_source and fish_source likewise.',
 )
 @click.version_option(__version__, prog_name="refladder")
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from refladder.jobs.evaluate import Progress
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WIDTH = 100  # of tables when standard output is not a terminal
 
 BUILTIN_NOTICE = (
@@ -70,12 +72,12 @@ WEIGHT = click.option(
     "weight",
     multiple=True,
     metavar="DIMENSION=NUMBER",
-    help="Weight of a dimension in overall_score (0 to 1, shown for two dimensions or more); repeat. 1 where not given.",
+    help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); repeat. 1 if not given.",
 )
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Ask every pair in both orders; twice the comparisons."),
-    click.option("--yes-no", is_flag=True, help="Ask three yes/no questions for each comparison; three times the calls."),
+    click.option("--yes-no", is_flag=True, help="Ask three yes/no questions a comparison; three times the calls."),
 )
 SAMPLING = options(
     click.option("--rungs", default=5, type=click.IntRange(min=2), help="Rungs of a ladder."),
@@ -83,7 +85,7 @@ SAMPLING = options(
     click.option("--seed", default=0, type=int, help="Seed of every random choice."),
     click.option("--max-tokens", default=512, type=click.IntRange(min=1), help="Length limit of a rung, in tokens."),
     click.option("--temperature", default=1.0, type=click.FloatRange(min=0), help="Sampling temperature, no unit."),
-    click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability sampled from, 0 to 1."),
+    click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from."),
 )
 
 
@@ -207,8 +209,8 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
     else:
         missing = sum(report.unscored.values())
         click.echo(
-            f"{report.rows:,} rows, {missing:,} scores missing; {report.judgments:,} judgments, {report.reused:,} of them "
-            f"kept from before, {report.unreadable:,} unreadable",
+            f"{report.rows:,} rows, {missing:,} scores missing; {report.judgments:,} judgments, "
+            f"{report.reused:,} of them kept from before, {report.unreadable:,} unreadable",
             err=True,
         )
         for reason, count in sorted(report.reasons.items(), key=lambda item: -item[1]):
@@ -221,9 +223,7 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
 
 def printable(text: str) -> str:
     """Text that may be shown in a terminal: control characters, which could move its cursor, become U+FFFD."""
-    return "".join(
-        letter if letter in "\n\t" or (letter >= " " and not "\x7f" <= letter <= "\x9f") else "\ufffd" for letter in text
-    )
+    return _CONTROL.sub("\ufffd", text)
 
 
 def weights(given: Sequence[str]) -> Mapping[str, float]:

@@ -13,13 +13,13 @@ from refladder.rows import FORMATS, STANDARD
 @click.command(short_help="Split scored rows by threshold or top fraction.")
 @click.argument("source", default=STANDARD)
 @click.option(
-    "--min", "least", multiple=True, metavar="COLUMN=NUMBER", help="Least value of a column that passes; repeat: all hold."
+    "--min", "least", multiple=True, metavar="COLUMN=NUMBER", help="Least value that passes; repeat: all must hold."
 )
-@click.option("--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Greatest value of a column that passes; repeat.")
+@click.option("--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Greatest value that passes; repeat.")
 @click.option(
     "--top", type=float, help="Fraction (0 to 1) of the rows that reach every threshold, best first; needs --by."
 )
-@click.option("--by", "top_by", metavar="COLUMN", help="The column that --top goes by; equal values: earlier rows first.")
+@click.option("--by", "top_by", metavar="COLUMN", help="Column that --top goes by; equal values: earlier rows first.")
 @click.option("--out", default=STANDARD, help="File for the rows that pass; - is standard output.")
 @click.option("--rejected", help="File for the rows that do not pass. They are dropped, and counted.")
 @click.option(
@@ -29,6 +29,7 @@ from refladder.rows import FORMATS, STANDARD
 @click.option("--out-format", type=click.Choice(FORMATS), help="Format of the outputs. By their endings; - as SOURCE.")
 @console.JSON
 def command(
+    *,
     source: str,
     least: tuple[str, ...],
     most: tuple[str, ...],

@@ -18,7 +18,7 @@ from refladder.rows import FORMATS, STANDARD
 @console.WEIGHT
 @console.JSON
 def command(
-    judgments: Path, out: str, out_format: str | None, rule: str, weight: tuple[str, ...], as_json: bool
+    *, judgments: Path, out: str, out_format: str | None, rule: str, weight: tuple[str, ...], as_json: bool
 ) -> int:
     """Turn JUDGMENTS, which `refladder score` kept, into scores by another rule or other weights.
 

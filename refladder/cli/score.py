@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @console.WEIGHT
 @console.JUDGING
 @click.option(
-    "--judgments", type=console.PATH, help="File that keeps every judgment. OUT.judgments.jsonl; none for standard output."
+    "--judgments", type=console.PATH, help="File that keeps every judgment. OUT.judgments.jsonl; none if OUT is -."
 )
 @console.PROMPTS
 @console.RESTART
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 def command(
     context: click.Context,
     /,
+    *,
     source: str | None,
     ladders: str,
     dimension: tuple[str, ...],

@@ -144,8 +144,8 @@ def bounds_text(run: Run, rule: str) -> str:
     human = (run.dimensions[0].low, run.dimensions[0].high)
     low, high = bounds_of(rule_named(rule), run.rungs, human)
     return (
-        f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all); grade: the same "
-        "place on the human scale, with a 95 % interval of the judge's own doubt"
+        f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all); "
+        "grade: the place on the human scale, with a 95 % interval of the judge's own doubt"
     )
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from refladder import __version__
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import BATCH, Scorer
-from refladder.metaeval.agreement import MEAN, Agreement, evaluate_method, rater_ceiling
-from refladder.metaeval.levels import Correlation
+from refladder.metaeval.agreement import Agreement, evaluate_method
 from refladder.published import LadderSet, ladder_set
 from refladder.rows import read_rows
 from refladder.scoring.judgment_log import JudgmentLog
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     Scores = dict[tuple[str, str], float | None]
 
 LADDER = "ladder"
-RATERS = "one rater"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +63,7 @@ def evaluation_ladders(
     attempts: int,
     prompts: Path | None = None,
     work: Path | None = None,
+    restart: bool = False,
     progress: Progress | None = None,
 ) -> tuple[LadderSet, list[LadderFailure]]:
     """Ladders for every context of a benchmark; with `work`, kept in that folder and found there again.
@@ -72,6 +72,9 @@ def evaluation_ladders(
         UsageError: not one ladder could be written.
         BackendError, DataError: see `refladder.synth.build_ladders`.
     """
+    journal = None if work is None else work / JOURNAL
+    if journal is not None and restart:
+        journal.unlink(missing_ok=True)
     ladders, failures = build_ladders(
         writer,
         benchmark.contexts,
@@ -80,7 +83,7 @@ def evaluation_ladders(
         sampling=sampling,
         attempts=attempts,
         prompts=prompts,
-        journal=work / "build.journal.jsonl" if work else None,
+        journal=journal,
         progress=progress,
     )
     if not ladders:
@@ -220,7 +223,7 @@ def _score(where: str, column: str, value: object) -> float | None:
 def agreement(
     benchmark: Benchmark, dimensions: Sequence[Dimension], methods: Sequence[Method], protocol: Protocol
 ) -> list[Agreement]:
-    """Every method's agreement with the ratings, the surface baselines and one rater against the others included.
+    """Every method's agreement with the ratings, the surface baselines included.
 
     Args:
         benchmark: outputs and ratings.
@@ -261,41 +264,4 @@ def agreement(
             control=lengths if method in methods else None,
             reference=(rival.name, rival.scores) if rival is not None and method is not rival else None,
         )
-    return rows + _ceiling(benchmark, names, protocol)
-
-
-def _ceiling(benchmark: Benchmark, names: Sequence[str], protocol: Protocol) -> list[Agreement]:
-    """How well one rater agrees with the others: rows without intervals, where individual raters are there."""
-    if "within_context" not in protocol.levels:
-        return []
-    rows = []
-    for statistic in protocol.statistics:
-        found = [(name, rater_ceiling(benchmark.outputs, benchmark.ratings, name, statistic)) for name in names]
-        if any(math.isnan(correlation.value) for _, correlation in found):
-            continue
-        mean = Correlation(
-            value=math.fsum(correlation.value for _, correlation in found) / len(found),
-            contexts=min(correlation.contexts for _, correlation in found),
-            skipped=max(correlation.skipped for _, correlation in found),
-            constant_predicted=0,
-        )
-        rows += [_ceiling_row(benchmark, name, statistic, one) for name, one in [*found, (MEAN, mean)]]
     return rows
-
-
-def _ceiling_row(benchmark: Benchmark, dimension: str, statistic: str, correlation: Correlation) -> Agreement:
-    return Agreement(
-        method=RATERS,
-        benchmark=benchmark.name,
-        dimension=dimension,
-        level="within_context",
-        statistic=statistic,
-        value=correlation.value,
-        low=None,
-        high=None,
-        contexts=correlation.contexts,
-        skipped=correlation.skipped,
-        constant_predicted=0,
-        unscored=0,
-        signature="raters:one-against-the-mean-of-the-others",
-    )

@@ -24,7 +24,6 @@ from refladder.metaeval.correlation import (
     STATISTICS,
     FloatArray,
     check_name,
-    correlate_rows,
     partial_correlate_rows,
     row_kinds,
 )
@@ -171,42 +170,6 @@ def build_grid(
         predicted=predicted,
         unscored=int((~np.isnan(human) & np.isnan(predicted)).sum()),
     )
-
-
-def rater_ceiling(
-    outputs: Sequence[Output], ratings: Iterable[Rating], dimension: str, statistic: str = "spearman"
-) -> Correlation:
-    """How well one rater agrees with the mean of the others, within contexts.
-
-    It says how much order there is in the ratings to be found. It is no strict bound: a method is compared with the
-    mean of all raters, which is steadier than one rater, so a good method can lie above.
-
-    A context's value is the mean over its raters of the correlation between the rater and the mean of the other
-    raters, over the outputs that both rated. Constant ratings are skipped.
-
-    Args:
-        outputs: all outputs of the benchmark.
-        ratings: individual ratings; where only one rater exists (a mean, for instance) there is no value.
-        dimension: which one.
-        statistic: `spearman`, `kendall` or `pearson`.
-
-    Raises:
-        DataError: a rating is not finite, or a context has two outputs of one system.
-        UnknownNameError: no such statistic.
-    """
-    given = [rating for rating in ratings if rating.dimension == dimension]
-    contexts = len(dict.fromkeys(output.context_id for output in outputs))
-    sums, counts = np.zeros(contexts), np.zeros(contexts)
-    for rater in dict.fromkeys(rating.rater for rating in given):
-        own = human_means(rating for rating in given if rating.rater == rater)
-        others = human_means(rating for rating in given if rating.rater != rater)
-        grid = build_grid(outputs, others, own, dimension)
-        values = correlate_rows(grid.predicted, grid.human, statistic)
-        sums += np.nan_to_num(values)
-        counts += ~np.isnan(values)
-    rows = np.full(contexts, np.nan)
-    np.divide(sums, counts, out=rows, where=counts > 0)
-    return average_over_contexts(rows, 0)
 
 
 def evaluate_method(

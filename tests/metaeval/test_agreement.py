@@ -1,4 +1,4 @@
-"""Grids, rater ceilings and the rows of figures for one method."""
+"""Grids and the rows of figures for one method."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from refladder.errors import DataError, UnknownNameError, UsageError
-from refladder.metaeval.agreement import build_grid, evaluate_method, human_means, rater_ceiling
+from refladder.metaeval.agreement import build_grid, evaluate_method, human_means
 from refladder.metaeval.bootstrap import bootstrap_interval, paired_test
 from refladder.metaeval.correlation import partial_correlate_rows
 from refladder.metaeval.levels import correlate_level
@@ -84,20 +84,6 @@ def test_two_outputs_of_a_system_are_refused():
         DataError, match="outputs '1' and '2' are both of system 'A' for context 'c'; a context has one"
     ):
         build_grid(outputs, {}, {}, "clarity")
-
-
-def test_rater_ceiling_by_hand():
-    # Raters a, b, c of three systems: a 1 2 3, b 1 3 2, c 1 2 3.
-    # a against (b + c) / 2 = 1 2.5 2.5: ranks 1 2 3 and 1 2.5 2.5 give 1.5 / sqrt(2 * 1.5) = sqrt(3) / 2; c the same.
-    # b against (a + c) / 2 = 1 2 3: 1 - 6 * 2 / 24 = .5. Context 2 has one rater, so it is skipped.
-    outputs = [output(f"{c}{s}", c, s) for c in "xy" for s in "ABC"]
-    given = {"a": (1, 2, 3), "b": (1, 3, 2), "c": (1, 2, 3)}
-    ratings = [rating(f"x{s}", value, name) for name, row in given.items() for s, value in zip("ABC", row, strict=True)]
-    ratings += [rating(f"y{s}", value, "a") for s, value in zip("ABC", (1, 2, 3), strict=True)]
-    found = rater_ceiling(outputs, ratings, "clarity")
-    assert found.value == pytest.approx((math.sqrt(3) / 2 * 2 + 0.5) / 3, abs=1e-12)
-    assert (found.contexts, found.skipped) == (1, 1)
-    assert math.isnan(rater_ceiling(outputs, ratings[-3:], "clarity").value)
 
 
 def test_rows_are_the_figures_of_the_grids():

@@ -1,0 +1,86 @@
+"""The options that say which data: a benchmark by name, or the user's own table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.cli import console
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from refladder.records import Benchmark, Context, Dimension
+
+OWN = "own"
+
+DATA = console.options(
+    click.argument("benchmark", shell_complete=console.names_of("benchmarks")),
+    click.option("--source", type=str, help="File or folder with the data; by default its public home is fetched."),
+    click.option("--task-file", type=console.PATH, help="For `own`: TOML file with the task and its dimensions."),
+    click.option(
+        "--column", "column", multiple=True, metavar="FIELD=NAME", help="For `own`: your column for a field; repeat."
+    ),
+    click.option(
+        "--option", "option", multiple=True, metavar="KEY=VALUE", help="An option of the benchmark, such as human=true."
+    ),
+    click.option("--dimension", "dimension", multiple=True, metavar="NAME", help="Only these dimensions; repeat. All."),
+)
+
+_WORDS: dict[str, object] = {"true": True, "false": False}
+
+
+def contexts_and_dimensions(
+    *,
+    benchmark: str,
+    source: str | None,
+    task_file: Path | None,
+    column: Sequence[str],
+    option: Sequence[str],
+    dimension: Sequence[str],
+) -> tuple[Sequence[Context], Sequence[Dimension]]:
+    """What to build ladders for; of `own`, a table without outputs will do."""
+    from refladder.loaders.own import load_contexts, read_task  # noqa: PLC0415  --help stays quick
+    from refladder.published import choose_dimensions  # noqa: PLC0415
+
+    if benchmark == OWN:
+        path, table = _own_files(source, task_file)
+        task, dimensions = read_task(path)
+        contexts = load_contexts(table, task=task, columns=console.pairs(column, "--column"))
+        return contexts, choose_dimensions(dimensions, dimension)
+    loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
+    return loaded.contexts, choose_dimensions(loaded.dimensions, dimension)
+
+
+def load(
+    *, benchmark: str, source: str | None, task_file: Path | None, column: Sequence[str], option: Sequence[str]
+) -> Benchmark:
+    """The benchmark that the options name.
+
+    Raises:
+        UsageError: options of `own` with another benchmark, or `own` without its files.
+        UnknownNameError, DataError: see `refladder.loaders.load_benchmark`.
+    """
+    from refladder.loaders import load_benchmark  # noqa: PLC0415
+    from refladder.loaders.own import load_own  # noqa: PLC0415
+
+    if benchmark == OWN:
+        path, table = _own_files(source, task_file)
+        return load_own(table, task_file=path, columns=console.pairs(column, "--column"))
+    if task_file is not None or column:
+        raise UsageError(f"--task-file and --column are for benchmark 'own', not {benchmark!r}")
+    options: dict[str, Any] = {
+        key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
+        for key, value in console.pairs(option, "--option").items()
+    }
+    return load_benchmark(benchmark, source, **options)
+
+
+def _own_files(source: str | None, task_file: Path | None) -> tuple[Path, str]:
+    if source is None or task_file is None:
+        missing = "--source TABLE" if source is None else "--task-file TASK.toml"
+        raise UsageError(f"benchmark 'own' is your own data; give it with {missing}")
+    return task_file, source

@@ -1,0 +1,84 @@
+"""refladder demo."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.cli import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from refladder.records import Benchmark
+
+SETS = ("demo/summarization", "demo/dialogue", "demo/story")
+THRESHOLD = 3.0
+
+
+@click.command(short_help="Run the whole job on shipped data.")
+@click.option("--out", default="demo-output", type=console.PATH, help="Folder for what the demo writes.")
+def command(*, out: Path) -> None:
+    """Build ladders, score outputs, filter by a threshold and compare with ratings, on data that is shipped.
+
+    No model and no network: the built-in backend writes and judges.
+    """
+    for name in SETS:
+        _one(name, out / name.rpartition("/")[2])
+    click.echo(f"Everything the demo wrote is in {out}/. Next: refladder show {out}/story/ladders story-01")
+
+
+def _one(name: str, folder: Path) -> None:
+    from refladder.backends import connect  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.build import build  # noqa: PLC0415
+    from refladder.jobs.columns import Scale, column_names  # noqa: PLC0415
+    from refladder.jobs.evaluate import Protocol, agreement, score_benchmark  # noqa: PLC0415
+    from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415
+    from refladder.jobs.outputs import Mapped  # noqa: PLC0415
+    from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
+    from refladder.loaders import load_benchmark  # noqa: PLC0415
+    from refladder.metaeval.tables import to_rich  # noqa: PLC0415
+    from refladder.published import read_ladder_set  # noqa: PLC0415
+    from refladder.records import Sampling  # noqa: PLC0415
+
+    screen = console.console()
+    backend = connect("builtin")
+    benchmark = load_benchmark(name)
+    dimensions = benchmark.dimensions
+    click.echo(f"== {name}: {len(benchmark.contexts)} contexts, {len(benchmark.outputs)} outputs")
+    built = build(backend, benchmark.contexts, dimensions, folder / "ladders", rungs=5, sampling=Sampling(), attempts=3)
+    click.echo(f"1. build: {built.ladders} ladders of 5 rungs, {len(built.failures)} failed")
+    opened = read_ladder_set(str(folder / "ladders"))
+    scale = Scale(rule="ladder-sum", weights={})
+    outputs = folder / "outputs.jsonl"
+    _write_outputs(outputs, benchmark)
+    scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
+    scorer = Scorer(backend, opened, dimensions, scale)
+    report = score_rows(scorer, str(outputs), str(scored), mapped=Mapped(columns={}), restart=True)
+    click.echo(
+        f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
+    )
+    column = column_names(dimensions[0].name)[1]
+    kept = filter_rows(Condition(least={column: THRESHOLD}), str(scored), str(passed))
+    click.echo(f"3. filter: {kept.passed} of {kept.rows} outputs have {column} >= {THRESHOLD:g}")
+    click.echo("4. evaluate: how well the scores agree with the ratings (1 = same order, 0 = no relation)")
+    method, _ = score_benchmark(Scorer(backend, opened, dimensions, scale), benchmark)
+    protocol = Protocol(levels=("within_context",), statistics=("spearman",))
+    for table in to_rich(agreement(benchmark, dimensions, [method], protocol)):
+        screen.print(table)
+
+
+def _write_outputs(path: Path, benchmark: Benchmark) -> None:
+    from refladder.artifacts import atomic  # noqa: PLC0415
+
+    with atomic(path) as stream:
+        for output in benchmark.outputs:
+            row = {
+                "output_id": output.id,
+                "context_id": output.context_id,
+                "system": output.system,
+                "output": output.text,
+            }
+            stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")

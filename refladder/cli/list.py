@@ -1,0 +1,93 @@
+"""refladder list."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from refladder.cli import console
+from refladder.errors import UnknownNameError
+
+KINDS = ("benchmarks", "ladders", "backends", "rules", "prompts")
+
+
+@click.command(short_help="List what there is, by name.")
+@click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
+@console.PROMPTS
+@console.JSON
+def command(*, kind: str | None, prompts: str | None, as_json: bool) -> None:
+    """List benchmarks, ladder sets, backends, rules and prompts: the names that other commands take."""
+    from rich import box  # noqa: PLC0415  --help stays quick
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    if kind is not None and kind not in KINDS:
+        raise UnknownNameError("kind of thing", kind, KINDS)
+    for chosen in (kind,) if kind else KINDS:
+        entries = inventory(chosen, prompts)
+        if as_json:
+            for entry in entries:
+                click.echo(json.dumps({"kind": chosen, **entry}, ensure_ascii=False))
+            continue
+        table = Table(box=box.SIMPLE_HEAD, title=chosen, title_justify="left")
+        table.add_column("name", no_wrap=True)
+        table.add_column("what it is", overflow="fold")
+        for entry in entries:
+            table.add_row(Text(entry["name"]), Text(entry["about"]))
+        console.console().print(table)
+
+
+def inventory(kind: str, prompts: str | None = None) -> list[dict[str, str]]:
+    """The names of one kind, each with a line about it."""
+    from pathlib import Path  # noqa: PLC0415
+
+    from refladder import lookup  # noqa: PLC0415
+    from refladder.published import published_names, read_ladder_set  # noqa: PLC0415
+
+    if kind == "ladders":
+        entries = []
+        for name in published_names():
+            opened = read_ladder_set(name)
+            words = ", ".join(dimension.name for dimension in opened.dimensions)
+            about = f"{len(opened.ladders)} ladders of {opened.rungs} rungs, {opened.task}: {words}"
+            entries.append({"name": name, "about": about})
+        return entries
+    if kind == "prompts":
+        from refladder.prompts import list_templates  # noqa: PLC0415
+
+        found = list_templates(Path(prompts) if prompts else None)
+        return [{"name": f"{one.task}/{one.role}", "about": f"digest {one.digest}"} for one in found]
+    if kind == "benchmarks":
+        from refladder.loaders import BENCHMARKS as TABLE  # noqa: PLC0415
+
+        names = [*lookup.known("benchmark", TABLE), *published_names()]
+    elif kind == "backends":
+        from refladder.backends import BACKENDS as TABLE  # noqa: PLC0415
+
+        names = lookup.known("backend", TABLE)
+    else:
+        from refladder.scoring.rules import RULES as TABLE  # noqa: PLC0415
+
+        names = lookup.known("rule", TABLE)
+    return [{"name": name, "about": ABOUT.get(name, "registered by another package")} for name in names]
+
+
+ABOUT = {
+    "builtin": "surface features, no model, no network: the baseline, and the default",
+    "scripted": "scripted:FILE answers by the rules in a file; a stand-in for tests",
+    "ladder-sum": "sum over rungs i of i * (p(win) - p(loss)), arXiv 2509.05440",
+    "mean-difference": "mean over rungs of p(win) - p(loss), -1 to 1",
+    "expected-grade": "rungs beaten and half the ties, on the dimension's human scale",
+    "hard-votes": "ladder-sum of the most probable verdicts only",
+    "hanna": "stories: 96 prompts, 10 systems and the human story, 6 dimensions, 3 raters",
+    "newsroom": "news summaries: 60 articles, 7 systems, 4 dimensions, 3 raters",
+    "own": "your own table: --source TABLE --task-file TASK.toml",
+    "podcast": "podcast summaries: 179 episodes, 20 systems, overall quality",
+    "summeval": "news summaries: 100 articles, 16 systems, 4 dimensions, 3 experts",
+    "topicalchat": "dialogue responses (USR): 60 contexts, 6 systems, 6 dimensions, 3 raters",
+    "webnlg": "data to text (2017): 223 triple sets, 9 systems, 3 dimensions",
+    "demo/dialogue": "written for this project: 14 conversations, 6 systems, engagingness",
+    "demo/story": "written for this project: 12 story ideas, 6 systems, coherence and complexity",
+    "demo/summarization": "written for this project: 12 articles, 6 systems, relevance and fluency",
+}
