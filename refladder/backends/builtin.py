@@ -3,7 +3,8 @@
 It is the baseline that every judge has to beat, and it keeps refladder usable on a bare machine. It reads the slots of
 a prompt, never its words, so it takes any template. Judging is a fixed formula: one quality number for each text, from
 the features of `surface` with weights chosen by the words that name and describe the dimension, and a comparison model
-with ties over the difference of two such numbers. Nothing is fitted to a benchmark, and nothing is learnt from a batch.
+with ties over the difference of two such numbers. The features and round weights were set by hand, the same for every
+data set, with the public benchmarks that refladder loads in view; nothing is learnt from a batch.
 
 The writer (`degrade`) steers by the judge's own number. That is circular on purpose: such rungs are evenly spread for
 this judge, and say nothing new to it.
