@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder.cli import console
-from refladder.rows import FORMATS, STANDARD
+from refladder.cli import console, spending
+from refladder.rows import FORMATS, STANDARD, read_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from refladder.jobs.score import Scorer
+    from refladder.published import LadderSet
+    from refladder.records import Output
 
 
 @click.command(short_help="Score outputs against ladders.")
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--judgments", type=console.PATH, help="File that keeps every judgment. OUT.judgments.jsonl; none if OUT is -."
 )
+@spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @console.JSON
@@ -83,7 +88,8 @@ def command(
     """
     from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
     from refladder.jobs.columns import Scale, weights_for  # noqa: PLC0415
-    from refladder.jobs.outputs import Mapped, check_input  # noqa: PLC0415
+    from refladder.jobs.cost import count_scoring  # noqa: PLC0415
+    from refladder.jobs.outputs import Mapped, check_input, items  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
     from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
@@ -99,22 +105,38 @@ def command(
     weights_for(dimensions, scale.weights)
     if source is not None:
         check_input(source, given, mapped)
-    scorer = Scorer(
-        console.open_backend(judge, judge_option),
-        opened,
-        dimensions,
-        scale,
-        role="compare-yesno" if yes_no else "compare",
-        orders=2 if both_orders else 1,
-        prompts=prompts,
-    )
-    if source is None:
-        return _score_texts(scorer, text, context_id, as_json=as_json)
-    if judgments is None and out != STANDARD:
+    budgeted = spending.current(context)
+
+    def scorer() -> Scorer:
+        return Scorer(
+            budgeted.open(judge, judge_option),
+            opened,
+            dimensions,
+            scale,
+            role="compare-yesno" if yes_no else "compare",
+            orders=2 if both_orders else 1,
+            prompts=prompts,
+        )
+
+    outputs = [] if source is not None else _as_outputs(opened, text, context_id)
+    if judgments is None and out != STANDARD and source is not None:
         judgments = Path(f"{out}.judgments.jsonl")
+
+    def rehearse() -> int:
+        if source is None:
+            return count_scoring(scorer(), ((output, None) for output in outputs), None)
+        if source == STANDARD and not budgeted.dry_run:
+            raise UsageError("--budget reads SOURCE twice, which standard input cannot be; give a file")
+        rows = items(read_rows(source, given), mapped, check_ids=False)
+        return count_scoring(scorer(), ((row.output, row.note) for row in rows), None if restart else judgments)
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
+    if source is None:
+        return _score_texts(scorer(), outputs, as_json=as_json)
     with console.progress("scoring") as progress:
         report = score_rows(
-            scorer,
+            scorer(),
             source,
             out,
             mapped=mapped,
@@ -125,35 +147,39 @@ def command(
             config=console.resolved(context),
             progress=progress,
         )
-    return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)
+    return console.tell(report, as_json=as_json, to_stderr=out == STANDARD, spent=budgeted.spent())
 
 
-def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+def _as_outputs(ladders: LadderSet, texts: tuple[str, ...], context_id: str | None) -> list[Output]:
     from refladder.errors import UnknownNameError, UsageError  # noqa: PLC0415
     from refladder.records import Output  # noqa: PLC0415
-    from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
 
-    known = {context for context, _ in scorer.ladders.ladders}
+    known = {context for context, _ in ladders.ladders}
     if context_id is None:
         raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(known)[:20])}")
     if context_id not in known:
         raise UnknownNameError("context", context_id, known)
-    outputs = [
+    return [
         Output(id=f"text {number}", context_id=context_id, system="", text=text)
         for number, text in enumerate(texts, start=1)
     ]
+
+
+def _score_texts(scorer: Scorer, outputs: list[Output], *, as_json: bool) -> int:
+    from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
+
     with JudgmentLog(None, scorer.run) as log:
         columns = scorer.score(outputs, [None] * len(outputs), log)
     if as_json:
         for output, values in zip(outputs, columns, strict=True):
-            row = {"context_id": context_id, "output": output.text, **values}
+            row = {"context_id": output.context_id, "output": output.text, **values}
             click.echo(json.dumps(row, ensure_ascii=False))
         return 0 if scorer.report.complete else console.UNSCORED
-    _print_texts(scorer, texts, columns)
+    _print_texts(scorer, [output.text for output in outputs], columns)
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str, Any]]) -> None:
+def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
