@@ -426,6 +426,7 @@ class ResponseStore:
                     (2**62 if before is None else before, *chosen),
                 ).rowcount
             self._database.execute("VACUUM")
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return deleted
 
     def _damaged(self, key: bytes) -> DataError:

@@ -11,6 +11,7 @@ import json
 import math
 import time
 from dataclasses import asdict
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.backends.metered import whole
@@ -174,21 +175,22 @@ def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
     see nothing else, so all are there, used in the text or not.
     """
     encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
-    common = hashlib.blake2b(encode(head).encode(), digest_size=KEY_BYTES)
+    forms: dict[object, hashlib.blake2b] = {}  # all but the slots is the same for most prompts of a batch
     keys = []
     for prompt in prompts:
-        state = common.copy()
-        asked = (
+        form = (
             prompt.task,
             prompt.role,
             prompt.literals,
             prompt.names,
-            dict(prompt.slots),
             prompt.labels,
             prompt.outcomes,
             prompt.claim,
         )
-        state.update(encode(asked).encode())
+        if form not in forms:
+            forms[form] = hashlib.blake2b(encode((head, form)).encode(), digest_size=KEY_BYTES)
+        state = forms[form].copy()
+        state.update(encode(dict(prompt.slots)).encode())
         keys.append(state.digest())
     return keys
 
@@ -203,11 +205,18 @@ def label_keys(backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str
     return _keys((KEY_SCHEMA, "labels", backend.fingerprint, list(labels)), prompts)
 
 
+def _is_unicode(text: str | None) -> bool:
+    """Whether a text is free of half surrogate pairs, which no file can hold."""
+    return text is None or text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def dump(answer: Completion | LabelReading) -> str | None:
-    """An answer as one JSON object; None for one that could not be read, which is not to be stored."""
+    """An answer as one JSON object; None for one that is not to be stored, as it could not be read."""
     if isinstance(answer, Completion):
-        return None if answer.finish == "error" else json.dumps(asdict(answer), separators=(",", ":"))
-    if answer.logprobs is None or not all(map(math.isfinite, answer.logprobs)):
+        if answer.finish == "error" or not (_is_unicode(answer.text) and _is_unicode(answer.note)):
+            return None
+        return json.dumps(asdict(answer), separators=(",", ":"))
+    if answer.logprobs is None or not all(map(math.isfinite, answer.logprobs)) or not _is_unicode(answer.note):
         return None
     # Written out, as it is done a million times: float() also takes what numpy gives.
     logprobs = ",".join([repr(float(value)) for value in answer.logprobs])
@@ -215,12 +224,20 @@ def dump(answer: Completion | LabelReading) -> str | None:
     return f'{{"logprobs":[{logprobs}],"mass":{mass},"note":{json.dumps(answer.note)}}}'
 
 
+@cache
+def _reader(record: type[Found]) -> Callable[[bytes], Found]:
+    from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that others need not wait for
+
+    return TypeAdapter(record).validate_json
+
+
 def read_completion(text: bytes) -> Completion:
     """What `dump` made of a completion."""
-    return Completion(**json.loads(text))
+    found: Completion = _reader(Completion)(text)
+    return found
 
 
 def read_reading(text: bytes) -> LabelReading:
     """What `dump` made of a reading."""
-    fields = json.loads(text)
-    return LabelReading(logprobs=tuple(fields["logprobs"]), mass=fields["mass"], note=fields["note"])
+    found: LabelReading = _reader(LabelReading)(text)
+    return found
