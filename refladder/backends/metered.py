@@ -1,7 +1,10 @@
 """A backend whose use is counted, in prompts, tokens, seconds and money, and that stops when a budget is spent.
 
-Tokens are counted by the backend's own tokenizer, where it has a method `count_tokens(prompts) -> list[int]`; where it
-has none they are not known, and nothing here guesses them. A judging prompt is answered with one token.
+What a backend may have beside its two methods, so that its tokens are known; nothing here guesses them:
+
+- `count_tokens(prompts) -> list[int]`: the tokens of each prompt by the model's own tokenizer, before anything is sent.
+- `label_tokens`: the most tokens that it answers to a judging prompt; 1 where it has no such attribute.
+- `counts`: a mapping with `requests`, `prompt tokens` and `answer tokens` so far, as its server has told them.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from refladder.errors import BackendError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.records import Completion, LabelReading, Prompt, Sampling
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MILLION = 1_000_000
-LABEL_TOKENS = 1  # a judge answers with one token, whose probabilities are read
+LABEL_TOKENS = 1  # most judges answer with one token, whose probabilities are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +44,13 @@ class Price:
 class Usage:
     """What a backend was asked, or is to be asked.
 
-    `characters` and `prompt_tokens` are those of the prompts. `answer_tokens` is one for each judging prompt, and the
-    length limit for each text to be written, so the most it can be. Tokens are None where the backend cannot count.
-    `seconds` is the time in which it answered.
+    `characters` and `prompt_tokens` are those of the prompts. `answer_tokens` is the most that the answers can have: a
+    text is counted at its length limit. Tokens are None where the backend cannot count. `seconds` is the time in which
+    it answered. `requests` is not None when a server has told it, and then the tokens are the server's too.
     """
 
     prompts: int = 0
+    requests: int | None = None
     characters: int = 0
     prompt_tokens: int | None = None
     answer_tokens: int = 0
@@ -92,6 +96,11 @@ def whole(backend: Backend, prompts: Sequence[Prompt], answers: Sequence[T]) -> 
     return answers
 
 
+def label_tokens(backend: Backend) -> int:
+    """The most tokens that a backend answers to a judging prompt."""
+    return int(getattr(backend, "label_tokens", LABEL_TOKENS))
+
+
 class Budget:
     """Money that the backends of one run may spend together.
 
@@ -117,21 +126,24 @@ class Metered:
     Args:
         backend: what answers.
         price: what its tokens cost, or None when that is not known.
-        budget: what may be spent; it may be shared with other backends. Needs a price and a backend that counts
-            tokens. Texts are charged at their length limit.
+        budget: what may be spent; it may be shared with other backends. It needs a price, and a backend that counts
+            its tokens (then nothing is asked that is not covered, texts being charged at their length limit) or one
+            whose server tells them (then the run stops at the first answer over the budget, with the requests that
+            are under way).
 
     Raises:
-        UsageError: a budget without a price, or for a backend that cannot count its tokens.
+        UsageError: a budget without a price, or for a backend whose tokens nobody tells.
     """
 
     def __init__(self, backend: Backend, price: Price | None = None, budget: Budget | None = None) -> None:
         self.backend = backend
         self.price = price
         self.budget = budget
-        self.usage = Usage()
+        self._usage = Usage()
+        self._charged = 0.0  # of the budget, by this backend
         if budget is not None and price is None:
             raise UsageError("a budget needs the model's price; give the table with --prices FILE")
-        if budget is not None and count_tokens(backend, []) is None:
+        if budget is not None and count_tokens(backend, []) is None and not hasattr(backend, "counts"):
             raise UsageError(
                 f"{backend.fingerprint}: cannot count its tokens, and a budget needs their number; name its tokenizer "
                 "with --judge-option tokenizer=PATH (--writer-option for a writer)"
@@ -139,6 +151,19 @@ class Metered:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the backend has beside the two methods
         return getattr(self.backend, name)
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far; the server's own numbers where there are any."""
+        counts: Mapping[str, int] = getattr(self.backend, "counts", {})
+        if not counts.get("prompt tokens"):
+            return self._usage
+        return replace(
+            self._usage,
+            requests=counts.get("requests"),
+            prompt_tokens=counts["prompt tokens"],
+            answer_tokens=counts.get("answer tokens", 0),
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -189,37 +214,57 @@ class Metered:
                 return cast("Iterable[tuple[int, LabelReading]]", each(chosen, labels))
             return enumerate(whole(self.backend, chosen, self.backend.read_labels(chosen, labels)))
 
-        return self._ask(prompts, LABEL_TOKENS, ask)
+        return self._ask(prompts, label_tokens(self.backend), ask)
 
     def _ask(
         self, prompts: Sequence[Prompt], answer_tokens: int, ask: Callable[[Sequence[Prompt]], Iterable[tuple[int, T]]]
     ) -> Iterator[tuple[int, T]]:
         tokens = count_tokens(self.backend, prompts)
-        covered = self._covered(tokens or [], answer_tokens) if self.budget is not None else len(prompts)
+        covered = self._covered(len(prompts), tokens, answer_tokens)
+        answered = 0
         if covered:
             chosen = prompts[:covered]
-            self.usage = self.usage.plus(chosen, None if tokens is None else tokens[:covered], answer_tokens)
+            self._usage = self._usage.plus(chosen, None if tokens is None else tokens[:covered], answer_tokens)
             started = time.perf_counter()
             for numbered in ask(chosen):
-                self.usage = replace(self.usage, seconds=self.usage.seconds + time.perf_counter() - started)
+                self._usage = replace(self._usage, seconds=self._usage.seconds + time.perf_counter() - started)
                 yield numbered
+                answered += 1
+                if self._overspent():
+                    break
                 started = time.perf_counter()
-        if covered < len(prompts) and self.budget is not None:
+        if answered < len(prompts) and self.budget is not None and (covered < len(prompts) or self._overspent()):
             raise BackendError(
                 f"the budget of {self.budget.limit:.2f} USD does not cover the next prompt ({self.budget.spent:.4f} "
-                f"USD spent by this run, {len(prompts) - covered:,} prompts of this batch not asked); what was "
+                f"USD spent by this run, {len(prompts) - answered:,} prompts of this batch not answered); what was "
                 "answered is kept: run the same command again with a new --budget"
             )
 
-    def _covered(self, tokens: Sequence[int], answer_tokens: int) -> int:
-        """How many of the first prompts the budget covers; their price is taken from it."""
-        for covered, count in enumerate(tokens):
-            if self.price is not None and self.budget is not None:
-                after = self.budget.spent + self.price.of(count, answer_tokens)
-                if after > self.budget.limit:
-                    return covered
-                self.budget.spent = after
-        return len(tokens)
+    def _covered(self, count: int, tokens: Sequence[int] | None, answer_tokens: int) -> int:
+        """How many of the first prompts the budget covers."""
+        if self.price is None or self.budget is None:
+            return count
+        self._charge()
+        if tokens is None:
+            return count if self.budget.spent < self.budget.limit else 0
+        cost = 0.0
+        for covered, number in enumerate(tokens):
+            cost += self.price.of(number, answer_tokens)
+            if self.budget.spent + cost > self.budget.limit:
+                return covered
+        return count
+
+    def _overspent(self) -> bool:
+        self._charge()
+        # a sum of prices in another order may end a last digit above the limit
+        return self.budget is not None and self.budget.spent > self.budget.limit * (1 + 1e-9)
+
+    def _charge(self) -> None:
+        """Take from the budget what was spent since the last time."""
+        cost = self.usage.cost(self.price)
+        if self.budget is not None and cost is not None:
+            self.budget.spent += cost - self._charged
+            self._charged = cost
 
 
 def _in_order(numbered: Iterable[tuple[int, T]]) -> list[T]:

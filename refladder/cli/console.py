@@ -246,11 +246,14 @@ def in_words(counts: Mapping[str, Any]) -> str:
     parts = [f"{counts['calls']:,} calls"]
     if not counts["calls"]:
         return parts[0]
+    if counts["requests"] is not None:
+        parts.append(f"{counts['requests']:,} requests")
     if counts["prompt_tokens"] is None:
         parts.append(f"{counts['characters']:,} characters of prompts (tokens not known)")
     else:
         parts.append(f"{counts['prompt_tokens']:,} prompt tokens")
-        parts.append(f"at most {counts['answer_tokens']:,} answer tokens")
+        bound = "at most " if counts["requests"] is None else ""
+        parts.append(f"{bound}{counts['answer_tokens']:,} answer tokens")
     if counts["usd"] is not None:
         parts.append(f"{counts['usd']:.4f} USD")
     return ", ".join(parts)

@@ -127,8 +127,9 @@ def command(
             return count_scoring(scorer(), ((output, None) for output in outputs), None)
         if source == STANDARD and not budgeted.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input cannot be; give a file")
+        asking = scorer()
         rows = items(read_rows(source, given), mapped, check_ids=False)
-        return count_scoring(scorer(), ((row.output, row.note) for row in rows), None if restart else judgments)
+        return count_scoring(asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
     if not budgeted.goes_on(rehearse, as_json=as_json):
         return 0

@@ -177,6 +177,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
     counted = usage.prompt_tokens is not None
     return {
         "calls": usage.prompts,
+        "requests": usage.requests,
         "characters": usage.characters,
         "prompt_tokens": usage.prompt_tokens,
         "answer_tokens": usage.answer_tokens if counted else None,
@@ -196,6 +197,8 @@ def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_
         click.echo(
             f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are there already"
         )
+        if not row["exact"] and row["prompt_tokens"] is None:
+            click.echo("  texts that are yet to be written are not among the characters")
     if kept:
         click.echo(f"dry run: {kept:,} judgments are kept from before")
     click.echo("nothing was asked")

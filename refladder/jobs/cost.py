@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.metered import LABEL_TOKENS, Price, Usage, count_tokens
+from refladder.backends.metered import Price, Usage, count_tokens, label_tokens
 from refladder.backends.stored import label_keys, read_completion, read_reading, write_keys
 from refladder.errors import DataError, UnknownNameError
 from refladder.jobs.score import BATCH
@@ -96,7 +96,7 @@ class DryRun:
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Stored readings, and no reading for each that is to be made."""
         keys = label_keys(self.backend, prompts, labels)
-        found = self._count(keys, prompts, LABEL_TOKENS)
+        found = self._count(keys, prompts, label_tokens(self.backend))
         unread = LabelReading(logprobs=None, mass=None, note=DRY)
         return [read_reading(found[key]) if key in found else unread for key in keys]
 
