@@ -150,11 +150,11 @@ def two_processes(folder: Path, total: int) -> None:
     """Two processes on one store, and whether any answer was asked twice."""
     for reverse, how in ((False, "same order"), (True, "opposite orders")):
         shared = folder / f"shared-{reverse}.sqlite"
-        queue: multiprocessing.Queue[int] = multiprocessing.Queue()
+        context = multiprocessing.get_context("spawn")
+        queue: multiprocessing.Queue[int] = context.Queue()
         started = time.perf_counter()
         processes = [
-            multiprocessing.Process(target=half, args=(str(shared), total, reverse and place == 1, queue))
-            for place in range(2)
+            context.Process(target=half, args=(str(shared), total, reverse and place == 1, queue)) for place in range(2)
         ]
         for process in processes:
             process.start()

@@ -154,14 +154,18 @@ class Metered:
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far; the server's own numbers where there are any."""
+        """What was asked so far, with the server's own numbers where there are any.
+
+        Not every server tells the tokens of every request, so of its number of prompt tokens and the one counted here
+        the greater is taken.
+        """
         counts: Mapping[str, int] = getattr(self.backend, "counts", {})
         if not counts.get("prompt tokens"):
             return self._usage
         return replace(
             self._usage,
             requests=counts.get("requests"),
-            prompt_tokens=counts["prompt tokens"],
+            prompt_tokens=max(counts["prompt tokens"], self._usage.prompt_tokens or 0),
             answer_tokens=counts.get("answer tokens", 0),
         )
 

@@ -207,8 +207,7 @@ def command(
         write_json(work / "run.json", console.resolved(context))
     _print(rows, form)
     _tell_notes(runs, form)
-    if form == "text":
-        console.tell_spent(budgeted.spent())
+    console.tell_spent(budgeted.spent())
     unscored = any(row.unscored for row in rows)
     return console.UNSCORED if unscored else 0
 

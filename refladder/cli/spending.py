@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
+UNKNOWN = (
+    "{name}: its tokens are not known before the run, so neither is its price; the run stops when the server's own "
+    "numbers reach the budget"
+)
 _META = "refladder.spending"
 
 
@@ -51,7 +55,7 @@ class Spending:
     Args:
         store: file of the response store; None for each backend's default: the user's cache folder for those that cost
             money or have a budget, else no store.
-        without_store: no store at all.
+        without_store: no store at all, whatever `store` says (it may come from the environment).
         prices: file with a table of prices.
         budget: USD.
         dry_run: count what the run would ask, and ask nothing.
@@ -72,8 +76,6 @@ class Spending:
         from refladder.backends.metered import Budget  # noqa: PLC0415  --help stays quick
         from refladder.jobs.cost import read_prices  # noqa: PLC0415
 
-        if store is not None and without_store:
-            raise UsageError("--store and --no-store exclude each other; give one of them")
         if budget is not None and prices is None:
             raise UsageError("--budget needs the model's price; give a table of prices with --prices FILE")
         self.dry_run = dry_run
@@ -150,8 +152,13 @@ class Spending:
         if self.dry_run:
             _tell_estimates(estimates, kept, as_json=as_json)
             return False
+        if self._budget is None:
+            return True
+        for (name, estimate), (_, _, price) in zip(estimates, counted, strict=True):
+            if price is not None and estimate.cost is None:
+                click.echo(UNKNOWN.format(name=name), err=True)
         cost = sum(estimate.cost or 0.0 for _, estimate in estimates)
-        if self._budget is None or cost <= self._budget.limit:
+        if cost <= self._budget.limit:
             return True
         exact = all(estimate.exact for _, estimate in estimates)
         text = f"this run costs {'' if exact else 'at most '}{cost:.4f} USD, the budget is {self._budget.limit:.2f} USD"

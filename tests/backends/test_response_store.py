@@ -107,15 +107,15 @@ def _add(path, place):
 
 
 def test_many_processes_make_and_fill_one_file(path):
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=_add, args=(path, place)) for place in range(6)]
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    processes = [context.Process(target=_add, args=(path, place)) for place in range(4)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(60)
-    assert [process.exitcode for process in processes] == [0] * 6
+    assert [process.exitcode for process in processes] == [0] * 4
     with ResponseStore(path) as store:
-        assert store.verify() == (6 * 20 + 1, [])
+        assert store.verify() == (4 * 20 + 1, [])
         assert {holding.fingerprint for holding in store.holdings()} == {"model/0", "model/1"}
 
 

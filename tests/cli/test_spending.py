@@ -198,11 +198,12 @@ def test_a_judge_that_costs_money_has_a_store_unless_told_otherwise(capsys, tabl
     assert (one["calls"], one["from_store"]) == (0, ROWS * EACH)
     (one,) = spent(capsys, table, "--restart")
     assert one["from_store"] is None
+    (one,) = spent(capsys, table, "--restart", "--store", tmp_path / "r.sqlite", "--no-store")
+    assert one["from_store"] is None
 
 
 def test_options_that_do_not_fit_together(capsys, table, prices):
     for more, message in (
-        (("--store", "r.sqlite", "--no-store"), "--store and --no-store exclude each other; give one of them"),
         (("--budget", "1"), "--budget needs the model's price; give a table of prices with --prices FILE"),
         (("--budget", "0", "--prices", prices), "Invalid value for '--budget'"),
     ):
@@ -254,6 +255,25 @@ def test_a_budget_for_a_backend_without_tokens_is_refused(capsys, table, prices,
     code, _, err = score(capsys, table, "--prices", prices, "--budget", "5")
     assert (code, Words.sent) == (2, [])
     assert "words/m: cannot count its tokens, and a budget needs their number; name its tokenizer with" in err
+
+
+def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(capsys, table, prices, monkeypatch):
+    class Server(Words):
+        @property
+        def counts(self):
+            return {"requests": len(Words.sent), "prompt tokens": 100 * len(Words.sent), "answer tokens": 0}
+
+        def read_labels_each(self, prompts, labels):
+            for number, prompt in enumerate(prompts):
+                yield number, self.read_labels([prompt], labels)[0]
+
+    monkeypatch.delattr(Words, "count_tokens")
+    monkeypatch.setattr(sys.modules["backends_of_this_test"], "words", Server)
+    code, _, err = score(capsys, table, "--prices", prices, "--budget", "0.45")
+    assert code == 1
+    assert "words:m: its tokens are not known before the run, so neither is its price; the run stops when the" in err
+    assert "does not cover the next prompt (0.5000 USD spent by this run" in err
+    assert len(Words.sent) == 5  # 0.1 USD each
 
 
 def test_backends_that_are_free_need_no_price(capsys, table, prices):
