@@ -226,6 +226,12 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+def short(text: str, width: int) -> str:
+    """A text on one line, cut at `width` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
 def weights(given: Sequence[str]) -> Mapping[str, float]:
     """The `--weight` options."""
     return numbers(given, "--weight")

@@ -14,6 +14,8 @@ from refladder.rows import FORMATS, STANDARD
 if TYPE_CHECKING:
     from refladder.jobs.score import Scorer
 
+_LONG = 200  # characters of a text that the table shows
+
 
 @click.command(short_help="Score outputs against ladders.")
 @click.argument("source", required=False)
@@ -173,7 +175,7 @@ def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str,
         if len(scorer.dimensions) > 1:
             total = values["overall_score"]
             cells.append("—" if total is None else f"{total:.2f}")
-        table.add_row(Text(console.printable(text)), *cells)
+        table.add_row(Text(console.printable(console.short(text, _LONG))), *cells)
     console.console().print(table)
     click.echo(bounds_text(scorer.run, scorer.rule))
     click.echo(f"signature: {scorer.report.signature}")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from refladder.published import LadderSet
     from refladder.records import Dimension, Ladder
 
+_LONG = 300  # characters of a text that a table shows
+
 
 @click.command(short_help="Print one context's ladder, with scored outputs placed on it.")
 @click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
 def command(
     *, ladders: str, context_id: str | None, dimension: tuple[str, ...], scores: str | None, as_json: bool
 ) -> None:
-    """Print the ladder of CONTEXT_ID in SET, best rung first; without CONTEXT_ID, list the contexts."""
+    """Print the ladder of CONTEXT_ID in SET, best rung first; without CONTEXT_ID, list the contexts.
+
+    Long texts are cut; --json has them whole.
+    """
     from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415  --help stays quick
 
     opened = read_ladder_set(ladders)
@@ -35,7 +40,9 @@ def command(
             text = opened.contexts[name].text if name in opened.contexts else ""
             line = {"context_id": name, "text": text}
             click.echo(
-                json.dumps(line, ensure_ascii=False) if as_json else f"{name}  {console.printable(_short(text))}"
+                json.dumps(line, ensure_ascii=False)
+                if as_json
+                else f"{name}  {console.printable(console.short(text, 70))}"
             )
         return
     if context_id not in known:
@@ -50,11 +57,6 @@ def command(
             click.echo(json.dumps({**_plain(ladder), "outputs": placed}, ensure_ascii=False))
         else:
             _print(opened, ladder, chosen, placed)
-
-
-def _short(text: str, width: int = 70) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
 def _plain(ladder: Ladder) -> dict[str, Any]:
@@ -92,7 +94,7 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     context = opened.contexts.get(ladder.context_id)
     out = console.console()
     if context is not None:
-        out.print(Text(f"{context.id}: {console.printable(_short(context.text, 300))}"))
+        out.print(Text(f"{context.id}: {console.printable(console.short(context.text, 300))}"))
     title = f"{dimension.name} ({dimension.low:g} to {dimension.high:g}): {dimension.description}"
     table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left")
     table.add_column("grade", justify="right")
@@ -103,10 +105,15 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     lines: list[tuple[float, int, tuple[str, str, str, str]]] = []
     for rung in ladder.rungs:
         grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(ladder.rungs)
-        lines.append((grade, 0, (f"{grade:.2f}", "", f"rung {rung.level}", rung.text)))
+        lines.append((grade, 0, (f"{grade:.2f}", "", f"rung {rung.level}", console.short(rung.text, _LONG))))
     for entry in placed:
         if entry["grade"] is not None:
-            cells = (f"{entry['grade']:.2f}", f"{entry['score']:+.2f}", f"  {entry['id']}", _short(entry["text"], 160))
+            cells = (
+                f"{entry['grade']:.2f}",
+                f"{entry['score']:+.2f}",
+                f"  {entry['id']}",
+                console.short(entry["text"], _LONG),
+            )
             lines.append((entry["grade"], 1, cells))
     for _, is_output, cells in sorted(lines, key=lambda line: -line[0]):
         table.add_row(*(Text(console.printable(cell), style="bold" if is_output else "") for cell in cells))

@@ -145,12 +145,12 @@ def signature_of(run: Run, rule: str) -> str:
 
 
 def bounds_text(run: Run, rule: str) -> str:
-    """One line for people: what a score can be at least and at most."""
+    """Two lines for people: what a score can be at least and at most, and what the grade is."""
     human = (run.dimensions[0].low, run.dimensions[0].high)
     low, high = bounds_of(rule_named(rule), run.rungs, human)
     return (
-        f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all); "
-        "grade: the place on the human scale, with a 95 % interval of the judge's own doubt"
+        f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all)\n"
+        "grade: the place on the human scale, in brackets 95 % of the judge's own doubt"
     )
 
 

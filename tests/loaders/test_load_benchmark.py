@@ -85,7 +85,7 @@ def test_unknown_option(data):
     [
         ("topicalchat", r"topicalchat: there is no copy on the Hub .* download http://shikib\.com/tc_usr_data\.json "),
         ("newsroom", r"newsroom: there is no copy on the Hub .* newsroom-human-eval\.csv .*lil-lab/newsroom.*source="),
-        ("webnlg", r"webnlg: there is no copy on the Hub .*gitlab\.com/webnlg/webnlg-human-evaluation .*source=PATH"),
+        ("webnlg", r"webnlg: there is no copy on the Hub .*gitlab\.com/webnlg/webnlg-human-evaluation .*--source PATH"),
     ],
 )
 def test_no_public_home_to_fetch(name, match):
