@@ -47,7 +47,10 @@ DIMENSIONS = (
     ),
 )
 HUB = "llm-aes/hanna"
-ADVICE = "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg and name it with --source PATH"
+ADVICE = (
+    "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg "
+    "and name it with --source PATH"
+)
 FILES = ("hanna_stories_annotations.csv", "hanna.csv", "hanna.parquet")
 HUMAN = "Human"
 RATERS = 3

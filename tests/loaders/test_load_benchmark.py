@@ -84,7 +84,7 @@ def test_unknown_option(data):
     ("name", "match"),
     [
         ("topicalchat", r"topicalchat: there is no copy on the Hub .* download http://shikib\.com/tc_usr_data\.json "),
-        ("newsroom", r"newsroom: there is no copy on the Hub .* newsroom-human-eval\.csv .*lil-lab/newsroom.*source="),
+        ("newsroom", r"newsroom: there is no copy on the Hub .* newsroom-human-eval\.csv .*lil-lab/newsroom.*--source"),
         ("webnlg", r"webnlg: there is no copy on the Hub .*gitlab\.com/webnlg/webnlg-human-evaluation .*--source PATH"),
     ],
 )
@@ -124,7 +124,7 @@ def test_hub_without_network(hub, name, repository, _split, advice):
         raise ConnectionError(f"Couldn't reach {path!r} on the Hub (OfflineModeIsEnabled)\nsecond line")
 
     hub(unreachable)
-    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); download {advice}.* pass source="
+    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); download {advice}.* name it with --source"
     with pytest.raises(DataError, match=match):
         load_benchmark(name)
 
