@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,13 +11,9 @@ from refladder.cli import console
 from refladder.cli.data import DATA, load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from refladder.jobs.columns import ScoreReport
-    from refladder.jobs.evaluate import Method
     from refladder.metaeval.agreement import Agreement
-    from refladder.records import Benchmark, Dimension
 
 LEVELS = ("within_context", "pooled", "between_systems")
 STATISTICS = ("spearman", "kendall", "pearson")
@@ -26,12 +22,27 @@ STATISTICS = ("spearman", "kendall", "pearson")
 @click.command(short_help="Compare scores with human ratings.")
 @DATA
 @click.option(
+    "--methods",
+    metavar="NAME,...",
+    shell_complete=console.names_of("methods"),
+    help="Methods to run; `refladder list methods`. ladder, or none when only --scores are asked for.",
+)
+@click.option(
+    "--method-option",
+    "method_options",
+    multiple=True,
+    metavar="METHOD.KEY=VALUE",
+    help="What only that method knows; repeat.",
+)
+@click.option(
     "--judge",
     metavar="BACKEND",
     shell_complete=console.names_of("backends"),
-    help="What compares outputs with ladders. builtin, or no ladders at all when only --scores are asked for.",
+    help="What judges outputs. builtin.",
 )
+@console.JUDGE_OPTION
 @click.option("--writer", metavar="BACKEND", help="What writes the ladders. The judge.")
+@console.WRITER_OPTION
 @click.option(
     "--ladders",
     metavar="SET",
@@ -88,8 +99,22 @@ def command(
     column: tuple[str, ...],
     option: tuple[str, ...],
     dimension: tuple[str, ...],
+    methods: str | None,
+    method_options: tuple[str, ...],
     judge: str | None,
+    judge_option: tuple[str, ...],
+    writer: str | None,
+    writer_option: tuple[str, ...],
+    ladders: str | None,
     scores: tuple[str, ...],
+    rungs: int,
+    attempts: int,
+    max_tokens: int,
+    temperature: float,
+    top_p: float,
+    rule: str,
+    both_orders: bool,
+    yes_no: bool,
     levels: tuple[str, ...],
     statistics: tuple[str, ...],
     constant: str,
@@ -98,35 +123,58 @@ def command(
     seed: int,
     work: Path | None,
     prompts: Path | None,
+    restart: bool,
     form: str,
     as_json: bool,
-    **judging: Any,  # noqa: ANN401  the options of _ladder_method
 ) -> int:
-    """Build ladders for BENCHMARK, score its outputs, and tell how well the scores agree with its ratings.
+    """Score the outputs of BENCHMARK with one method or several, and tell how well they agree with its ratings.
 
     The surface baselines (length, distinct words, coverage) stand in every table. Exit code 3: some outputs have no
     score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.evaluate import Protocol, agreement, read_scores  # noqa: PLC0415
+    from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
+    from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
+    from refladder.records import Sampling  # noqa: PLC0415
 
     console.check_prompts(prompts)
     if as_json:
         form = "json"
     loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
     dimensions = choose_dimensions(loaded.dimensions, dimension)
-    methods = [read_scores(path, loaded, dimensions) for path in scores]
-    report = None
-    if judge is not None or not scores:
-        method, report = _ladder_method(
-            loaded, dimensions, judge=judge or "builtin", seed=seed, work=work, prompts=prompts, **judging
-        )
-        methods.insert(0, method)
+    others = [read_scores(path, loaded, dimensions) for path in scores]  # a bad file is told before a judge is asked
+    judging = functools.cache(lambda: console.open_backend(judge or "builtin", judge_option))
+    writing = functools.cache(
+        lambda: console.open_backend(writer or judge or "builtin", writer_option, "--writer-option")
+    )
+    same = writer in (None, judge) and not writer_option
+    if methods is None:
+        methods = LADDER if judge is not None or not scores else ""
+    settings = MethodSettings(
+        seed=seed,
+        writer=None if same else writing,
+        ladders=ladders,
+        rungs=rungs,
+        attempts=attempts,
+        sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
+        rule=rule,
+        orders=2 if both_orders else 1,
+        yes_no=yes_no,
+        prompts=prompts,
+        work=work,
+        restart=restart,
+        options=console.pairs(method_options, "--method-option"),
+        progress=console.progress,
+    )
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    runs = run_methods(names, loaded, dimensions, judging, settings)
+    scored = [run.result.method for run in runs if run.result.method is not None]
+    scored += others
     rows = agreement(
         loaded,
         dimensions,
-        methods,
+        scored,
         Protocol(
             levels=levels or (LEVELS if form == "json" else LEVELS[:1]),
             statistics=statistics or (STATISTICS if form == "json" else STATISTICS[:1]),
@@ -139,80 +187,14 @@ def command(
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
     _print(rows, form)
-    if report is not None and form == "text":
-        console.tell(report, as_json=False, to_stderr=True)
+    for run in runs:
+        for note in (run.result.skipped, *run.result.notes):
+            if note is not None:
+                click.echo(f"{run.name}: {note}", err=True)
+        if run.result.report is not None and form == "text":
+            console.tell(run.result.report, as_json=False, to_stderr=True)
     unscored = any(row.unscored for row in rows)
     return console.UNSCORED if unscored else 0
-
-
-def _ladder_method(
-    loaded: Benchmark,
-    dimensions: Sequence[Dimension],
-    *,
-    judge: str,
-    writer: str | None,
-    ladders: str | None,
-    rungs: int,
-    attempts: int,
-    seed: int,
-    max_tokens: int,
-    temperature: float,
-    top_p: float,
-    rule: str,
-    both_orders: bool,
-    yes_no: bool,
-    work: Path | None,
-    prompts: Path | None,
-    restart: bool,
-) -> tuple[Method, ScoreReport]:
-    from refladder.jobs.columns import Scale  # noqa: PLC0415
-    from refladder.jobs.evaluate import evaluation_ladders, score_benchmark  # noqa: PLC0415
-    from refladder.jobs.score import Scorer  # noqa: PLC0415
-    from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
-    from refladder.records import Sampling  # noqa: PLC0415
-    from refladder.scoring.rules import rule_named  # noqa: PLC0415
-
-    rule_named(rule)
-    judging = console.open_backend(judge)
-    if ladders is not None:
-        opened = read_ladder_set(ladders)
-        choose_dimensions(opened.dimensions, [dimension.name for dimension in dimensions])
-        texts = {one.id: one for one in loaded.contexts}  # a published set may hold the ladders alone
-        opened = replace(opened, contexts=texts | dict(opened.contexts))
-    else:
-        writing = judging if writer in (None, judge) else console.open_backend(str(writer))
-        with console.progress("writing ladders") as progress:
-            opened, failures = evaluation_ladders(
-                writing,
-                loaded,
-                dimensions,
-                rungs=rungs,
-                sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
-                attempts=attempts,
-                prompts=prompts,
-                work=work,
-                restart=restart,
-                progress=progress,
-            )
-        if failures:
-            click.echo(f"{len(failures):,} rungs could not be written; their outputs have no score", err=True)
-    scorer = Scorer(
-        judging,
-        opened,
-        dimensions,
-        Scale(rule=rule, weights={}),
-        role="compare-yesno" if yes_no else "compare",
-        orders=2 if both_orders else 1,
-        prompts=prompts,
-    )
-    with console.progress("judging") as progress:
-        return score_benchmark(
-            scorer,
-            loaded,
-            judgments=work / "judgments.jsonl" if work else None,
-            restart=restart,
-            progress=progress,
-        )
 
 
 def _print(rows: list[Agreement], form: str) -> None:

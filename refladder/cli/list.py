@@ -9,7 +9,7 @@ import click
 from refladder.cli import console
 from refladder.errors import UnknownNameError
 
-KINDS = ("benchmarks", "ladders", "backends", "rules", "prompts")
+KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 
 
 @click.command(short_help="List what there is, by name.")
@@ -17,7 +17,7 @@ KINDS = ("benchmarks", "ladders", "backends", "rules", "prompts")
 @console.PROMPTS
 @console.JSON
 def command(*, kind: str | None, prompts: str | None, as_json: bool) -> None:
-    """List benchmarks, ladder sets, backends, rules and prompts: the names that other commands take."""
+    """List benchmarks, ladder sets, backends, methods, rules and prompts: the names that other commands take."""
     from rich import box  # noqa: PLC0415  --help stays quick
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -66,6 +66,10 @@ def inventory(kind: str, prompts: str | None = None) -> list[dict[str, str]]:
         from refladder.backends import BACKENDS as TABLE  # noqa: PLC0415
 
         names = lookup.known("backend", TABLE)
+    elif kind == "methods":
+        from refladder.jobs.methods import METHODS as TABLE  # noqa: PLC0415
+
+        names = lookup.known("method", TABLE)
     else:
         from refladder.scoring.rules import RULES as TABLE  # noqa: PLC0415
 
@@ -76,6 +80,7 @@ def inventory(kind: str, prompts: str | None = None) -> list[dict[str, str]]:
 ABOUT = {
     "builtin": "surface features, no model, no network: the baseline, and the default",
     "scripted": "scripted:FILE answers by the rules in a file; a stand-in for tests",
+    "ladder": "compares each output with the rungs of a ladder, arXiv 2509.05440",
     "ladder-sum": "sum over rungs i of i * (p(win) - p(loss)), arXiv 2509.05440",
     "mean-difference": "mean over rungs of p(win) - p(loss), -1 to 1",
     "expected-grade": "rungs beaten and half the ties, on the dimension's human scale",

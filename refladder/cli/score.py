@@ -42,6 +42,7 @@ _LONG = 200  # characters of a text that the table shows
 @click.option(
     "--judge", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
 )
+@console.JUDGE_OPTION
 @console.RULE
 @console.WEIGHT
 @console.JUDGING
@@ -66,6 +67,7 @@ def command(
     given: str | None,
     out_format: str | None,
     judge: str,
+    judge_option: tuple[str, ...],
     rule: str,
     weight: tuple[str, ...],
     both_orders: bool,
@@ -100,7 +102,7 @@ def command(
     if source is not None:
         check_input(source, given, mapped)
     scorer = Scorer(
-        console.open_backend(judge),
+        console.open_backend(judge, judge_option),
         opened,
         dimensions,
         scale,

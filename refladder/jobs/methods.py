@@ -1,0 +1,264 @@
+"""The evaluation methods by name, and what a method is.
+
+A method is a function::
+
+    def my_method(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
+    ) -> MethodResult: ...
+
+- `judge()` opens the backend that the user named, the first time it is called; a method that needs no judge (BLEU)
+  never calls it. What comes back counts prompts, characters and seconds for the report card.
+- `settings` holds what the user asked for. What only one method knows comes in `settings.options` as text under
+  `METHOD.KEY`; `settings.own("METHOD", {"answers": "1"})` gives that method's options over their defaults and refuses
+  a key it does not have.
+- The result holds one `Method`: its scores by (output id, dimension name), higher is better, None where an output has
+  no score (it is counted, never filled in), and the signature of all that made them. A method that has nothing to work
+  on (no references, no checkpoint) gives `method` None and says in `skipped` why and what to do.
+
+To add one, write the function and put one line in METHODS, or register it as an entry point of the group
+`refladder.method`. `run_methods` runs them in the order asked for; the tables show them in that order.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol, cast
+
+from refladder import lookup
+from refladder.errors import UnknownNameError, UsageError
+from refladder.jobs.columns import Scale
+from refladder.jobs.evaluate import LADDER, evaluation_ladders, score_benchmark
+from refladder.jobs.metering import Metered
+from refladder.jobs.score import Scorer
+from refladder.published import choose_dimensions, read_ladder_set
+from refladder.records import Sampling
+from refladder.scoring.rules import DEFAULT_RULE, rule_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.jobs.columns import ScoreReport
+    from refladder.jobs.evaluate import Method
+    from refladder.records import Benchmark, Dimension
+
+    Progress = Callable[[int, int | None], None]
+    Judge = Callable[[], Backend]
+
+METHODS = {
+    LADDER: "refladder.jobs.methods:ladder",
+}
+
+
+def _silent(_what: str) -> AbstractContextManager[Progress | None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodSettings:
+    """What the user asked for, the same for every method of a run.
+
+    `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` names a set that
+    exists. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's folder of templates.
+    `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
+    that away. `progress(what)` gives a context manager with a function of (done, in all), or None.
+    """
+
+    seed: int = 0
+    writer: Judge | None = None
+    ladders: str | None = None
+    rungs: int = 5
+    attempts: int = 3
+    sampling: Sampling = field(default_factory=Sampling)
+    rule: str = DEFAULT_RULE
+    orders: int = 1
+    yes_no: bool = False
+    prompts: Path | None = None
+    work: Path | None = None
+    restart: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    progress: Callable[[str], AbstractContextManager[Progress | None]] = _silent
+
+    def own(self, method: str, defaults: Mapping[str, str]) -> dict[str, str]:
+        """The options of one method, over their defaults.
+
+        Raises:
+            UnknownNameError: the user gave `METHOD.KEY` with a key that stands not in `defaults`.
+        """
+        given = {key.partition(".")[2]: value for key, value in self.options.items() if key.partition(".")[0] == method}
+        for key in given:
+            if key not in defaults:
+                raise UnknownNameError(f"option of method {method!r}", key, defaults)
+        return {**defaults, **given}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodResult:
+    """What a method found, and its counts.
+
+    `judgments` were needed, `reused` of them were kept from before, `unreadable` of them gave no number. `measures`
+    are further figures for the report card, by dimension and name; None where there is none. `report` is for the
+    ladder's own summary. `notes` are sentences for the user.
+    """
+
+    method: Method | None
+    skipped: str | None = None
+    judgments: int = 0
+    reused: int = 0
+    unreadable: int = 0
+    measures: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
+    report: ScoreReport | None = None
+    notes: tuple[str, ...] = ()
+
+
+class MethodFunction(Protocol):
+    """What stands behind a name of METHODS; see the top of this module."""
+
+    def __call__(
+        self, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> MethodResult:
+        """Score every output of a benchmark on every dimension."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodRun:
+    """A method that was run, and what it cost.
+
+    `calls` prompts of `characters` in all were sent, answered in `judge_seconds` of the `seconds` that it took.
+    """
+
+    name: str
+    result: MethodResult
+    calls: int
+    characters: int
+    judge_seconds: float
+    seconds: float
+
+
+def method_named(name: str) -> MethodFunction:
+    """The method of that name, built in or registered under `refladder.method`.
+
+    Raises:
+        UnknownNameError: no such method.
+    """
+    return cast("MethodFunction", lookup.find("method", name, METHODS))
+
+
+def run_methods(
+    names: Sequence[str],
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
+) -> list[MethodRun]:
+    """Run methods one after the other; names and options are checked before anything is asked.
+
+    Args:
+        names: of METHODS, each once.
+        benchmark: whose outputs are scored.
+        dimensions: on which.
+        judge: opens the judge.
+        settings: for all of them.
+
+    Raises:
+        UnknownNameError: no such method, or an option of one that is not asked for.
+        UsageError: a name stands there twice.
+        RefladderError: see the methods.
+    """
+    functions = {name: method_named(name) for name in names}
+    if len(functions) < len(names):
+        twice = next(name for name in functions if list(names).count(name) > 1)
+        raise UsageError(f"method {twice!r} is asked for twice; name each method once")
+    for key in settings.options:
+        if key.partition(".")[0] not in functions:
+            raise UnknownNameError("method of this run", key.partition(".")[0], functions)
+    runs = []
+    for name, function in functions.items():
+        meters: dict[int, Metered] = {}
+
+        def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
+            def opened() -> Backend:
+                backend = open_backend()
+                return meters.setdefault(id(backend), Metered(backend))
+
+            return opened
+
+        own = settings if settings.writer is None else replace(settings, writer=metered(settings.writer))
+        started = time.perf_counter()
+        result = function(benchmark, dimensions, metered(judge), own)
+        runs.append(
+            MethodRun(
+                name=name,
+                result=result,
+                calls=sum(meter.calls for meter in meters.values()),
+                characters=sum(meter.characters for meter in meters.values()),
+                judge_seconds=sum(meter.seconds for meter in meters.values()),
+                seconds=time.perf_counter() - started,
+            )
+        )
+    return runs
+
+
+def ladder(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Compare every output with the rungs of its context's ladder, which are written unless a set is named.
+
+    Source: arXiv 2509.05440, section 2.
+    """
+    settings.own(LADDER, {})
+    rule_named(settings.rule)
+    notes: tuple[str, ...] = ()
+    if settings.ladders is not None:
+        opened = read_ladder_set(settings.ladders)
+        choose_dimensions(opened.dimensions, [dimension.name for dimension in dimensions])
+        texts = {one.id: one for one in benchmark.contexts}  # a published set may hold the ladders alone
+        opened = replace(opened, contexts=texts | dict(opened.contexts))
+    else:
+        with settings.progress("writing ladders") as progress:
+            opened, failures = evaluation_ladders(
+                (settings.writer or judge)(),
+                benchmark,
+                dimensions,
+                rungs=settings.rungs,
+                sampling=settings.sampling,
+                attempts=settings.attempts,
+                prompts=settings.prompts,
+                work=settings.work,
+                restart=settings.restart,
+                progress=progress,
+            )
+        if failures:
+            notes = (f"{len(failures):,} rungs could not be written; their outputs have no score",)
+    scorer = Scorer(
+        judge(),
+        opened,
+        dimensions,
+        Scale(rule=settings.rule, weights={}),
+        role="compare-yesno" if settings.yes_no else "compare",
+        orders=settings.orders,
+        prompts=settings.prompts,
+    )
+    with settings.progress("judging") as progress:
+        method, report = score_benchmark(
+            scorer,
+            benchmark,
+            judgments=settings.work / "judgments.jsonl" if settings.work else None,
+            restart=settings.restart,
+            progress=progress,
+        )
+    return MethodResult(
+        method=method,
+        judgments=report.judgments,
+        reused=report.reused,
+        unreadable=report.unreadable,
+        measures={}
+        if not report.order_pairs
+        else {("all", "inconsistency"): report.disagreements / report.order_pairs},
+        report=report,
+        notes=notes,
+    )

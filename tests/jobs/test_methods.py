@@ -1,0 +1,127 @@
+"""The table of methods: names, options, counting, and the ladder behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from refladder import lookup
+from refladder.backends import connect
+from refladder.cli import run as run_command
+from refladder.errors import UnknownNameError, UsageError
+from refladder.jobs import methods
+from refladder.jobs.evaluate import Method
+from refladder.jobs.metering import Metered, characters
+from refladder.jobs.methods import METHODS, MethodResult, MethodSettings, method_named, run_methods
+from refladder.loaders import load_benchmark
+from refladder.prompts import fill, load_template
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.backends import Backend
+    from refladder.jobs.methods import Judge
+    from refladder.records import Benchmark, Dimension
+
+
+def builtin() -> Backend:
+    return connect("builtin")
+
+
+@pytest.fixture(scope="module")
+def dialogues():
+    return load_benchmark("demo/dialogue")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_name_leads_to_a_function(name):
+    assert callable(method_named(name))
+
+
+def test_an_unknown_method_gets_the_near_name():
+    with pytest.raises(UnknownNameError, match=r"unknown method 'lader'; did you mean 'ladder'\? Known: .*ladder"):
+        method_named("lader")
+
+
+def test_names_and_options_are_checked_before_anything_is_asked(dialogues):
+    def judge() -> Backend:
+        raise AssertionError
+
+    with pytest.raises(UsageError, match="method 'ladder' is asked for twice; name each method once"):
+        run_methods(["ladder", "ladder"], dialogues, dialogues.dimensions, judge, MethodSettings())
+    with pytest.raises(UnknownNameError, match="unknown method of this run 'poe'; Known: ladder"):
+        run_methods(["ladder"], dialogues, dialogues.dimensions, judge, MethodSettings(options={"poe.budget": "3"}))
+    with pytest.raises(UnknownNameError, match="unknown option of method 'ladder' 'budget'; Known: none"):
+        run_methods(["ladder"], dialogues, dialogues.dimensions, judge, MethodSettings(options={"ladder.budget": "3"}))
+
+
+def test_own_options_stand_over_the_defaults():
+    settings = MethodSettings(options={"one.answers": "3", "two.answers": "5"})
+    assert settings.own("one", {"answers": "1", "scale": "10"}) == {"answers": "3", "scale": "10"}
+
+
+def test_the_ladder_scores_every_output_and_is_counted(dialogues):
+    run = run_methods(["ladder"], dialogues, dialogues.dimensions, builtin, MethodSettings(rungs=3))[0]
+    outputs, dimensions, contexts = len(dialogues.outputs), len(dialogues.dimensions), len(dialogues.contexts)
+    assert run.result.judgments == outputs * dimensions * 3
+    # every judgment and every rung is one prompt, once: each rung was written at the first attempt or again
+    assert run.calls >= outputs * dimensions * 3 + contexts * dimensions * 3
+    assert run.characters > 0
+    assert 0 < run.judge_seconds <= run.seconds
+    assert run.result.method is not None
+    assert None not in run.result.method.scores.values()
+
+
+def test_a_method_from_another_package_plugs_in(dialogues, monkeypatch):
+    def shouting(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], _judge: Judge, _settings: MethodSettings, /
+    ) -> MethodResult:
+        scores = {(output.id, dimensions[0].name): float(output.text.count("!")) for output in benchmark.outputs}
+        return MethodResult(method=Method(name="shouting", signature="shouting", scores=scores))
+
+    monkeypatch.setattr(lookup, "find", lambda *_arguments: shouting)
+    run = run_methods(["shouting"], dialogues, dialogues.dimensions, builtin, MethodSettings())[0]
+    assert (run.calls, run.characters, run.result.judgments) == (0, 0, 0)
+
+
+def test_characters_are_those_of_the_whole_prompt():
+    template = load_template("open", "pairwise")
+    slots = {
+        "context": "Why?",
+        "background": "",
+        "first": "So.",
+        "second": "Ça",
+        "dimension": "tone",
+        "description": "Kind.",
+    }
+    prompt = fill(template, slots)
+    assert characters(prompt) == len(prompt.text)
+
+
+def test_a_metered_backend_answers_as_the_backend_itself():
+    plain, metered = builtin(), Metered(builtin())
+    template = load_template("open", "pairwise")
+    slots = {
+        "context": "Why?",
+        "first": "So it is.",
+        "second": "No",
+        "dimension": "tone",
+        "description": "Kind.",
+        "background": "",
+    }
+    prompts = [fill(template, slots)]
+    assert metered.read_labels(prompts, prompts[0].labels) == plain.read_labels(prompts, prompts[0].labels)
+    assert metered.fingerprint == plain.fingerprint
+    assert metered.calls == 1
+
+
+def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
+    def skipping(*_arguments: object) -> MethodResult:
+        return MethodResult(method=None, skipped="the benchmark has no references; choose another method")
+
+    monkeypatch.setattr(methods, "method_named", lambda _name: skipping)
+    assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 0
+    printed = capsys.readouterr()
+    assert "bleu: the benchmark has no references; choose another method" in printed.err
+    assert "coverage" in printed.out
