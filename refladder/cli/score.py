@@ -160,7 +160,7 @@ def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str,
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from refladder.jobs.columns import bounds_text, column_names  # noqa: PLC0415
+    from refladder.jobs.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("text", overflow="fold")
@@ -175,7 +175,7 @@ def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str,
             score, grade, low, high, _ = (values[name] for name in column_names(dimension.name))
             cells += ["—", "—"] if score is None else [f"{score:+.2f}", f"{grade:.2f} ({low:.1f}-{high:.1f})"]
         if len(scorer.dimensions) > 1:
-            total = values["overall_score"]
+            total = values[overall_column(scorer.dimensions)]
             cells.append("—" if total is None else f"{total:.2f}")
         table.add_row(Text(console.printable(console.short(text, _LONG))), *cells)
     console.console().print(table)

@@ -57,6 +57,12 @@ def column_names(dimension: str) -> tuple[str, str, str, str, str]:
     return f"{stem}_score", f"{stem}_grade", f"{stem}_grade_low", f"{stem}_grade_high", f"{stem}_note"
 
 
+def overall_column(dimensions: Sequence[Dimension]) -> str:
+    """The column of the weighted score of several dimensions; another where a dimension itself is called overall."""
+    taken = {column_names(dimension.name)[0] for dimension in dimensions}
+    return "all_dimensions_score" if "overall_score" in taken else "overall_score"
+
+
 def added_columns(dimensions: Sequence[Dimension]) -> dict[str, type]:
     """Every column that scoring adds to a row, with its type."""
     added: dict[str, type] = {}
@@ -65,7 +71,7 @@ def added_columns(dimensions: Sequence[Dimension]) -> dict[str, type]:
         added.update(dict.fromkeys(numbers, float))
         added[note] = str
     if len(dimensions) > 1:
-        added["overall_score"] = float
+        added[overall_column(dimensions)] = float
     added["signature"] = str
     return added
 
@@ -132,9 +138,10 @@ class Columns:
                     kind = re.sub(r"'[^']*'", "...", reason)
                     report.reasons[kind] = report.reasons.get(kind, 0) + 1
         if len(self.dimensions) > 1:
+            combined = overall_column(self.dimensions)
             total = overall(scores, bounds, weights_for(self.dimensions, self.scale.weights))
             for row, value in zip(rows, total.tolist(), strict=True):
-                row["overall_score"] = None if math.isnan(value) else value
+                row[combined] = None if math.isnan(value) else value
         report.rows += len(rows)
         return rows
 
