@@ -124,7 +124,8 @@ def test_hub_without_network(hub, name, repository, _split, advice):
         raise ConnectionError(f"Couldn't reach {path!r} on the Hub (OfflineModeIsEnabled)\nsecond line")
 
     hub(unreachable)
-    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); download {advice}.* name it with --source"
+    told = "name it with --source"
+    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); download {advice}.* {told}"
     with pytest.raises(DataError, match=match):
         load_benchmark(name)
 
