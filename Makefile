@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+COMMA := ,
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Plain torch would fetch gigabytes of GPU libraries, so the build for CPUs is a step of its own. TORCH= leaves it out,
 # and the tests of local models are skipped.
@@ -42,5 +43,5 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 
 $(VENV)/.developed: $(VENV)/.made pyproject.toml
 	$(if $(TORCH),$(INSTALL) $(TORCH))
-	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --editable '.[dev$(if $(TORCH),$(COMMA)local)]'
 	@touch $@ $(VENV)/.installed

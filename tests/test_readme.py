@@ -90,6 +90,19 @@ def test_the_benchmarks(tmp_path):
         check(block, tmp_path)
 
 
+def test_the_table_beside_published_figures_repeats_the_outputs():
+    (block,) = blocks(with_data=True)
+    heads, rows = (
+        [line for line in block.splitlines() if line.startswith(f"| {word}")] for word in ("method", "ladder")
+    )
+    means = [
+        row.split(" | ")[head.split(" | ").index("mean")].split()[0] for head, row in zip(heads, rows, strict=True)
+    ]
+    table = re.findall(r"^\| (?:SummEval|TopicalChat|HANNA|NewsRoom|WebNLG) \| (\.\d+) \|", README, re.MULTILINE)
+    assert [f"0{figure}" for figure in table] == means
+    assert len(table) == 5
+
+
 def test_make_knows_every_target_that_documents_name():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for document in ("README.md", "CONTRIBUTING.md"):
