@@ -72,13 +72,13 @@ WEIGHT = click.option(
     "weight",
     multiple=True,
     metavar="DIMENSION=NUMBER",
-    help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); repeat. 1 if not given.",
+    help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); may be repeated. Without it, 1.",
 )
 JUDGE_OPTION = click.option(
-    "--judge-option", multiple=True, metavar="KEY=VALUE", help="An option of the judge's backend; repeat."
+    "--judge-option", multiple=True, metavar="KEY=VALUE", help="An option of the judge's backend; may be repeated."
 )
 WRITER_OPTION = click.option(
-    "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; repeat."
+    "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; may be repeated."
 )
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
 JUDGING = options(

@@ -32,7 +32,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "method_options",
     multiple=True,
     metavar="METHOD.KEY=VALUE",
-    help="What only that method knows; repeat.",
+    help="What only that method knows; may be repeated.",
 )
 @click.option(
     "--judge",
@@ -41,7 +41,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     help="What judges outputs. builtin.",
 )
 @console.JUDGE_OPTION
-@click.option("--writer", metavar="BACKEND", help="What writes the ladders. The judge.")
+@click.option("--writer", metavar="BACKEND", help="What writes the ladders. Without it, the judge.")
 @console.WRITER_OPTION
 @click.option(
     "--ladders",
@@ -54,20 +54,24 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "scores",
     multiple=True,
     metavar="FILE",
-    help="Scores of any other program, one row an output (output_id, then a column a dimension); repeat.",
+    help="Scores of any other program, one row an output (output_id, then a column a dimension); may be repeated.",
 )
 @console.SAMPLING
 @console.RULE
 @console.JUDGING
 @click.option(
-    "--level", "levels", multiple=True, type=click.Choice(LEVELS), help="Levels; repeat. All in JSON, else the first."
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice(LEVELS),
+    help="Level; may be repeated. Without it, within_context; in JSON, all.",
 )
 @click.option(
     "--statistic",
     "statistics",
     multiple=True,
     type=click.Choice(STATISTICS),
-    help="Statistics; repeat. All in JSON, else the first.",
+    help="Statistic; may be repeated. Without it, spearman; in JSON, all.",
 )
 @click.option(
     "--constant",

@@ -26,28 +26,48 @@ _LONG = 200  # characters of a text that the table shows
     shell_complete=console.names_of("ladders"),
     help="Ladder set: a shipped name or a folder that `refladder build` wrote.",
 )
-@click.option("--dimension", "dimension", multiple=True, metavar="NAME", help="Only these dimensions; repeat. All.")
+@click.option(
+    "--dimension",
+    "dimension",
+    multiple=True,
+    metavar="NAME",
+    help="Only this dimension; may be repeated. Without it, all.",
+)
 @click.option("--out", default=STANDARD, help="File for the scored rows; - is standard output.")
-@click.option("--text", "text", multiple=True, help="Score this text instead of a table; repeat. Needs --context-id.")
+@click.option(
+    "--text", "text", multiple=True, help="Score this text instead of a table; may be repeated. Needs --context-id."
+)
 @click.option("--context-id", help="The context of every row, for a table that has no such column.")
 @click.option(
     "--column",
     "column",
     multiple=True,
     metavar="FIELD=NAME",
-    help="Your column for context_id, output or output_id; repeat. By default columns of these names.",
+    help="Your column for context_id, output or output_id; may be repeated. Without it, columns of these names.",
 )
-@click.option("--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. By its ending; - is jsonl.")
-@click.option("--out-format", type=click.Choice(FORMATS), help="Format of the output. By its ending; - as SOURCE.")
 @click.option(
-    "--judge", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
+    "--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. Without it, its ending tells; - is jsonl."
+)
+@click.option(
+    "--out-format",
+    type=click.Choice(FORMATS),
+    help="Format of the output. Without it, its ending tells; on - a CSV stays CSV, else jsonl.",
+)
+@click.option(
+    "--judge",
+    default="builtin",
+    metavar="BACKEND",
+    shell_complete=console.names_of("backends"),
+    help="The backend that compares; `refladder list backends`.",
 )
 @console.JUDGE_OPTION
 @console.RULE
 @console.WEIGHT
 @console.JUDGING
 @click.option(
-    "--judgments", type=console.PATH, help="File that keeps every judgment. OUT.judgments.jsonl; none if OUT is -."
+    "--judgments",
+    type=console.PATH,
+    help="File that keeps every judgment. Without it, OUT.judgments.jsonl; none if OUT is -.",
 )
 @console.PROMPTS
 @console.RESTART
