@@ -126,7 +126,8 @@ def measure_all(folder: Path, rows: int) -> list[tuple[str, str, str, Measured, 
     add("`score`, no judgments kept", "< 1,000 MB", run(*score), rows)
     add("`score --out FILE`, judgments kept", "< 1,000 MB", run(*score, "--out", scored), rows)
     rescore = ("-m", "refladder", "rescore", f"{scored}.judgments.jsonl", "--rule", "mean-difference", "--out", kept)
-    add("`rescore`, 5 judgments a row", ">= 100,000 rows/s", run(*rescore, "--out-format", "jsonl"), rows)
+    # Its rows are the lines of the file it reads: five judgments an output.
+    add("`rescore`", ">= 100,000 rows/s", run(*rescore, "--out-format", "jsonl"), LEVELS * rows, "judgments")
     filtering = ("-m", "refladder", "filter", scored, "--out", kept, "--out-format", "jsonl")
     add("`filter --min`", ">= 100,000 rows/s", run(*filtering, "--min", "clarity_grade=3"), rows)
     add("`filter --top`", ">= 100,000 rows/s", run(*filtering, "--top", "0.1", "--by", "clarity_grade"), rows)
