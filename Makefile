@@ -15,7 +15,8 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## run the main job on the data that is shipped
-	$(BIN)/refladder demo
+	@$(BIN)/refladder demo
+	@echo "The command is $(BIN)/refladder; '. $(BIN)/activate' makes it refladder."
 
 test: $(VENV)/.developed ## check and test everything
 	$(BIN)/ruff format --check .
