@@ -10,14 +10,14 @@ import gzip
 import json
 import os
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.errors import DataError
 from refladder.records import Context, Dimension, Judgment, Ladder, LadderFailure, Output, Rating, Run, Score
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pydantic import TypeAdapter
@@ -41,9 +41,9 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
 def _adapter(kind: type) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that `import refladder` does not need
-
     if kind not in _ADAPTERS:
+        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that `import refladder` does not need
+
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]
 
@@ -121,8 +121,6 @@ def from_line(kind: type[T], line: str, where: str) -> T:
     Raises:
         DataError: not JSON, another schema, or a field that is missing, unknown or of the wrong type.
     """
-    from pydantic import ValidationError  # noqa: PLC0415  as above
-
     schema = SCHEMAS[kind]
     head = f'{{"schema":"{schema}",'
     if line.startswith(head):
@@ -138,11 +136,36 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         body = json.dumps(fields)
     try:
         return cast("T", _adapter(kind).validate_json(body, strict=True, extra="forbid"))
-    except ValidationError as error:
+    except ValueError as error:
+        from pydantic import ValidationError  # noqa: PLC0415  as above, and it is a ValueError
+
+        if not isinstance(error, ValidationError):
+            raise
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         found = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
         raise DataError(f"{where}: {schema} field {place!r}: {first['msg']}{found}") from error
+
+
+def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
+    """Read many records strictly: the same as `from_line` for each, in about half the time.
+
+    Args:
+        kind: the record type.
+        lines: path:line, for the error, and the JSON line.
+
+    Raises:
+        DataError: as `from_line`, for the first line that is not right.
+    """
+    head = f'{{"schema":"{SCHEMAS[kind]}",'
+    if all(line.startswith(head) for _, line in lines):
+        # A line that is not one object, such as two objects or half of one, breaks the array or its length.
+        body = "[" + ",".join(["{" + line[len(head) :] for _, line in lines]) + "]"
+        with suppress(ValueError):
+            found = _adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
+            if len(found) == len(lines):
+                return cast("list[T]", found)
+    return [from_line(kind, line, where) for where, line in lines]
 
 
 def read_records(kind: type[T], path: Path) -> Iterator[T]:

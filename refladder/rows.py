@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+_LINE_ENDS = ("\n", "\r\n", "")
+_decode = json.JSONDecoder().raw_decode
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _BATCH = 4096  # Parquet rows held at a time
 STANDARD = "-"  # the name of standard input and output
 
@@ -94,11 +97,18 @@ def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
         raise DataError(f"{name}:{number + 1}: the stream is damaged or cut off ({error}); fetch it again") from error
 
 
+def _parsed(line: str) -> Any:  # noqa: ANN401  JSON may be anything
+    try:
+        value, end = _decode(line)  # what json.loads does for an ordinary line, in less time
+    except ValueError:
+        return json.loads(line)
+    return value if line[end:] in _LINE_ENDS else json.loads(line)
+
+
 def _read_jsonl(name: str, stream: IO[bytes]) -> Iterator[Row]:
-    loads = json.loads
     for number, line in enumerate(_decoded(name, stream), start=1):
         try:
-            fields = loads(line)
+            fields = _parsed(line)
         except ValueError as error:
             raise DataError(f"{name}:{number}: not JSON ({error}); each line must be one JSON object") from error
         if type(fields) is not dict:
@@ -201,7 +211,8 @@ def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
 def _sink(form: str, stream: IO[bytes], added: Mapping[str, type], source: str | None) -> Write:
     if form == "csv":
         return _csv_writer(stream, added)
-    from_parquet = source is not None
+    # Parquet holds dates and bytes, which JSON spells as text.
+    encode = _encode if source is None else json.JSONEncoder(ensure_ascii=False, default=str).encode
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         if added:
@@ -212,11 +223,10 @@ def _sink(form: str, stream: IO[bytes], added: Mapping[str, type], source: str |
                 return
             head = row.raw.rstrip()[:-1].rstrip()
             comma = "," if row.fields else ""
-            stream.write(f"{head}{comma}{json.dumps(values, ensure_ascii=False)[1:]}\n".encode())
+            stream.write(f"{head}{comma}{_encode(values)[1:]}\n".encode())
             return
         fields = {**row.fields, **(values or {})}
-        # Parquet holds dates and bytes, which JSON spells as text
-        stream.write(json.dumps(fields, ensure_ascii=False, default=str if from_parquet else None).encode() + b"\n")
+        stream.write(encode(fields).encode() + b"\n")
 
     return write
 

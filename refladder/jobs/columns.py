@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from refladder.records import Dimension, Judgment, Run
+    from refladder.scoring.rules import Rule
 
     FloatArray = NDArray[np.float64]
 
@@ -95,6 +96,10 @@ class Columns:
     dimensions: Sequence[Dimension]
     rungs: int
     scale: Scale
+    _rule: Rule = field(init=False)  # looking it up reads the metadata of every installed package
+
+    def __post_init__(self) -> None:
+        self._rule = rule_named(self.scale.rule)
 
     def of(
         self, probabilities: FloatArray, reasons: Mapping[tuple[int, int], str], report: ScoreReport
@@ -106,7 +111,7 @@ class Columns:
             reasons: why, by row and dimension.
             report: counts are added to it.
         """
-        rule = rule_named(self.scale.rule)
+        rule = self._rule
         rows: list[dict[str, Any]] = [{} for _ in range(probabilities.shape[0])]
         scores = np.empty(probabilities.shape[:2])
         bounds = np.empty((len(self.dimensions), 2))

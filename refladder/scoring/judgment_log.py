@@ -7,11 +7,12 @@ goes on.
 
 from __future__ import annotations
 
+import itertools
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from refladder.artifacts import cannot_write, from_line, open_bytes, read_lines, to_line
+from refladder.artifacts import cannot_write, from_line, from_lines, open_bytes, read_lines, to_line
 from refladder.errors import DataError, UsageError
 from refladder.records import Comparison, Judgment, Run
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing import IO
 
     from refladder.scoring.judging import Question
+
+_CHUNK = 1024  # lines read at a time
 
 
 def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
@@ -35,8 +38,12 @@ def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     if first is None:
         raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
     run = from_line(Run, first[1], f"{path}:1")
-    located = ((f"{path}:{number}", line) for number, line in lines)
-    return run, ((where, from_line(Judgment, line, where)) for where, line in located)
+    return run, _located(path, lines)
+
+
+def _located(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Judgment]]:
+    while chunk := [(f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)]:
+        yield from zip([where for where, _ in chunk], from_lines(Judgment, chunk), strict=True)
 
 
 class JudgmentLog:
