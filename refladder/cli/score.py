@@ -88,6 +88,8 @@ def command(
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
+    if text and (out != STANDARD or judgments is not None or column or given or out_format):
+        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
     rule_named(rule)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
@@ -95,8 +97,7 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=rule, weights=console.weights(weight))
     weights_for(dimensions, scale.weights)
-    if source is not None:
-        check_input(source, given, mapped)
+    checked = None if source is None else check_input(source, given, mapped)
     scorer = Scorer(
         console.open_backend(judge),
         opened,
@@ -121,6 +122,7 @@ def command(
             judgments=judgments,
             restart=restart,
             config=console.resolved(context),
+            checked=checked,
             progress=progress,
         )
     return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)
@@ -136,6 +138,9 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
         raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(known)[:20])}")
     if context_id not in known:
         raise UnknownNameError("context", context_id, known)
+    for text in texts:
+        if text.encode("utf-8", "ignore").decode() != text:
+            raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
     outputs = [
         Output(id=f"text {number}", context_id=context_id, system="", text=text)
         for number, text in enumerate(texts, start=1)
@@ -156,7 +161,7 @@ def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str,
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from refladder.jobs.columns import bounds_text, column_names  # noqa: PLC0415
+    from refladder.jobs.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("text", overflow="fold")
@@ -171,7 +176,7 @@ def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str,
             score, grade, low, high, _ = (values[name] for name in column_names(dimension.name))
             cells += ["—", "—"] if score is None else [f"{score:+.2f}", f"{grade:.2f} ({low:.1f}-{high:.1f})"]
         if len(scorer.dimensions) > 1:
-            total = values["overall_score"]
+            total = values[overall_column(scorer.dimensions)]
             cells.append("—" if total is None else f"{total:.2f}")
         table.add_row(Text(console.printable(text)), *cells)
     console.console().print(table)
