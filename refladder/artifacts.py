@@ -192,6 +192,11 @@ def read_records(kind: type[T], path: Path) -> Iterator[T]:
         yield from_line(kind, line, f"{path}:{number}")
 
 
+def is_device(path: Path) -> bool:
+    """Whether a path is there and is neither a file nor a folder: a pipe, `/dev/null`."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 class Writer:
     """A binary stream whose failed writes say which file it is and why, whatever else may fail around them.
 
@@ -229,9 +234,15 @@ class Writer:
 def atomic(path: Path) -> Iterator[Writer]:
     """Write a file so that it appears whole or not at all: a hidden sibling, flushed to disk, then renamed.
 
+    What is no file, such as `/dev/null` or a pipe, is written as it comes.
+
     Raises:
         DataError: the folder cannot be written, or the disk is full; nothing is left behind.
     """
+    if is_device(path):  # to put a file in its place would be to destroy it
+        with path.open("wb") as device:
+            yield Writer(device, path)
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from refladder.artifacts import Writer, atomic, open_bytes
+from refladder.artifacts import Writer, atomic, is_device, open_bytes
 from refladder.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def standard_form(path: str, source_form: str) -> str | None:
 
 def read_once(path: str) -> bool:
     """Whether a table can be read only once: standard input, or a pipe such as `<(zcat FILE)`."""
-    place = Path(path)
-    return path == STANDARD or (place.exists() and not place.is_file() and not place.is_dir())
+    return path == STANDARD or is_device(Path(path))
 
 
 class Rows:

@@ -79,7 +79,8 @@ def command(
     (on the human scale, with the ends of its interval) and NAME_note, which says why a score is missing. A run that
     was cut off goes on when the same command is run again. Exit code 3: some scores are missing.
     """
-    from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
+    from refladder.artifacts import is_device  # noqa: PLC0415  --help stays quick
+    from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.jobs.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.jobs.outputs import Mapped, check_input  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
@@ -109,7 +110,7 @@ def command(
     )
     if source is None:
         return _score_texts(scorer, text, context_id, as_json=as_json)
-    if judgments is None and out != STANDARD:
+    if judgments is None and out != STANDARD and not is_device(Path(out)):
         judgments = Path(f"{out}.judgments.jsonl")
     with console.progress("scoring") as progress:
         report = score_rows(

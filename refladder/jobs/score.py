@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from refladder import __version__
-from refladder.artifacts import write_json
+from refladder.artifacts import is_device, write_json
 from refladder.errors import UsageError
 from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, signature_of, unreadable_blocks
 from refladder.jobs.outputs import Mapped, check_input, items
@@ -215,7 +215,7 @@ def score_rows(
             if progress is not None:
                 progress(scorer.report.rows, total)
         log.finish()
-    if config is not None and out != STANDARD:
+    if config is not None and out != STANDARD and not is_device(Path(out)):
         write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report
 

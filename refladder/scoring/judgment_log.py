@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from refladder.artifacts import GZIP, cannot_write, from_line, from_lines, read_lines, to_line
+from refladder.artifacts import GZIP, cannot_write, from_line, from_lines, is_device, read_lines, to_line
 from refladder.errors import DataError, UsageError
 from refladder.records import Comparison, Judgment, Run
 
@@ -188,7 +188,8 @@ class JudgmentLog:
         try:
             self._writer.write(b"".join(to_line(judgment) for judgment in judgments))
             self._writer.flush()
-            os.fsync(self._writer.fileno())
+            if not is_device(self._path):  # /dev/null has no disk
+                os.fsync(self._writer.fileno())
         except OSError as error:
             raise cannot_write(self._path, error) from error
 
