@@ -6,18 +6,22 @@ outputs, 130 interrupted.
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from refladder import __version__
 from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS = {
     "build": "refladder.cli.build",
@@ -30,8 +34,6 @@ COMMANDS = {
     "show": "refladder.cli.show",
 }
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
-
-
 _MENDABLE = (UsageError, DataError, PromptError)
 
 
@@ -55,7 +57,7 @@ class _Lazy(click.Group):
         return result
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS]  # `list` is the module of that command, once it is imported
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
@@ -116,19 +118,19 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
         for key in table:
             if key not in names:
                 raise UnknownNameError(f"option in {path} [{name}]", key, names)
-            if names[key].multiple != isinstance(table[key], list):
+            if names[key].multiple != isinstance(table[key], builtins.list):
                 wanted = "a list, as the option can be repeated" if names[key].multiple else "one value"
                 raise DataError(f"{path}: [{name}] {key} must be {wanted}, found {table[key]!r:.60}")
         defaults[name] = {str(names[key].name): value for key, value in table.items()}
     return defaults
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     sys.exit(run(arguments))
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every error of ours becomes one line on standard error and an exit code."""
     try:
         result = cli.main(args=arguments, prog_name="refladder", standalone_mode=False)

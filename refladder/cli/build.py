@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write ladders for contexts.")
-@click.argument("benchmark", shell_complete=console.names_of("benchmarks"))
 @DATA
 @click.option("--out", required=True, type=console.PATH, help="Folder the ladder set goes to.")
 @click.option(

@@ -120,5 +120,6 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
         table.add_row(*(Text(console.printable(cell), style="bold" if is_output else "") for cell in cells))
     for entry in placed:
         if entry["grade"] is None or entry["score"] is None:
-            table.add_row("—", "—", Text(f"  {entry['id']}"), Text(console.printable(f"not scored: {entry['note']}")))
+            reason = console.printable(f"not scored: {entry['note'] or 'no reason given'}")
+            table.add_row("—", "—", Text(f"  {entry['id']}"), Text(reason))
     out.print(table)
