@@ -239,11 +239,8 @@ def atomic(path: Path) -> Iterator[Writer]:
     Raises:
         DataError: the folder cannot be written, or the disk is full; nothing is left behind.
     """
-    if is_device(path):  # to put a file in its place would be to destroy it
-        with path.open("wb") as device:
-            yield Writer(device, path)
-        return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    direct = is_device(path)  # to put a file in its place would be to destroy it
+    partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         raw = io.FileIO(partial, "w")
@@ -253,16 +250,22 @@ def atomic(path: Path) -> Iterator[Writer]:
         writer = Writer(io.BufferedWriter(raw), path)
         yield writer
         writer.flush()
-        try:
-            os.fsync(raw.fileno())
-            raw.close()
-            partial.replace(path)
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        if not direct:
+            _put_in_place(raw, partial, path)
     finally:
         raw.close()  # before its buffer, which would be written out once more
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+        if not direct:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+def _put_in_place(raw: io.FileIO, partial: Path, path: Path) -> None:
+    try:
+        os.fsync(raw.fileno())
+        raw.close()
+        partial.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
 
 
 def cannot_write(path: str | Path, error: OSError) -> DataError:

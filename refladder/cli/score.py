@@ -131,6 +131,7 @@ def command(
 
 def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
     from refladder.errors import UnknownNameError, UsageError  # noqa: PLC0415
+    from refladder.jobs.outputs import EMPTY  # noqa: PLC0415
     from refladder.records import Output  # noqa: PLC0415
     from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
 
@@ -143,14 +144,14 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
         if text.encode("utf-8", "ignore").decode() != text:
             raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
     outputs = [
-        Output(id=f"text {number}", context_id=context_id, system="", text=text)
+        Output(id=f"text {number}", context_id=context_id, system="", text=text) if text.strip() else None
         for number, text in enumerate(texts, start=1)
     ]
     with JudgmentLog(None, scorer.run) as log:
-        columns = scorer.score(outputs, [None] * len(outputs), log)
+        columns = scorer.score(outputs, [EMPTY] * len(outputs), log)
     if as_json:
-        for output, values in zip(outputs, columns, strict=True):
-            row = {"context_id": context_id, "output": output.text, **values}
+        for text, values in zip(texts, columns, strict=True):
+            row = {"context_id": context_id, "output": text, **values}
             click.echo(json.dumps(row, ensure_ascii=False))
         return 0 if scorer.report.complete else console.UNSCORED
     _print_texts(scorer, texts, columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import math
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -240,7 +240,7 @@ def _score(where: str, column: str, value: object) -> float | None:
         number = float(value) if isinstance(value, str) else value
     except ValueError:
         number = None
-    if type(number) not in (int, float) or not math.isfinite(number):  # type: ignore[arg-type]
+    if type(number) not in (int, float) or not abs(number) <= sys.float_info.max:  # type: ignore[arg-type]
         raise DataError(f"{where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
     return float(number)  # type: ignore[arg-type]
 

@@ -90,7 +90,7 @@ def number_in(row: Row, column: str) -> float | None:
             raise DataError(
                 f"{row.where}: column {column!r} must hold a number or nothing, found {value!r:.60}"
             ) from None
-    if type(value) not in (float, int) or not math.isfinite(value):
+    if type(value) not in (float, int) or not abs(value) <= sys.float_info.max:  # NaN, infinity, a number too large
         raise DataError(f"{row.where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
     return float(value)
 

@@ -16,6 +16,7 @@ from refladder.scoring.judging import RUNG
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+EMPTY = "the output is empty"
 FIELDS = ("context_id", "output", "output_id")  # what a row may tell, by its default column names
 
 
@@ -100,6 +101,9 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         given = mapped.cell(row, "output_id", needed=False)
         if text is None or context_id is None:
             yield Item(row, None, f"the {'output' if text is None else 'context id'} is null")
+            continue
+        if not text.strip():  # CSV cannot tell an empty text from none
+            yield Item(row, None, EMPTY)
             continue
         if given is None:
             name = f"{context_id}/{_digest(text, 6).hex()}"

@@ -112,7 +112,7 @@ class Scorer:
         reasons: dict[tuple[int, int], str] = {}
         for place, (output, note) in enumerate(zip(outputs, notes, strict=True)):
             for number, dimension in enumerate(self.dimensions):
-                reason = note if output is None else self._why_not(output, dimension.name)
+                reason = note if output is None else self._why_not(output.context_id, dimension.name)
                 if reason is not None or output is None:
                     reasons[place, number] = reason or "no output"
                     continue
@@ -137,10 +137,7 @@ class Scorer:
             values["signature"] = self.report.signature
         return columns
 
-    def _why_not(self, output: Output, dimension: str) -> str | None:
-        if not output.text.strip():
-            return "the output is empty"
-        context_id = output.context_id
+    def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
             return None if context_id in self.ladders.contexts else f"no text of context {context_id!r} in the set"
         if (context_id, dimension) in self.ladders.failures:

@@ -170,7 +170,8 @@ def test_show_takes_scores_without_notes_and_refuses_others(command, fails, writ
     write_jsonl([{name: value for name, value in row.items() if name != "coherence_score"}])
     assert fails(2, *arguments, "--json") == (
         f"refladder: {path}:1: no column 'coherence_score'; needs context_id, output, coherence_score and "
-        "coherence_grade, as `refladder score` writes them. Columns there: context_id, output, coherence_grade, system\n"
+        "coherence_grade, as `refladder score` writes them. Columns there: context_id, output, coherence_grade, "
+        "system\n"
     )
     write_jsonl([{**row, "coherence_grade": "good"}])
     assert fails(2, *arguments, "--json") == (

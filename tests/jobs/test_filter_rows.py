@@ -191,6 +191,7 @@ def test_parquet_from_other_tables(command, write_jsonl, tmp_path):
     [
         ('{"score": NaN}', "column 'score' must hold a finite number or nothing, found nan"),
         ('{"score": Infinity}', "column 'score' must hold a finite number or nothing, found inf"),
+        ('{"score": 1' + "0" * 400 + "}", "column 'score' must hold a finite number or nothing, found 1" + "0" * 59),
         ('{"score": true}', "column 'score' must hold a finite number or nothing, found True"),
         ('{"score": "high"}', "column 'score' must hold a number or nothing, found 'high'"),
         ('{"score": [1]}', "column 'score' must hold a finite number or nothing, found [1]"),
