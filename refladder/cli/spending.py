@@ -172,7 +172,7 @@ class Spending:
             {
                 "backend": name,
                 **_usage(one.metered.usage),
-                "seconds": round(one.metered.usage.seconds, 3),
+                "seconds": round(one.metered.usage.seconds, 6),
                 "from_store": None if one.stored is None else one.stored.reused,
                 "usd": one.metered.usage.cost(one.metered.price),
             }
@@ -246,7 +246,7 @@ SPENDING = console.options(
         "--budget",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
-        help="Ask before a run that costs more, and stop when it is spent.",
+        help="The most that a run may cost: ask before one that costs more, and stop when it is spent.",
     ),
 )
 

@@ -28,7 +28,7 @@ STORE = click.option(
 )
 
 
-@click.group(short_help="Look after stored answers: show, verify, prune, export, import, merge.")
+@click.group(short_help="Look after stored answers.")
 def command() -> None:
     """Look after a response store, the file where `--store` keeps the answers of writers and judges."""
 
@@ -130,7 +130,8 @@ def export(*, path: Path | None, out: str) -> None:
         sys.stdout.buffer.flush()
         return
     with atomic(Path(out)) as stream:
-        stream.writelines(to_lines(store.each()))
+        for line in to_lines(store.each()):
+            stream.write(line)
 
 
 @command.command("import")

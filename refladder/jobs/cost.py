@@ -8,7 +8,6 @@ them at its length limit, and then the numbers are bounds.
 from __future__ import annotations
 
 import difflib
-import itertools
 import math
 import re
 import shutil
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.backends.metered import Price, Usage, count_tokens, label_tokens
 from refladder.backends.stored import label_keys, read_completion, read_reading, write_keys
 from refladder.errors import DataError, UnknownNameError
-from refladder.jobs.score import BATCH
+from refladder.jobs.score import batches
 from refladder.records import Completion, LabelReading
 from refladder.scoring.judgment_log import JudgmentLog
 
@@ -146,13 +145,13 @@ def count_scoring(scorer: Scorer, outputs: Iterable[tuple[Output | None, str | N
         How many judgments that file has for these outputs.
 
     Raises:
-        UsageError, DataError: the judgments are of another run, or of other texts.
+        UsageError, DataError: the judgments are of another run, of other texts, or of more of them.
     """
-    rest = iter(outputs)
     kept = judgments if judgments is not None and judgments.exists() else None
     with JudgmentLog(kept, scorer.run, read_only=True) as log:
-        while batch := list(itertools.islice(rest, BATCH)):
+        for batch in batches(outputs):
             scorer.score([output for output, _ in batch], [note for _, note in batch], log)
+        log.finish()
     return scorer.report.reused
 
 

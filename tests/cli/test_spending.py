@@ -217,7 +217,7 @@ def test_options_that_do_not_fit_together(capsys, table, prices):
         capsys, "score", "-", "--ladders", "demo/summarization", "--judge", "words:m", "--prices", prices, "--budget", 1
     )
     assert code == 2
-    assert "--budget reads SOURCE twice, which standard input cannot be; give a file" in err
+    assert "--budget reads SOURCE twice, which standard input and pipes cannot be; give a file" in err
     assert Words.sent == []
 
 
