@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_REASONS = 10  # shown of a run, the most frequent
 _WIDTH = 100  # of tables when standard output is not a terminal
 
 BUILTIN_NOTICE = (
@@ -101,11 +102,13 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     Raises:
         UsageError: one has no `=`.
     """
-    found = {}
+    found: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
         if not equals or not key:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
+        if key in found:
+            raise UsageError(f"{flag} {key}: given twice, as {found[key]!r} and {value!r}; give it once")
         found[key] = value
     return found
 
@@ -225,8 +228,11 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
             f"{report.reused:,} of them kept from before, {report.unreadable:,} unreadable",
             err=True,
         )
-        for reason, count in sorted(report.reasons.items(), key=lambda item: -item[1]):
-            click.echo(f"  {count:,} x {reason}", err=True)
+        reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
+        for reason, count in reasons[:_REASONS]:
+            click.echo(f"  {count:,} x {printable(reason)}", err=True)
+        if len(reasons) > _REASONS:
+            click.echo(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons", err=True)
         if report.order_pairs:
             share = report.disagreements / report.order_pairs
             click.echo(f"inconsistency between the two orders: {share:.1%} of {report.order_pairs:,} pairs", err=True)

@@ -9,6 +9,7 @@ import click
 
 from refladder.cli import console
 from refladder.cli.data import DATA, load
+from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,6 +143,8 @@ def command(
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
+    if ladders is not None and writer is not None:
+        raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
     console.check_prompts(prompts)
     if as_json:
         form = "json"
@@ -154,7 +157,7 @@ def command(
     )
     same = writer in (None, judge) and not writer_option
     if methods is None:
-        methods = LADDER if judge is not None or not scores else ""
+        methods = LADDER if (judge or writer or ladders) is not None or not scores else ""
     settings = MethodSettings(
         seed=seed,
         writer=None if same else writing,

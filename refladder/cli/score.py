@@ -103,7 +103,8 @@ def command(
     (on the human scale, with the ends of its interval) and NAME_note, which says why a score is missing. A run that
     was cut off goes on when the same command is run again. Exit code 3: some scores are missing.
     """
-    from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
+    from refladder.artifacts import is_device  # noqa: PLC0415  --help stays quick
+    from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.jobs.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.jobs.outputs import Mapped, check_input  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
@@ -112,6 +113,8 @@ def command(
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
+    if text and (out != STANDARD or judgments is not None or column or given or out_format):
+        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
     rule_named(rule)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
@@ -119,8 +122,7 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=rule, weights=console.weights(weight))
     weights_for(dimensions, scale.weights)
-    if source is not None:
-        check_input(source, given, mapped)
+    checked = None if source is None else check_input(source, given, mapped)
     scorer = Scorer(
         console.open_backend(judge, judge_option),
         opened,
@@ -132,7 +134,7 @@ def command(
     )
     if source is None:
         return _score_texts(scorer, text, context_id, as_json=as_json)
-    if judgments is None and out != STANDARD:
+    if judgments is None and out != STANDARD and not is_device(Path(out)):
         judgments = Path(f"{out}.judgments.jsonl")
     with console.progress("scoring") as progress:
         report = score_rows(
@@ -145,6 +147,7 @@ def command(
             judgments=judgments,
             restart=restart,
             config=console.resolved(context),
+            checked=checked,
             progress=progress,
         )
     return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)
@@ -152,6 +155,7 @@ def command(
 
 def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
     from refladder.errors import UnknownNameError, UsageError  # noqa: PLC0415
+    from refladder.jobs.outputs import EMPTY  # noqa: PLC0415
     from refladder.records import Output  # noqa: PLC0415
     from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
 
@@ -160,15 +164,18 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
         raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(known)[:20])}")
     if context_id not in known:
         raise UnknownNameError("context", context_id, known)
+    for text in texts:
+        if text.encode("utf-8", "ignore").decode() != text:
+            raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
     outputs = [
-        Output(id=f"text {number}", context_id=context_id, system="", text=text)
+        Output(id=f"text {number}", context_id=context_id, system="", text=text) if text.strip() else None
         for number, text in enumerate(texts, start=1)
     ]
     with JudgmentLog(None, scorer.run) as log:
-        columns = scorer.score(outputs, [None] * len(outputs), log)
+        columns = scorer.score(outputs, [EMPTY] * len(outputs), log)
     if as_json:
-        for output, values in zip(outputs, columns, strict=True):
-            row = {"context_id": context_id, "output": output.text, **values}
+        for text, values in zip(texts, columns, strict=True):
+            row = {"context_id": context_id, "output": text, **values}
             click.echo(json.dumps(row, ensure_ascii=False))
         return 0 if scorer.report.complete else console.UNSCORED
     _print_texts(scorer, texts, columns)

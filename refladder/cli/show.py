@@ -74,21 +74,29 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
     """Scored rows of the context, best first; those without a score last."""
     from refladder.errors import DataError  # noqa: PLC0415
     from refladder.jobs.columns import column_names  # noqa: PLC0415
+    from refladder.jobs.filter import number_in  # noqa: PLC0415
     from refladder.rows import read_rows  # noqa: PLC0415
 
     score, grade, _, _, note = column_names(dimension.name)
     found = []
     for row in read_rows(path):
-        if grade not in row.fields or "output" not in row.fields or "context_id" not in row.fields:
+        missing = [name for name in ("context_id", "output", score, grade) if name not in row.fields]
+        if missing:
             raise DataError(
-                f"{row.where}: needs columns context_id, output and {grade}, as `refladder score` writes them; "
-                f"columns there: {', '.join(map(str, row.fields))}"
+                f"{row.where}: no column {missing[0]!r}; needs context_id, output, {score} and {grade}, as "
+                f"`refladder score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
             )
         if row.fields["context_id"] == context_id:
-            values = [None if row.fields[name] in (None, "") else float(row.fields[name]) for name in (score, grade)]
             name = str(row.fields.get("output_id") or row.fields.get("system") or row.where)
-            output = str(row.fields["output"])
-            found.append({"id": name, "text": output, "score": values[0], "grade": values[1], "note": row.fields[note]})
+            found.append(
+                {
+                    "id": name,
+                    "text": str(row.fields["output"]),
+                    "score": number_in(row, score),
+                    "grade": number_in(row, grade),
+                    "note": row.fields.get(note),
+                }
+            )
     return sorted(found, key=lambda entry: (entry["grade"] is None, -(entry["grade"] or 0.0)))
 
 
@@ -113,7 +121,7 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
         grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(ladder.rungs)
         lines.append((grade, 0, (f"{grade:.2f}", "", f"rung {rung.level}", console.short(rung.text, _LONG))))
     for entry in placed:
-        if entry["grade"] is not None:
+        if entry["grade"] is not None and entry["score"] is not None:
             cells = (
                 f"{entry['grade']:.2f}",
                 f"{entry['score']:+.2f}",
@@ -124,6 +132,7 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     for _, is_output, cells in sorted(lines, key=lambda line: -line[0]):
         table.add_row(*(Text(console.printable(cell), style="bold" if is_output else "") for cell in cells))
     for entry in placed:
-        if entry["grade"] is None:
-            table.add_row("—", "—", Text(f"  {entry['id']}"), Text(console.printable(f"not scored: {entry['note']}")))
+        if entry["grade"] is None or entry["score"] is None:
+            reason = console.printable(f"not scored: {entry['note'] or 'no reason given'}")
+            table.add_row("—", "—", Text(f"  {entry['id']}"), Text(reason))
     out.print(table)

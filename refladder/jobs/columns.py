@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")  # an id in a reason, so that reasons can be counted
+
+
 @dataclass(slots=True, kw_only=True)
 class ScoreReport:
     """What happened in a run: rows read, scores given and not given, judgments asked and reused."""
@@ -58,16 +61,25 @@ def column_names(dimension: str) -> tuple[str, str, str, str, str]:
 
 
 def overall_column(dimensions: Sequence[Dimension]) -> str:
-    """The column of the weighted score of several dimensions; another where a dimension itself is called overall."""
+    """The column of the weighted mean over dimensions; `overall_score` unless a dimension is itself called overall."""
     taken = {column_names(dimension.name)[0] for dimension in dimensions}
-    return "all_dimensions_score" if "overall_score" in taken else "overall_score"
+    return "weighted_overall_score" if "overall_score" in taken else "overall_score"
 
 
 def added_columns(dimensions: Sequence[Dimension]) -> dict[str, type]:
-    """Every column that scoring adds to a row, with its type."""
+    """Every column that scoring adds to a row, with its type.
+
+    Raises:
+        UsageError: two dimensions would have the same columns.
+    """
     added: dict[str, type] = {}
     for dimension in dimensions:
         *numbers, note = column_names(dimension.name)
+        if note in added:
+            raise UsageError(
+                f"dimension {dimension.name!r} would share the column {note!r} with another; "
+                "score them in two runs with --dimension"
+            )
         added.update(dict.fromkeys(numbers, float))
         added[note] = str
     if len(dimensions) > 1:
@@ -135,13 +147,13 @@ class Columns:
                 if unknown:
                     reason = row[note] or "unreadable"
                     report.unscored[dimension.name] = report.unscored.get(dimension.name, 0) + 1
-                    kind = re.sub(r"'[^']*'", "...", reason)
+                    kind = _QUOTED.sub("...", reason)
                     report.reasons[kind] = report.reasons.get(kind, 0) + 1
         if len(self.dimensions) > 1:
-            combined = overall_column(self.dimensions)
             total = overall(scores, bounds, weights_for(self.dimensions, self.scale.weights))
+            name = overall_column(self.dimensions)
             for row, value in zip(rows, total.tolist(), strict=True):
-                row[combined] = None if math.isnan(value) else value
+                row[name] = None if math.isnan(value) else value
         report.rows += len(rows)
         return rows
 

@@ -152,6 +152,11 @@ def _judgment(
     note = next((reading.note or "unreadable" for reading in readings if reading.logprobs is None), None)
     if note is not None:
         logprobs, mass = None, None
+    elif any(reading.logprobs is None or len(reading.logprobs) != len(answers) for reading in readings):
+        raise BackendError(
+            f"the judge gave {len(readings[0].logprobs or ())} log-probabilities for the {len(answers)} labels "
+            f"{', '.join(answers)}; test it with refladder.testing.check_backend"
+        )
     elif len(readings) == 1:
         logprobs, mass, note = readings[0].logprobs, readings[0].mass, readings[0].note
     else:
