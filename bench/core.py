@@ -40,10 +40,9 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one process took: seconds by the clock and of the processor, and the peak of its memory in MB."""
+    """What one process took: wall-clock seconds and the peak of its memory in MB."""
 
     seconds: float
-    processor: float
     megabytes: float
 
 
@@ -61,8 +60,7 @@ def run(*command: str) -> Measured:
     code = os.waitstatus_to_exitcode(status)
     if code != 0:
         sys.exit(f"bench: exit code {code} from {' '.join(command)}")
-    peak = usage.ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
-    return Measured(seconds=seconds, processor=usage.ru_utime + usage.ru_stime, megabytes=peak)
+    return Measured(seconds=seconds, megabytes=usage.ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10)))
 
 
 def text_of(number: int, count: int) -> str:
@@ -146,17 +144,16 @@ def main() -> None:
         "",
         (
             f"Written by `bench/core.py` on {os.cpu_count()} cores ({platform.machine()}), Python "
-            f"{platform.python_version()}, with other work on both cores: "
-            "by the clock, a quiet machine is quicker. Not a test: one run took this much."
+            f"{platform.python_version()}, with other work on the machine. Not a test: one run took "
+            f"this much. The rows of rescore are judgments, {LEVELS} an output."
         ),
         "",
-        "| command | size | seconds | CPU seconds | per second | peak MB | goal |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| command | size | seconds | per second | peak MB | goal |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
     ]
     for name, size, goal, measured, speed in table:
         shown = f"{speed:,.0f}" if speed else ""
-        took = f"{measured.seconds:.2f} | {measured.processor:.2f} | {shown} | {measured.megabytes:.0f}"
-        lines.append(f"| {name} | {size} | {took} | {goal} |")
+        lines.append(f"| {name} | {size} | {measured.seconds:.2f} | {shown} | {measured.megabytes:.0f} | {goal} |")
     text = "\n".join(lines) + "\n"
     print(text, end="")
     if rows == 1_000_000:
