@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.errors import DataError
-from refladder.records import Context, Dimension, Judgment, Ladder, LadderFailure, Output, Rating, Run, Score
+from refladder.records import Context, Dimension, Judgment, Ladder, LadderFailure, Output, Rating, Recipe, Run, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +32,7 @@ SCHEMAS: dict[type, str] = {
     LadderFailure: "ladder-failure/1",
     Output: "output/1",
     Rating: "rating/1",
+    Recipe: "recipe/1",
     Run: "run/1",
     Score: "score/1",
 }

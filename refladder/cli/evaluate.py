@@ -13,6 +13,7 @@ from refladder.cli.data import DATA, load
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from refladder.jobs.cards import Card
     from refladder.metaeval.agreement import Agreement
 
 LEVELS = ("within_context", "pooled", "between_systems")
@@ -26,6 +27,23 @@ STATISTICS = ("spearman", "kendall", "pearson")
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
     help="Methods to run; `refladder list methods`. ladder, or none when only --scores are asked for.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    help="Comparisons of one context and dimension, for methods that compare outputs in pairs. All pairs, both orders.",
+)
+@click.option(
+    "--selection",
+    default="symmetric",
+    type=click.Choice(["random", "no-repeat", "symmetric"]),
+    help="How the pairs of a budget are chosen.",
+)
+@click.option(
+    "--answers",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Let the judge write so many answers to a pair and take their share; 0 reads label probabilities.",
 )
 @click.option(
     "--method-option",
@@ -98,6 +116,9 @@ def command(
     option: tuple[str, ...],
     dimension: tuple[str, ...],
     methods: str | None,
+    budget: int | None,
+    selection: str,
+    answers: int,
     method_options: tuple[str, ...],
     judge: str | None,
     writer: str | None,
@@ -129,6 +150,7 @@ def command(
     score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.cards import report_cards  # noqa: PLC0415
     from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
     from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
@@ -153,6 +175,9 @@ def command(
         rule=rule,
         orders=2 if both_orders else 1,
         yes_no=yes_no,
+        budget=budget,
+        selection=selection,
+        answers=answers,
         prompts=prompts,
         work=work,
         restart=restart,
@@ -178,7 +203,7 @@ def command(
     )
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
-    _print(rows, form)
+    _print(rows, report_cards(runs, loaded, dimensions), form)
     for run in runs:
         for note in (run.result.skipped, *run.result.notes):
             if note is not None:
@@ -189,14 +214,21 @@ def command(
     return console.UNSCORED if unscored else 0
 
 
-def _print(rows: list[Agreement], form: str) -> None:
+def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
+    from refladder.jobs.cards import (  # noqa: PLC0415
+        cards_to_json_lines,
+        cards_to_latex,
+        cards_to_markdown,
+        cards_to_rich,
+    )
     from refladder.metaeval.tables import to_json_lines, to_latex, to_markdown, to_rich  # noqa: PLC0415
 
     if form == "json":
-        click.echo(to_json_lines(rows), nl=False)
+        click.echo(to_json_lines(rows) + cards_to_json_lines(cards), nl=False)
     elif form == "text":
         out = console.console()
-        for table in to_rich(rows):
+        for table in [*to_rich(rows), *cards_to_rich(cards)]:
             out.print(table)
     else:
-        click.echo(to_markdown(rows) if form == "markdown" else to_latex(rows), nl=False)
+        tables, costs = (to_markdown, cards_to_markdown) if form == "markdown" else (to_latex, cards_to_latex)
+        click.echo("\n".join(part for part in (tables(rows), costs(cards)) if part), nl=False)
