@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from refladder import lookup
+from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,12 +44,23 @@ class Backend(Protocol):
         ...
 
 
-def connect(name: str) -> Backend:
+def connect(name: str, **options: str) -> Backend:
     """Open a backend by name: `builtin`, `scripted:PATH`, or one that an installed package registers.
 
+    Args:
+        name: a kind and, after a colon, what it is to open.
+        options: as text; which there are is told by the keyword-only arguments of the kind's opener.
+
     Raises:
-        UnknownNameError: no such kind of backend.
+        UnknownNameError: no such kind of backend, or no such option of it.
+        UsageError: an option's value is not what it must be.
         BackendUnavailableError: it exists but cannot be opened.
     """
     kind, _, target = name.partition(":")
-    return cast("Backend", lookup.find("backend", kind, BACKENDS)(target))
+    opener = lookup.find("backend", kind, BACKENDS)
+    parameters = inspect.signature(opener).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of backend {kind!r}", option, known)
+    return cast("Backend", opener(target, **options))

@@ -120,8 +120,9 @@ def write_best(task: str, context: str, background: str, random: random.Random, 
         drafts = [_verbalise(context, random) for _ in range(2)]
     elif task == "dialogue":
         drafts = [_reply(context, background, random) for _ in range(4)]
-    else:
-        drafts = [_extend(context, count, random) for count in (12, 24, len(STOCK))]
+    else:  # a story runs to hundreds of words, an answer to a request mostly does not
+        counts = (12, 24, len(STOCK)) if task == "story" else (3, 6, 9)
+        drafts = [_extend(context, count, random) for count in counts]
     # A context of a few words, or one that is hardly prose, gives a draft that leaves no room below it.
     filler = " ".join(random.sample(_FILLERS, 2))
     topics = content_words(context)[:12]

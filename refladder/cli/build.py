@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write ladders for contexts.")
-@click.argument("benchmark", shell_complete=console.names_of("benchmarks"))
 @DATA
 @click.option("--out", required=True, type=console.PATH, help="Folder the ladder set goes to.")
 @click.option(
     "--writer", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What writes."
 )
+@console.WRITER_OPTION
 @console.SAMPLING
 @click.option("--human", type=str, help="Table of rungs written by people: context_id, dimension, level, text.")
 @console.PROMPTS
@@ -33,6 +33,7 @@ def command(
     *,
     out: Path,
     writer: str,
+    writer_option: tuple[str, ...],
     rungs: int,
     attempts: int,
     seed: int,
@@ -57,7 +58,7 @@ def command(
     contexts, dimensions = contexts_and_dimensions(**data)
     with console.progress("writing") as progress:
         report = build(
-            console.open_backend(writer),
+            console.open_backend(writer, writer_option, "--writer-option"),
             contexts,
             dimensions,
             out,

@@ -74,6 +74,12 @@ WEIGHT = click.option(
     metavar="DIMENSION=NUMBER",
     help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); repeat. 1 if not given.",
 )
+JUDGE_OPTION = click.option(
+    "--judge-option", multiple=True, metavar="KEY=VALUE", help="An option of the judge's backend; repeat."
+)
+WRITER_OPTION = click.option(
+    "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; repeat."
+)
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Ask every pair in both orders; twice the comparisons."),
@@ -131,11 +137,17 @@ def check_prompts(folder: Path | None) -> None:
         check_folder(folder)
 
 
-def open_backend(name: str) -> Backend:
-    """Connect to a backend, and say once what the built-in one is."""
+def open_backend(name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
+    """Connect to a backend, and say once what the built-in one is.
+
+    Args:
+        name: a kind and, after a colon, what it is to open.
+        given: its options, `KEY=VALUE`.
+        flag: the command-line option that they came from.
+    """
     from refladder.backends import connect  # noqa: PLC0415
 
-    backend = connect(name)
+    backend = connect(name, **pairs(given, flag))
     if name.partition(":")[0] == "builtin":
         say_once(BUILTIN_NOTICE)
     return backend

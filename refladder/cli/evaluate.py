@@ -58,7 +58,9 @@ STATISTICS = ("spearman", "kendall", "pearson")
     shell_complete=console.names_of("backends"),
     help="What judges outputs. builtin.",
 )
+@console.JUDGE_OPTION
 @click.option("--writer", metavar="BACKEND", help="What writes the ladders. The judge.")
+@console.WRITER_OPTION
 @click.option(
     "--ladders",
     metavar="SET",
@@ -121,7 +123,9 @@ def command(
     answers: int,
     method_options: tuple[str, ...],
     judge: str | None,
+    judge_option: tuple[str, ...],
     writer: str | None,
+    writer_option: tuple[str, ...],
     ladders: str | None,
     scores: tuple[str, ...],
     rungs: int,
@@ -162,12 +166,16 @@ def command(
     loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
     dimensions = choose_dimensions(loaded.dimensions, dimension)
     others = [read_scores(path, loaded, dimensions) for path in scores]  # a bad file is told before a judge is asked
-    opened = functools.cache(console.open_backend)
+    judging = functools.cache(lambda: console.open_backend(judge or "builtin", judge_option))
+    writing = functools.cache(
+        lambda: console.open_backend(writer or judge or "builtin", writer_option, "--writer-option")
+    )
+    same = writer in (None, judge) and not writer_option
     if methods is None:
         methods = LADDER if judge is not None or not scores else ""
     settings = MethodSettings(
         seed=seed,
-        writer=None if writer is None else lambda: opened(writer),
+        writer=None if same else writing,
         ladders=ladders,
         rungs=rungs,
         attempts=attempts,
@@ -185,7 +193,7 @@ def command(
         progress=console.progress,
     )
     names = [name.strip() for name in methods.split(",") if name.strip()]
-    runs = run_methods(names, loaded, dimensions, lambda: opened(judge or "builtin"), settings)
+    runs = run_methods(names, loaded, dimensions, judging, settings)
     scored = [run.result.method for run in runs if run.result.method is not None]
     scored += others
     rows = agreement(

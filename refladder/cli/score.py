@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--judge", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
 )
+@console.JUDGE_OPTION
 @console.RULE
 @console.WEIGHT
 @console.JUDGING
@@ -64,6 +65,7 @@ def command(
     given: str | None,
     out_format: str | None,
     judge: str,
+    judge_option: tuple[str, ...],
     rule: str,
     weight: tuple[str, ...],
     both_orders: bool,
@@ -98,7 +100,7 @@ def command(
     if source is not None:
         check_input(source, given, mapped)
     scorer = Scorer(
-        console.open_backend(judge),
+        console.open_backend(judge, judge_option),
         opened,
         dimensions,
         scale,

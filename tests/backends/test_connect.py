@@ -1,0 +1,55 @@
+"""How backends are opened by name, with options, from Python and from the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from refladder import backends
+from refladder.backends import connect
+from refladder.cli import run
+from refladder.errors import UnknownNameError
+
+
+def opener(target: str, *, dtype: str = "auto", device: str = "auto") -> tuple[str, str, str]:
+    return target, dtype, device
+
+
+@pytest.fixture
+def _stub(monkeypatch):
+    monkeypatch.setitem(backends.BACKENDS, "stub", f"{__name__}:opener")
+
+
+@pytest.mark.usefixtures("_stub")
+def test_options_reach_the_opener_as_text():
+    assert connect("stub:some/model", dtype="float32") == ("some/model", "float32", "auto")
+
+
+@pytest.mark.usefixtures("_stub")
+def test_an_unknown_option_is_refused_with_the_near_name():
+    with pytest.raises(
+        UnknownNameError, match=r"unknown option of backend 'stub' 'dtpye'; did you mean 'dtype'\? Known: device, dtype"
+    ):
+        connect("stub:some/model", dtpye="float32")
+
+
+@pytest.mark.parametrize("name", ["builtin", "scripted:rules.jsonl"])
+def test_a_backend_without_options_refuses_any(name):
+    with pytest.raises(UnknownNameError, match=r"unknown option of backend '\w+' 'seed'; Known: none"):
+        connect(name, seed="1")
+
+
+COMMANDS = [
+    (["score", "--ladders", "demo/story", "--text", "A text.", "--context-id", "story-01"], "--judge-option"),
+    (["build", "demo/story", "--out", "there"], "--writer-option"),
+    (["evaluate", "demo/story"], "--judge-option"),
+    (["evaluate", "demo/story"], "--writer-option"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "flag"), COMMANDS)
+def test_every_command_hands_options_on(arguments, flag, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run([*arguments, flag, "colour=red"]) == 2
+    assert "unknown option of backend 'builtin' 'colour'" in capsys.readouterr().err
+    assert run([*arguments, flag, "colour"]) == 2
+    assert f"{flag} 'colour': must be KEY=VALUE" in capsys.readouterr().err
