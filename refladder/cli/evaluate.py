@@ -95,6 +95,9 @@ STATISTICS = ("spearman", "kendall", "pearson")
 )
 @click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples and permutations.")
 @click.option("--reference", metavar="METHOD", help="Test every other method against this one, paired by context.")
+@click.option(
+    "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
+)
 @click.option("--work", type=console.PATH, help="Folder that keeps ladders and judgments, to go on from.")
 @console.PROMPTS
 @console.RESTART
@@ -142,6 +145,7 @@ def command(
     resamples: int,
     reference: str | None,
     seed: int,
+    figures: Path | None,
     work: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -157,6 +161,7 @@ def command(
     from refladder.jobs.cards import report_cards  # noqa: PLC0415
     from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
     from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
+    from refladder.jobs.report_figures import write_figures  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
@@ -211,7 +216,11 @@ def command(
     )
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
-    _print(rows, report_cards(runs, loaded, dimensions), form)
+    cards = report_cards(runs, loaded, dimensions)
+    _print(rows, cards, form)
+    if figures is not None:
+        for missing in write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed):
+            click.echo(missing, err=True)
     for run in runs:
         for note in (run.result.skipped, *run.result.notes):
             if note is not None:
