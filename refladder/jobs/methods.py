@@ -54,6 +54,7 @@ METHODS = {
     "win-ratio": "refladder.jobs.pairwise:win_ratio",
     "win-ratio-debiased": "refladder.jobs.pairwise:win_ratio_debiased",
     "mean-probability": "refladder.jobs.pairwise:mean_probability",
+    "mean-probability-debiased": "refladder.jobs.pairwise:mean_probability_debiased",
     "bradley-terry": "refladder.jobs.pairwise:bradley_terry",
     "poe": "refladder.jobs.pairwise:product_of_experts",
     "likelihood": "refladder.jobs.pairwise:likelihood",

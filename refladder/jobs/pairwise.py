@@ -292,6 +292,18 @@ def mean_probability(
     return _run(benchmark, dimensions, judge, settings, name="mean-probability", estimator=mean)
 
 
+def mean_probability_debiased(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Mean probability, after a weight took the preference for one place out (arXiv 2307.07889, equation 9)."""
+
+    def mean(one: Comparisons, threshold: float) -> FloatArray:
+        weighed = bias.reweigh(one.probabilities, bias.alpha_of(threshold))
+        return estimators.mean_probability(len(one.outputs), one.pairs, weighed)
+
+    return _run(benchmark, dimensions, judge, settings, name="mean-probability-debiased", estimator=mean)
+
+
 def bradley_terry(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from refladder.artifacts import atomic
 from refladder.jobs.cards import ALL
-from refladder.jobs.curves import budget_curve
+from refladder.jobs.curves import budget_curve, consistency_rows
 from refladder.jobs.figures import Series, lines, scatter
 from refladder.metaeval.agreement import MEAN, human_means
 from refladder.ranking.selection import SCHEMES, most_pairs
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.jobs.cards import Card
-    from refladder.jobs.curves import CurvePoint
+    from refladder.jobs.curves import ConsistencyRow, CurvePoint
     from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
     from refladder.records import Benchmark, Dimension
@@ -36,6 +36,8 @@ def write_figures(
     seed: int = 0,
 ) -> list[str]:
     """Write `cost.svg`, and when a method judged every pair of outputs, `curve-DIMENSION.svg` and `curves.jsonl`.
+
+    `curves.jsonl` holds the points of the curves, and how rankings of fewer outputs agree with that of all.
 
     Args:
         folder: where to.
@@ -63,10 +65,11 @@ def write_figures(
     if whole is None:
         return [*missing, "no budget curves: they need every pair judged, as by win-ratio without --budget"]
     human = human_means(benchmark.ratings)
-    points: list[CurvePoint] = []
+    points: list[CurvePoint | ConsistencyRow] = []
     for dimension in dimensions:
         own = budget_curve(whole, human, dimension.name, seed=seed)
         points += own
+        points += consistency_rows(whole, human, dimension.name, seed=seed)
         drawn = _curves(own)
         if not drawn:
             missing.append(f"no budget curve of {dimension.name}: no context has a correlation")
