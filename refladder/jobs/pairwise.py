@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.artifacts import throw_away
 from refladder.errors import UsageError
 from refladder.jobs.evaluate import Method
 from refladder.jobs.methods import MethodResult, MethodSettings
@@ -79,7 +80,7 @@ def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings
     name = f"{probe.recipe.digest}-{settings.answers}"
     path = None if settings.work is None else settings.work / f"pairwise-{name}.jsonl"
     if path is not None and settings.restart and name not in settings.kept:
-        path.unlink(missing_ok=True)
+        throw_away(path)
     return PairJudge(
         backend,
         template,

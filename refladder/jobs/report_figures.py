@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from refladder.artifacts import atomic
+from refladder.errors import UsageError
 from refladder.jobs.cards import ALL
 from refladder.jobs.curves import budget_curve, consistency_rows
 from refladder.jobs.figures import Series, lines, scatter
@@ -53,7 +54,6 @@ def write_figures(
 
     Raises:
         DataError: the folder cannot be written.
-        UsageError: see `refladder.jobs.curves.budget_curve`.
     """
     missing = []
     figure = _cost(rows, cards)
@@ -67,7 +67,11 @@ def write_figures(
     human = human_means(benchmark.ratings)
     points: list[CurvePoint | ConsistencyRow] = []
     for dimension in dimensions:
-        own = budget_curve(whole, human, dimension.name, seed=seed)
+        try:
+            own = budget_curve(whole, human, dimension.name, seed=seed)
+        except UsageError as error:
+            missing.append(str(error))
+            continue
         points += own
         points += consistency_rows(whole, human, dimension.name, seed=seed)
         drawn = _curves(own)
