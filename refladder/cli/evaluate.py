@@ -33,7 +33,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
-    help="Number of comparisons of one context and dimension that pairwise methods ask. Without it, all, in both orders.",
+    help="Number of comparisons of one context and dimension that pairwise methods ask. Without it, all pairs.",
 )
 @click.option(
     "--selection",
