@@ -43,13 +43,24 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.jobs.columns import ScoreReport
     from refladder.jobs.evaluate import Method
-    from refladder.records import Benchmark, Dimension
+    from refladder.jobs.pairwise import Comparisons
+    from refladder.records import Benchmark, Dimension, Judgment
 
     Progress = Callable[[int, int | None], None]
     Judge = Callable[[], Backend]
 
 METHODS = {
     LADDER: "refladder.jobs.methods:ladder",
+    "win-ratio": "refladder.jobs.pairwise:win_ratio",
+    "win-ratio-debiased": "refladder.jobs.pairwise:win_ratio_debiased",
+    "mean-probability": "refladder.jobs.pairwise:mean_probability",
+    "mean-probability-debiased": "refladder.jobs.pairwise:mean_probability_debiased",
+    "bradley-terry": "refladder.jobs.pairwise:bradley_terry",
+    "poe": "refladder.jobs.pairwise:product_of_experts",
+    "likelihood": "refladder.jobs.pairwise:likelihood",
+    "pairs-greedy": "refladder.jobs.sorting:pairs_greedy",
+    "pairs-beam": "refladder.jobs.sorting:pairs_beam",
+    "zepo": "refladder.jobs.zepo:zepo",
 }
 
 
@@ -64,7 +75,14 @@ class MethodSettings:
     `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` names a set that
     exists. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's folder of templates.
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
-    that away. `progress(what)` gives a context manager with a function of (done, in all), or None.
+    that away.
+
+    For methods that compare outputs with each other: `budget` is the number of comparisons of one context and
+    dimension (None: all pairs in both orders), chosen by `selection` (see `refladder.ranking.selection`); `answers` 0
+    reads label probabilities, K draws K written answers. `kept` holds what was answered in this run, by judge and
+    template and then by question, so that no method asks again what another has asked.
+
+    `progress(what)` gives a context manager with a function of (done, in all), or None.
     """
 
     seed: int = 0
@@ -76,6 +94,10 @@ class MethodSettings:
     rule: str = DEFAULT_RULE
     orders: int = 1
     yes_no: bool = False
+    budget: int | None = None
+    selection: str = "symmetric"
+    answers: int = 0
+    kept: dict[str, dict[str, Judgment]] = field(default_factory=dict)
     prompts: Path | None = None
     work: Path | None = None
     restart: bool = False
@@ -99,9 +121,11 @@ class MethodSettings:
 class MethodResult:
     """What a method found, and its counts.
 
-    `judgments` were needed, `reused` of them were kept from before, `unreadable` of them gave no number. `measures`
-    are further figures for the report card, by dimension and name; None where there is none. `report` is for the
-    ladder's own summary. `notes` are sentences for the user.
+    `judgments` were needed, `reused` of them were kept from before, `unreadable` of them gave no number. `characters`
+    is the length of all prompts that were needed, where the method knows it; else what was sent is counted.
+    `measures` are shares for the report card, by dimension (or `all`) and name, as (points, of how many).
+    `comparisons` are answers about pairs of outputs, for the card's `conflict`. `report` is for the ladder's own
+    summary. `notes` are sentences for the user.
     """
 
     method: Method | None
@@ -109,7 +133,9 @@ class MethodResult:
     judgments: int = 0
     reused: int = 0
     unreadable: int = 0
-    measures: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
+    characters: int | None = None
+    measures: Mapping[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
+    comparisons: Sequence[Comparisons] = ()
     report: ScoreReport | None = None
     notes: tuple[str, ...] = ()
 
@@ -255,7 +281,7 @@ def ladder(
         unreadable=report.unreadable,
         measures={}
         if not report.order_pairs
-        else {("all", "inconsistency"): report.disagreements / report.order_pairs},
+        else {("all", "inconsistency"): (report.disagreements, report.order_pairs)},
         report=report,
         notes=notes,
     )
