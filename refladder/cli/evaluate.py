@@ -9,6 +9,7 @@ import click
 
 from refladder.cli import console
 from refladder.cli.data import DATA, load
+from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,7 +134,7 @@ def command(
     score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
+    from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores, unavailable  # noqa: PLC0415
     from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
@@ -169,7 +170,9 @@ def command(
     )
     names = [name.strip() for name in methods.split(",") if name.strip()]
     runs = run_methods(names, loaded, dimensions, judging, settings)
-    scored = [run.result.method for run in runs if run.result.method is not None]
+    if runs and not others and all(run.result.method is None for run in runs):
+        raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
+    scored = [run.result.method or unavailable(run.name, run.result.skipped) for run in runs]
     scored += others
     rows = agreement(
         loaded,

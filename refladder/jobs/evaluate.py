@@ -41,6 +41,11 @@ class Method:
     scores: Mapping[tuple[str, str], float | None]
 
 
+def unavailable(name: str, reason: str | None) -> Method:
+    """A method that could not be run: it has no score anywhere, and its signature says why."""
+    return Method(name=name, signature=f"unavailable:{reason}", scores={})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """How agreement is computed: levels, statistics, convention for constant contexts, resamples and their seed."""
