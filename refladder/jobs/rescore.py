@@ -58,8 +58,8 @@ def rescore(
     run, located = read_judgments(judgments)
     if not run.rungs:
         raise UsageError(
-            f"{judgments}: judgments of texts by themselves, made by an evaluation method; rescore reads comparisons with "
-            "ladders, so run `refladder evaluate` with the same --work again, which asks nothing twice"
+            f"{judgments}: judgments of texts by themselves, made by an evaluation method; rescore reads "
+            "comparisons with ladders, so run `refladder evaluate` with the same --work again, which asks nothing twice"
         )
     weights_for(run.dimensions, scale.weights)
     columns = Columns(run.dimensions, run.rungs, scale)
