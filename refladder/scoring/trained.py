@@ -92,7 +92,7 @@ UNIEVAL_QUESTIONS: dict[tuple[str, str], BooleanQuestion] = {
     ),
 }
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)")
+_SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 
 
 def sentences(text: str) -> list[str]:
