@@ -8,7 +8,7 @@ def models(tmp_path_factory):
     """Folders of small random models: encoder, nli, regressor, t5."""
     pytest.importorskip("torch", reason="the local extra is not installed")
     pytest.importorskip("transformers", reason="the local extra is not installed")
-    import small_models
+    import small_models  # noqa: PLC0415  it needs both
 
     folder = tmp_path_factory.mktemp("models")
     return {

@@ -13,10 +13,47 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-WORDS = (
-    "the a storm closed harbour until thursday bread ghent ferry is was of in and open question : . , ? yes no Yes No "
-    "summary document claim paragraph fluent coherent this to with consistent The relation Texel island"
-).split()
+WORDS = [
+    "the",
+    "a",
+    "storm",
+    "closed",
+    "harbour",
+    "until",
+    "thursday",
+    "bread",
+    "ghent",
+    "ferry",
+    "is",
+    "was",
+    "of",
+    "in",
+    "and",
+    "open",
+    "question",
+    ":",
+    ".",
+    ",",
+    "?",
+    "yes",
+    "no",
+    "Yes",
+    "No",
+    "summary",
+    "document",
+    "claim",
+    "paragraph",
+    "fluent",
+    "coherent",
+    "this",
+    "to",
+    "with",
+    "consistent",
+    "The",
+    "relation",
+    "Texel",
+    "island",
+]
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "</s>")
 VOCABULARY = {word: number for number, word in enumerate(dict.fromkeys((*SPECIAL, *WORDS)))}
 
@@ -37,7 +74,11 @@ def _tokenizer(*, pairs: bool, longest: int) -> PreTrainedTokenizerFast:
         )
         names = {"eos_token": "</s>"}
     return PreTrainedTokenizerFast(
-        tokenizer_object=inner, unk_token="[UNK]", pad_token="[PAD]", model_max_length=longest, **names
+        tokenizer_object=inner,
+        unk_token="[UNK]",  # noqa: S106  not a password
+        pad_token="[PAD]",  # noqa: S106
+        model_max_length=longest,
+        **names,
     )
 
 

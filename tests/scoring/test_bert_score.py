@@ -10,6 +10,9 @@ import pytest
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.scoring.bert_score import bert_score, greedy_f1
 
+torch = pytest.importorskip("torch", reason="the local extra is not installed")
+transformers = pytest.importorskip("transformers", reason="the local extra is not installed")
+
 TEXTS = ["the storm closed the harbour", "bread in ghent", "the ferry is open . is the ferry open ?"]
 REFERENCES = ("a storm closed the harbour until thursday .", "the harbour was closed")
 
@@ -29,11 +32,8 @@ def test_greedy_matching_by_hand():
 
 def plain(path, layer, text, reference):
     """Double loops in float64 over the hidden states of each text alone."""
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    model = AutoModel.from_pretrained(path).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    model = transformers.AutoModel.from_pretrained(path).eval()
 
     def states(one):
         with torch.inference_mode():
@@ -85,7 +85,7 @@ def test_long_texts_are_cut_and_counted(models):
 
 
 def test_errors(models, tmp_path):
-    with pytest.raises(UsageError, match="bertscore.layer=4: .*encoder has the layers 0 to 3"):
+    with pytest.raises(UsageError, match=r"bertscore\.layer=4: .*encoder has the layers 0 to 3"):
         bert_score(models["encoder"], 4)
     with pytest.raises(
         BackendUnavailableError, match=r"cannot be opened .*; fetch an encoder such as bert-base-uncased"

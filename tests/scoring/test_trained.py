@@ -1,4 +1,4 @@
-"""Trained evaluators with small random models: exact against the models called plainly, honest where they do not fit."""
+"""Trained evaluators with small random models: exact, and honest where they do not fit."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from refladder.scoring.trained import (
     yes_shares,
 )
 
+torch = pytest.importorskip("torch", reason="the local extra is not installed")
+transformers = pytest.importorskip("transformers", reason="the local extra is not installed")
+
 ARTICLE = Context(
     id="c",
     task="summarization",
@@ -37,8 +40,10 @@ SEQ2SEQ, CLASSIFIER = "AutoModelForSeq2SeqLM", "AutoModelForSequenceClassificati
 def test_what_unieval_reads_is_its_training_format():
     coherence = UNIEVAL_QUESTIONS["summarization", "coherence"]
     assert unieval_inputs(coherence, ARTICLE, "A storm. Bread.", "") == [
-        "question: Is this a coherent summary to the document? </s> summary: A storm. Bread. </s> "
-        "document: a storm closed the harbour until thursday"
+        (
+            "question: Is this a coherent summary to the document? </s> summary: A storm. Bread. </s> "
+            "document: a storm closed the harbour until thursday"
+        )
     ]
     fluency = UNIEVAL_QUESTIONS["summarization", "fluency"]
     assert unieval_inputs(fluency, ARTICLE, "A storm. Bread.", "") == [
@@ -69,11 +74,8 @@ def test_sentences(text, parts):
 
 def plain_yes_share(path, text):
     """As UniEval does it: the model is given a target of one token, and its logits there are read."""
-    import torch
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    model = AutoModelForSeq2SeqLM.from_pretrained(path).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(path).eval()
     with torch.inference_mode():
         logits = model(**tokenizer(text, return_tensors="pt"), labels=torch.tensor([[5]])).logits[0, 0].double()
     shares = torch.softmax(logits, 0)
@@ -109,12 +111,13 @@ def test_unieval_puts_sentences_together(models):
 
 
 def plain_logits(path, first, second):
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    model = AutoModelForSequenceClassification.from_pretrained(path).eval()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
     with torch.inference_mode():
-        return model(**AutoTokenizer.from_pretrained(path)(first, second, return_tensors="pt")).logits[0].tolist()
+        return (
+            model(**transformers.AutoTokenizer.from_pretrained(path)(first, second, return_tensors="pt"))
+            .logits[0]
+            .tolist()
+        )
 
 
 def plain_entailment(path, first, second):
@@ -187,12 +190,9 @@ def test_random_heads_and_absent_weights_are_refused(models, tmp_path):
 
 
 def test_weights_that_are_not_safetensors_are_refused(models, tmp_path):
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    model = AutoModel.from_pretrained(models["encoder"])
+    model = transformers.AutoModel.from_pretrained(models["encoder"])
     model.config.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(models["encoder"]).save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(models["encoder"]).save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(BackendUnavailableError, match="cannot be opened"):
         open_checkpoint(str(tmp_path), "AutoModel", "fetch it")
