@@ -5,9 +5,10 @@ one of two ways. *Read*: the log-probability of every grade as the answer (`read
 times and the shares of the grades stand for their probabilities; then only grades that were given are among the
 outcomes, and `mass` is the share of the answers that could be read.
 
-A read grade's probability is that of the label as the beginning of the answer, as in the papers: "1" is the beginning
-of "10" too, so on the scale 1..10 a judge that would say 10 may lend part of it to 1 where its tokenizer splits "10".
-A backend that scores the label and the end of the turn together has no such overlap.
+A read grade's probability is that of the label as the beginning of the answer, as in the papers. "1" is the beginning
+of "10" too; where a tokenizer splits "10", the part of "1" that goes on to "10" is counted for 10 alone by the hf
+backend (p(1) * (1 - p(0 | 1))), and counted for both by a backend that does not look. Where 10 is one token there is no
+overlap. Either way "1" may also be the beginning of an answer that is no grade ("1st", "12").
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def token_counter(backend: Backend) -> CountsTokens:
     if not callable(getattr(backend, "count_label_tokens", None)):
         raise LabelsUnavailableError(
             f"judge {backend.fingerprint!r} cannot read the log-probability of a whole text and count its tokens; "
-            "use a model on this machine (--judge local:PATH)"
+            "use a model on this machine (--judge hf:PATH)"
         )
     return cast("CountsTokens", backend)
 
@@ -67,7 +67,7 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
         asked: questions of one context and dimension.
 
     Returns:
-        One judgment a question: one outcome, whose log-probability is that of the whole text; None, with a note,
+        One judgment a question, with one outcome, whose log-probability is that of the whole text; None, with a note,
         where it could not be read or the text is empty. `mass` is None: the texts are not a choice.
 
     Raises:
@@ -77,17 +77,21 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
     logprobs: dict[str, float] = {}
     note: str | None = None
     if texts:
-        readings = backend.read_labels([_prompt(template, asked[0])], texts)
-        if len(readings) != 1 or (readings[0].logprobs is not None and len(readings[0].logprobs) != len(texts)):
-            raise BackendError(
-                f"{backend.fingerprint}: asked for {len(texts)} texts after 1 prompt, answered otherwise"
-            )
-        note = readings[0].note or "unreadable"
-        logprobs = dict(zip(texts, readings[0].logprobs or (), strict=False))
+        prompt = _prompt(template, asked[0])
+        # A label that another one begins with counts only where the answer stops there; a text's likelihood does not.
+        begins = {text for text in texts if any(other != text and other.startswith(text) for other in texts)}
+        for group in ([text for text in texts if text not in begins], *([text] for text in texts if text in begins)):
+            readings = backend.read_labels([prompt], group)
+            if len(readings) != 1 or (readings[0].logprobs is not None and len(readings[0].logprobs) != len(group)):
+                raise BackendError(
+                    f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
+                )
+            note = readings[0].note or note
+            logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
     judgments = []
     for question in asked:
         found = logprobs.get(question.target)
-        reason = None if found is not None else (note if question.target else "the text is empty")
+        reason = None if found is not None else ((note or "unreadable") if question.target else "the text is empty")
         judgments.append(
             single_judgment(
                 question,
@@ -120,13 +124,14 @@ def mean_logprobs(
     Raises:
         BackendError: the judge counts no token in a text that it read.
     """
-    counts = counter.count_label_tokens(_prompt(template, asked[0]), [question.target for question in asked])
-    values: list[float | None] = []
-    for judgment, count in zip(judgments, counts, strict=True):
-        if judgment.logprobs is None:
-            values.append(None)
-            continue
+    read = {
+        question.target: judgment.logprobs[0]
+        for question, judgment in zip(asked, judgments, strict=True)
+        if judgment.logprobs is not None
+    }
+    counts = counter.count_label_tokens(_prompt(template, asked[0]), list(read)) if read else []
+    for text, count in zip(tuple(read), counts, strict=True):
         if count < 1:
-            raise BackendError(f"{judgment.subject}: the judge read this text and counts {count} tokens in it")
-        values.append(judgment.logprobs[0] / count)
-    return values
+            raise BackendError(f"the judge read the text {text[:40]!r} and counts {count} tokens in it")
+        read[text] /= count
+    return [read.get(question.target) for question in asked]

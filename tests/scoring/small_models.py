@@ -13,49 +13,10 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-WORDS = [
-    "the",
-    "a",
-    "storm",
-    "closed",
-    "harbour",
-    "until",
-    "thursday",
-    "bread",
-    "ghent",
-    "ferry",
-    "is",
-    "was",
-    "of",
-    "in",
-    "and",
-    "open",
-    "question",
-    ":",
-    ".",
-    ",",
-    "?",
-    "yes",
-    "no",
-    "Yes",
-    "No",
-    "summary",
-    "document",
-    "claim",
-    "paragraph",
-    "fluent",
-    "coherent",
-    "this",
-    "to",
-    "with",
-    "consistent",
-    "The",
-    "relation",
-    "Texel",
-    "island",
-]
+WORDS = """the a storm closed harbour until thursday bread ghent ferry is was of in and open question : . , ? yes no Yes
+No summary document claim paragraph fluent coherent this to with consistent The relation Texel island"""
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "</s>")
-VOCABULARY = {word: number for number, word in enumerate(dict.fromkeys((*SPECIAL, *WORDS)))}
+VOCABULARY = {word: number for number, word in enumerate(dict.fromkeys((*SPECIAL, *WORDS.split())))}
 
 
 def _tokenizer(*, pairs: bool, longest: int) -> PreTrainedTokenizerFast:

@@ -27,6 +27,7 @@ class Words:
         raise NotImplementedError
 
     def read_labels(self, prompts, labels):
+        assert not any(one != other and other.startswith(one) for one in labels for other in labels)
         assert CONTEXT.text in prompts[0].text
         found = tuple(sum(math.log(1 / 16 if len(word) > 4 else 1 / 4) for word in text.split()) for text in labels)
         return [LabelReading(logprobs=found, mass=min(1.0, sum(map(math.exp, found))))]
@@ -54,6 +55,12 @@ def test_the_mean_over_tokens_by_hand():
     assert judgments[0].mass is None
 
 
+def test_a_text_that_begins_another_is_asked_alone():
+    # `Words` refuses to be asked for both at once.
+    asked, judgments = ask(["the", "the sea", "the sea is"], Words())
+    assert mean_logprobs(Words(), TEMPLATE, asked, judgments) == pytest.approx([math.log(1 / 4)] * 3)
+
+
 def test_a_reading_that_failed_is_no_number():
     class Deaf(Words):
         def read_labels(self, _prompts, _labels):
@@ -65,9 +72,7 @@ def test_a_reading_that_failed_is_no_number():
 
 
 def test_a_backend_that_cannot_count_is_not_asked():
-    with pytest.raises(
-        LabelsUnavailableError, match=r"judge 'builtin/1' cannot read .*a whole text .*--judge local:PATH"
-    ):
+    with pytest.raises(LabelsUnavailableError, match=r"judge 'builtin/1' cannot read .*a whole text .*--judge hf:PATH"):
         token_counter(connect("builtin"))
     counting = Words()
     assert token_counter(counting) is counting
@@ -84,5 +89,5 @@ def test_a_backend_that_breaks_its_word_is_refused():
     with pytest.raises(BackendError, match="asked for 2 texts after 1 prompt, answered otherwise"):
         ask(["the sea", "a letter"], Short())
     asked, judgments = ask(["the sea"], Short())
-    with pytest.raises(BackendError, match="o0: the judge read this text and counts 0 tokens in it"):
+    with pytest.raises(BackendError, match="the judge read the text 'the sea' and counts 0 tokens in it"):
         mean_logprobs(Short(), TEMPLATE, asked, judgments)

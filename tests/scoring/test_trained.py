@@ -111,13 +111,10 @@ def test_unieval_puts_sentences_together(models):
 
 
 def plain_logits(path, first, second):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
     with torch.inference_mode():
-        return (
-            model(**transformers.AutoTokenizer.from_pretrained(path)(first, second, return_tensors="pt"))
-            .logits[0]
-            .tolist()
-        )
+        return model(**tokenizer(first, second, return_tensors="pt")).logits[0].tolist()
 
 
 def plain_entailment(path, first, second):
