@@ -93,7 +93,7 @@ def test_why_a_method_was_skipped(name, task, reason):
 def test_options_and_paths_of_methods_that_have_none():
     with pytest.raises(UnknownNameError, match="unknown option of method 'bleu' 'checkpoint'"):
         one("bleu:path", benchmark())
-    with pytest.raises(UsageError, match="bertscore.layer=last: a whole number, 0 or more, is needed"):
+    with pytest.raises(UsageError, match=r"bertscore\.layer=last: a whole number, 0 or more, is needed"):
         one("bertscore", benchmark(), **{"bertscore.layer": "last"})
 
 
