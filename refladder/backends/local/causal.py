@@ -157,13 +157,18 @@ class Causal:
         row = fitting(self._row, longest, len(reads), self._config, self._memory)
         root, leaf_of = build_trie(sequences, reads)
         what = f"{self._config.model_type} with prompts of up to {longest} tokens"
+        found = np.full(len(reads), np.nan)
         if self.way == "tree":
-            return halving(lambda most: self._tree(root, len(reads), most), row, _LEAST, what)
-        if self.way == "copied":
-            return halving(lambda most: self._copied(root, len(reads), most), row, _LEAST, what)
-        moved = [Read(leaf_of[read.sequence], read.place, read.token) for read in reads]
-        most = max(row, longest) if self.way == "batches" else 1
-        return halving(lambda tokens: self._batches(sequences, moved, tokens), most, 1, what)
+            found = halving(lambda most: self._tree(root, len(reads), most), row, _LEAST, what)
+        elif self.way == "copied":
+            found = halving(lambda most: self._copied(root, len(reads), most), row, _LEAST, what)
+        # NaN goes through a mask, so that one bad token spoils what stands in its row: those reads once more, apart.
+        again = np.flatnonzero(~np.isfinite(found)).tolist()
+        if again:
+            moved = [Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in again]
+            most = 1 if self.way == "single" else max(row, longest)
+            found[again] = halving(lambda tokens: self._batches(sequences, moved, tokens), most, 1, what)
+        return found
 
     def _tree(self, root: Node, reads: int, row: int) -> FloatArray:
         from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional

@@ -108,7 +108,7 @@ def halving(run: Callable[[int], T], most: int, least: int, what: str) -> T:
                 raise
             if most // 2 < least:
                 raise BackendError(
-                    f"{what}: out of memory even with {most} tokens at a time; use a smaller model, "
+                    f"{what}: out of memory even with {most} at a time; use a smaller model, "
                     "dtype=bfloat16 or a machine with more memory"
                 ) from error
         most //= 2

@@ -107,6 +107,16 @@ def open_model(target: str, *, dtype: str, device: str, revision: str | None, tr
             f"hf:{target}: the weights are damaged or cut off ({error}); download or copy them again"
         ) from error
     model.eval().requires_grad_(requires_grad=False).to(place)
+    kept = (
+        model.generation_config
+    )  # but not its penalties and limits: texts are drawn as Sampling says and no other way
+    model.generation_config = transformers.GenerationConfig(
+        bos_token_id=kept.bos_token_id,
+        eos_token_id=kept.eos_token_id,
+        pad_token_id=kept.pad_token_id,
+        decoder_start_token_id=kept.decoder_start_token_id,
+        forced_bos_token_id=kept.forced_bos_token_id,
+    )
     commit = getattr(config, "_commit_hash", None)
     return Opened(
         name=folder.resolve().name if folder.is_dir() else target,

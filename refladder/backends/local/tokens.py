@@ -11,7 +11,6 @@ from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +19,10 @@ _SAMPLE = (
     "The harbour was closed on Monday after a storm had torn three boats from their moorings. A baker gives "
     "yesterday's bread away, and students carry it through the town by bicycle every morning before eight. Where does "
     "the river end? Nobody knew; 14 of 23 maps showed a lake, and the rest (printed in 1908) a marsh. They walked on. "
+)
+# In place of today's date, which some templates write into every prompt: a score must not change overnight.
+_FIXED_DATE = (
+    "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
 )
 _TAIL = 200  # characters after the last control token, within which a label's tokens do not depend on what is before
 
@@ -33,14 +36,6 @@ class Question(NamedTuple):
 
     prompt: list[int]
     labels: list[list[int]]
-
-
-def _fixed_date(layout: str) -> str:
-    """In place of today's date, which some templates write into every prompt: a score must not change overnight."""
-    from datetime import UTC, datetime  # noqa: PLC0415  seldom needed
-
-    day: datetime = datetime(2024, 7, 26, tzinfo=UTC)
-    return day.strftime(layout)
 
 
 class Tokens:
@@ -160,12 +155,11 @@ class Tokens:
             rendered = str(
                 self._tokenizer.apply_chat_template(
                     [{"role": "user", "content": text}],
-                    chat_template=self._template,
+                    chat_template=_FIXED_DATE * ("strftime_now" in self._template) + self._template,
                     tokenize=False,
                     add_generation_prompt=True,
                     enable_thinking=False,
                     thinking=False,
-                    strftime_now=_fixed_date,
                     date_string="26 Jul 2024",
                 )
             )

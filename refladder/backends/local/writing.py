@@ -51,15 +51,22 @@ class _Draw:
 
 
 def _sampled(scores: Any, sampling: Sampling, drawn: Any) -> Any:  # noqa: ANN401  tensors
-    """The token at the drawn place of the cumulative distribution, most probable token first; ties by token id."""
+    """The token at the drawn place of the cumulative distribution, in the order of token ids.
+
+    In that order rounding moves a boundary by its own size only; in the order of probability, two tokens that are
+    nearly as probable could change places, and with them the text.
+    """
     import torch  # noqa: PLC0415  optional
 
     probabilities = torch.softmax(scores.double() / sampling.temperature, dim=-1)
-    ordered, tokens = torch.sort(probabilities, dim=-1, descending=True, stable=True)
-    reached = ordered.cumsum(dim=-1)
-    whole = torch.where(reached - ordered < sampling.top_p, ordered, 0.0).sum(dim=-1, keepdim=True)
-    place = torch.searchsorted(reached, drawn[:, None] * whole, right=True).clamp_(max=reached.shape[1] - 1)
-    return tokens.gather(1, place)[:, 0]
+    if sampling.top_p < 1:
+        ordered, tokens = torch.sort(probabilities, dim=-1, descending=True, stable=True)
+        within = ordered.cumsum(dim=-1) - ordered < sampling.top_p
+        within[:, 0] = True
+        probabilities = torch.zeros_like(probabilities).scatter_(1, tokens, torch.where(within, ordered, 0.0))
+    reached = probabilities.cumsum(dim=-1)
+    wanted = drawn[:, None] * reached[:, -1:]
+    return torch.searchsorted(reached, wanted, right=True).clamp_(max=reached.shape[1] - 1)[:, 0]
 
 
 def stream_of(prompt: Sequence[int], seed: int) -> np.random.Generator:
@@ -96,7 +103,8 @@ def write_batch(
     mask = torch.ones_like(ids)
     for row, prompt in enumerate(prompts):
         gap = longest - len(prompt)
-        first = 0 if common < _SHARED else common  # the padding stands between the shared beginning and the rest
+        # An encoder counts positions from the start; else the padding stands between the shared beginning and the rest.
+        first = len(prompt) if model.config.is_encoder_decoder else common if common >= _SHARED else 0
         ids[row, :first] = torch.as_tensor(prompt[:first])
         ids[row, first + gap :] = torch.as_tensor(prompt[first:])
         mask[row, first : first + gap] = 0

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
-pytest.importorskip("transformers", reason="transformers is not installed; pip install 'refladder[local]'")
-
-import models  # noqa: E402
-from refladder.records import Prompt  # noqa: E402
+from refladder.backends import connect
+from refladder.records import Prompt
 
 LABELS = ("Better", "Worse", "Similar")
 ARTICLE = (
@@ -44,11 +41,30 @@ def prompts():
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """The folder of a tiny model, made when it is first asked for."""
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+    pytest.importorskip("transformers", reason="transformers is not installed; pip install 'refladder[local]'")
+    import tiny_models  # noqa: PLC0415  imports torch
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(1)
     made = {}
 
     def get(name):
         if name not in made:
-            made[name] = models.save(name, tmp_path_factory.mktemp("models"))
+            made[name] = tiny_models.save(name, tmp_path_factory.mktemp(name))
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def opened(folder):
+    """A tiny model as a backend in float32; one for all tests that change nothing in it."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            made[name] = connect(f"hf:{folder(name)}", dtype="float32", memory="2G")
         return made[name]
 
     return get

@@ -33,7 +33,10 @@ def byte_level(template=CHATML):
         ),
     )
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<|im_end|>", chat_template=template, additional_special_tokens=SPECIAL
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",  # noqa: S106
+        chat_template=template,
+        additional_special_tokens=SPECIAL,
     )
 
 
