@@ -79,6 +79,7 @@ def inventory(kind: str, prompts: str | None = None) -> list[dict[str, str]]:
 
 ABOUT = {
     "builtin": "surface features, no model, no network: the baseline, and the default",
+    "hf": "hf:ORG/MODEL or hf:FOLDER, a model of transformers on this machine; pip install 'refladder[local]'",
     "scripted": "scripted:FILE answers by the rules in a file; a stand-in for tests",
     "ladder": "compares each output with the rungs of a ladder, arXiv 2509.05440",
     "ladder-sum": "sum over rungs i of i * (p(win) - p(loss)), arXiv 2509.05440",
