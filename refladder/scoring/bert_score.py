@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-# The layer that agrees best with people on WMT16, as the reference package has it. Others: the last.
+# The layer that agrees best with people on WMT16, as the reference package has it, by the last part of a name or path.
+# Others: the last.
 LAYERS = {
     "bert-base-uncased": 9,
     "bert-large-uncased": 18,
@@ -73,8 +75,7 @@ def bert_score(name: str, layer: int | None = None) -> tuple[ReferenceMetric, li
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     layers = int(model.config.num_hidden_layers)
-    chosen = LAYERS.get(name.removeprefix("google-bert/").removeprefix("FacebookAI/")) if layer is None else layer
-    chosen = layers if chosen is None else chosen
+    chosen = min(LAYERS.get(PurePath(name).name, layers), layers) if layer is None else layer
     if not 0 <= chosen <= layers:
         raise UsageError(f"bertscore.layer={chosen}: {name} has the layers 0 to {layers}")
     cut = [0]
@@ -108,7 +109,7 @@ def _embed(
     special = {checkpoint.tokenizer.cls_token_id, checkpoint.tokenizer.sep_token_id}
     found = []
     for row, own in zip(states, tokens, strict=True):
-        vectors = row[: len(own)].numpy().astype(np.float64)
+        vectors = row[: len(own)].cpu().numpy().astype(np.float64)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         found.append((vectors, np.array([token not in special for token in own], dtype=np.float64)))
     return found, cut

@@ -28,7 +28,7 @@ class Checkpoint:
 
 
 def open_checkpoint(name: str, kind: str, suggestion: str) -> Checkpoint:
-    """Load a model on the CPU in float32.
+    """Load a model in float32, on the GPU where there is one.
 
     Args:
         name: a folder with a model, or a name on the Hub that can be fetched or lies in its cache.
@@ -47,7 +47,7 @@ def open_checkpoint(name: str, kind: str, suggestion: str) -> Checkpoint:
         import transformers  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(f"checkpoint {name!r} needs torch and transformers; pip install 'refladder[local]'") from error
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers.utils.logging.disable_progress_bar()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
         model, report = getattr(transformers, kind).from_pretrained(
@@ -62,7 +62,7 @@ def open_checkpoint(name: str, kind: str, suggestion: str) -> Checkpoint:
             f"checkpoint {name!r} has no weights for {random[0]} and {len(random) - 1} more, so they would be random; "
             f"{suggestion}"
         )
-    model.eval()
+    model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
     return Checkpoint(
         fingerprint=f"{Path(name).name if Path(name).is_dir() else name}@{_digest(model)}",
         tokenizer=tokenizer,
@@ -75,7 +75,7 @@ def _digest(model: Any) -> str:  # noqa: ANN401  torch is only there when it is 
     state = hashlib.blake2b(digest_size=6)
     for name, weights in model.state_dict().items():
         state.update(name.encode())
-        state.update(weights.contiguous().numpy().tobytes())
+        state.update(weights.contiguous().cpu().numpy().tobytes())
     return state.hexdigest()
 
 
@@ -128,12 +128,13 @@ def forward(
 
     width = max(map(len, tokens))
     padding = checkpoint.tokenizer.pad_token_id or 0
+    model = more.pop("model", checkpoint.model)
     arguments = {
-        "input_ids": torch.tensor([[*row, *[padding] * (width - len(row))] for row in tokens]),
-        "attention_mask": torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in tokens]),
+        "input_ids": [[*row, *[padding] * (width - len(row))] for row in tokens],
+        "attention_mask": [[1] * len(row) + [0] * (width - len(row)) for row in tokens],
     }
     if types is not None:
-        arguments["token_type_ids"] = torch.tensor([[*row, *[0] * (width - len(row))] for row in types])
-    model = more.pop("model", checkpoint.model)
+        arguments["token_type_ids"] = [[*row, *[0] * (width - len(row))] for row in types]
+    more |= {name: torch.tensor(rows, device=model.device) for name, rows in arguments.items()}
     with torch.inference_mode():
-        return model(**arguments, **more)
+        return model(**more)

@@ -146,8 +146,8 @@ def yes_shares(checkpoint: Checkpoint, inputs: Sequence[str]) -> tuple[FloatArra
 def _first_logits(checkpoint: Checkpoint, tokens: list[list[int]], start: int) -> FloatArray:
     import torch  # noqa: PLC0415  an extra
 
-    begun = torch.full((len(tokens), 1), start)
-    logits: FloatArray = forward(checkpoint, tokens, None, decoder_input_ids=begun).logits[:, 0].numpy()
+    begun = torch.full((len(tokens), 1), start, device=checkpoint.model.device)
+    logits: FloatArray = forward(checkpoint, tokens, None, decoder_input_ids=begun).logits[:, 0].cpu().numpy()
     return logits.astype(np.float64)
 
 
@@ -276,7 +276,7 @@ def _pair_logits(checkpoint: Checkpoint, firsts: Sequence[str], seconds: Sequenc
     for start in range(0, len(firsts), BATCH):
         tokens, types, shortened = encode(checkpoint, firsts[start : start + BATCH], seconds[start : start + BATCH])
         cut += shortened
-        rows.append(forward(checkpoint, tokens, types).logits.numpy().astype(np.float64))
+        rows.append(forward(checkpoint, tokens, types).logits.cpu().numpy().astype(np.float64))
     logits = np.concatenate(rows)
     if not np.isfinite(logits).all():
         raise BackendError(f"checkpoint {checkpoint.fingerprint} gives outputs that are not finite; use other weights")
