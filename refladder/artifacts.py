@@ -14,7 +14,19 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.errors import DataError
-from refladder.records import Context, Dimension, Judgment, Ladder, LadderFailure, Output, Rating, Run, Score
+from refladder.records import (
+    Context,
+    Dimension,
+    Generated,
+    Judgment,
+    Ladder,
+    LadderFailure,
+    Output,
+    Rating,
+    Recipe,
+    Run,
+    Score,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,11 +39,13 @@ T = TypeVar("T")
 SCHEMAS: dict[type, str] = {
     Context: "context/1",
     Dimension: "dimension/1",
+    Generated: "generated/1",
     Judgment: "judgment/1",
     Ladder: "ladder/1",
     LadderFailure: "ladder-failure/1",
     Output: "output/1",
     Rating: "rating/1",
+    Recipe: "recipe/1",
     Run: "run/1",
     Score: "score/1",
 }

@@ -20,6 +20,7 @@ from refladder.errors import DataError, PromptError, RefladderError, UnknownName
 
 COMMANDS = {
     "build": "refladder.cli.build",
+    "compete": "refladder.cli.compete",
     "demo": "refladder.cli.demo",
     "evaluate": "refladder.cli.evaluate",
     "filter": "refladder.cli.filter",

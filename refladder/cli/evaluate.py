@@ -9,11 +9,11 @@ import click
 
 from refladder.cli import console
 from refladder.cli.data import DATA, load
-from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from refladder.jobs.cards import Card
     from refladder.metaeval.agreement import Agreement
 
 LEVELS = ("within_context", "pooled", "between_systems")
@@ -27,6 +27,23 @@ STATISTICS = ("spearman", "kendall", "pearson")
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
     help="Methods to run; `refladder list methods`. ladder, or none when only --scores are asked for.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    help="Comparisons of one context and dimension, for methods that compare outputs in pairs. All pairs, both orders.",
+)
+@click.option(
+    "--selection",
+    default="symmetric",
+    type=click.Choice(["random", "no-repeat", "symmetric"]),
+    help="How the pairs of a budget are chosen.",
+)
+@click.option(
+    "--answers",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Let the judge write so many answers to a question and take their shares; 0 reads label probabilities.",
 )
 @click.option(
     "--method-option",
@@ -78,6 +95,9 @@ STATISTICS = ("spearman", "kendall", "pearson")
 )
 @click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples and permutations.")
 @click.option("--reference", metavar="METHOD", help="Test every other method against this one, paired by context.")
+@click.option(
+    "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
+)
 @click.option("--work", type=console.PATH, help="Folder that keeps ladders and judgments, to go on from.")
 @console.PROMPTS
 @console.RESTART
@@ -101,6 +121,9 @@ def command(
     option: tuple[str, ...],
     dimension: tuple[str, ...],
     methods: str | None,
+    budget: int | None,
+    selection: str,
+    answers: int,
     method_options: tuple[str, ...],
     judge: str | None,
     judge_option: tuple[str, ...],
@@ -122,6 +145,7 @@ def command(
     resamples: int,
     reference: str | None,
     seed: int,
+    figures: Path | None,
     work: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -134,8 +158,10 @@ def command(
     score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores, unavailable  # noqa: PLC0415
-    from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
+    from refladder.jobs.cards import report_cards  # noqa: PLC0415
+    from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
+    from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
+    from refladder.jobs.report_figures import write_figures  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
@@ -162,6 +188,9 @@ def command(
         rule=rule,
         orders=2 if both_orders else 1,
         yes_no=yes_no,
+        budget=budget,
+        selection=selection,
+        answers=answers,
         prompts=prompts,
         work=work,
         restart=restart,
@@ -170,10 +199,7 @@ def command(
     )
     names = [name.strip() for name in methods.split(",") if name.strip()]
     runs = run_methods(names, loaded, dimensions, judging, settings)
-    if runs and not others and all(run.result.method is None for run in runs):
-        raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
-    scored = [run.result.method or unavailable(run.name, run.result.skipped) for run in runs]
-    scored += others
+    scored = scored_methods(runs, others)
     rows = agreement(
         loaded,
         dimensions,
@@ -189,7 +215,11 @@ def command(
     )
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
-    _print(rows, form)
+    cards = report_cards(runs, loaded, dimensions)
+    _print(rows, cards, form)
+    if figures is not None:
+        for missing in write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed):
+            click.echo(missing, err=True)
     for run in runs:
         for note in (run.result.skipped, *run.result.notes):
             if note is not None:
@@ -200,14 +230,21 @@ def command(
     return console.UNSCORED if unscored else 0
 
 
-def _print(rows: list[Agreement], form: str) -> None:
+def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
+    from refladder.jobs.cards import (  # noqa: PLC0415
+        cards_to_json_lines,
+        cards_to_latex,
+        cards_to_markdown,
+        cards_to_rich,
+    )
     from refladder.metaeval.tables import to_json_lines, to_latex, to_markdown, to_rich  # noqa: PLC0415
 
     if form == "json":
-        click.echo(to_json_lines(rows), nl=False)
+        click.echo(to_json_lines(rows) + cards_to_json_lines(cards), nl=False)
     elif form == "text":
         out = console.console()
-        for table in to_rich(rows):
+        for table in [*to_rich(rows), *cards_to_rich(cards)]:
             out.print(table)
     else:
-        click.echo(to_markdown(rows) if form == "markdown" else to_latex(rows), nl=False)
+        tables, costs = (to_markdown, cards_to_markdown) if form == "markdown" else (to_latex, cards_to_latex)
+        click.echo("\n".join(part for part in (tables(rows), costs(cards)) if part), nl=False)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refladder import __version__
-from refladder.errors import LabelsUnavailableError, UsageError
+from refladder.errors import LabelsUnavailableError
 from refladder.jobs.evaluate import Method
 from refladder.jobs.methods import MethodResult
 from refladder.jobs.score import BATCH
 from refladder.prompts import load_template
 from refladder.records import Recipe, Run
-from refladder.scoring import likelihood
+from refladder.scoring import gptscore as likelihood
 from refladder.scoring.direct import (
     draw_grades,
     expected_grade,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from refladder.jobs.methods import Judge, MethodFunction, MethodSettings
     from refladder.records import Benchmark, Dimension, Judgment
+    from refladder.scoring.judging import Question
 
 ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
 GPTSCORE = "gptscore"
@@ -38,11 +39,9 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
     def graded(
         benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
     ) -> MethodResult:
-        """Ask for a grade of every output on every dimension, told on the dimension's own scale.
-
-        Option `answers`: 0 reads the probabilities of the grades, K draws K answers and counts.
-        """
-        answers = _whole_number(f"{name}.answers", settings.own(name, {"answers": "0"})["answers"])
+        """Ask for a grade of every output on every dimension, told on the dimension's own scale."""
+        settings.own(name, {})
+        answers = settings.answers
         backend = judge()
         template = load_template(benchmark.contexts[0].task, f"direct-{grades}", settings.prompts)
         sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
@@ -57,17 +56,19 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
             for dimension in dimensions
         ]
         scores: dict[tuple[str, str], float | None] = {}
-        unreadable = 0
         kind = f"direct-{grades}" + (f"-{answers}-answers" if answers else "")
+        asked_before = f"{kind}-{recipe.digest}"
+        restart = settings.restart and asked_before not in settings.kept
+        kept = settings.kept.setdefault(asked_before, {})
+        unreadable = reused = 0
         with (
-            JudgmentLog(_kept(settings, kind), _run(recipe, dimensions), restart=settings.restart) as log,
+            JudgmentLog(_kept(settings, kind), _run(recipe, dimensions), restart=restart) as log,
             settings.progress(name) as progress,
         ):
             for start in range(0, len(questions), BATCH):
-                batch = questions[start : start + BATCH]
-                asked = [question for _, question in batch]
-                judgments = log.stored(asked)
-                todo = asked[len(judgments) :]
+                batch = [question for _, question in questions[start : start + BATCH]]
+                stored = log.stored(batch)
+                todo = [question for question in batch[len(stored) :] if _place(question) not in kept]
                 try:
                     fresh = (
                         read_grades(backend, template, recipe.digest, todo)
@@ -75,20 +76,19 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
                         else draw_grades(backend, template, recipe.digest, todo, answers=answers, sampling=sampling)
                     )
                 except LabelsUnavailableError as error:
-                    return MethodResult(
-                        method=None,
-                        skipped=f"{error}; to count drawn answers instead, pass --method-option {name}.answers=20",
-                    )
+                    return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
                 log.append(fresh)
-                for (dimension, question), judgment in zip(batch, judgments + fresh, strict=True):
-                    value = value_of(judgment)
-                    unreadable += value is None
-                    scores[question.comparison.subject, dimension.name] = (
-                        None if value is None else on_scale(value, grades, (dimension.low, dimension.high))
-                    )
+                reused += len(batch) - len(fresh)
+                kept.update(zip(map(_place, batch), stored, strict=False))
+                kept.update(zip(map(_place, todo), fresh, strict=True))
                 if progress is not None:
                     progress(start + len(batch), len(questions))
-            reused = log.reused
+        for dimension, question in questions:
+            value = value_of(kept[_place(question)])
+            unreadable += value is None
+            scores[question.comparison.subject, dimension.name] = (
+                None if value is None else on_scale(value, grades, (dimension.low, dimension.high))
+            )
         return MethodResult(
             method=Method(name=name, signature=signature, scores=scores),
             judgments=len(questions),
@@ -157,15 +157,14 @@ def gptscore(
     )
 
 
+def _place(question: Question) -> str:
+    """What a judgment of this run is found by: the output, and the texts that are shown."""
+    return f"{question.comparison.subject}\n{question.key}"
+
+
 def _kept(settings: MethodSettings, kind: str) -> Path | None:
     return None if settings.work is None else settings.work / f"{kind}.judgments.jsonl"
 
 
 def _run(recipe: Recipe, dimensions: Sequence[Dimension]) -> Run:
     return Run(recipe=recipe, ladders="none", dimensions=tuple(dimensions), rungs=0, orders=1)
-
-
-def _whole_number(option: str, text: str) -> int:
-    if not text.isdecimal():
-        raise UsageError(f"{option}={text}: a whole number, 0 or more, is needed")
-    return int(text)

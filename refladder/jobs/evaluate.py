@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from refladder import __version__
@@ -12,7 +12,8 @@ from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import BATCH, Scorer
-from refladder.metaeval.agreement import Agreement, evaluate_method
+from refladder.metaeval.agreement import MEAN, Agreement, evaluate_method
+from refladder.metaeval.correction import holm
 from refladder.published import LadderSet, ladder_set
 from refladder.rows import read_rows
 from refladder.scoring.judgment_log import JudgmentLog
@@ -39,11 +40,6 @@ class Method:
     name: str
     signature: str
     scores: Mapping[tuple[str, str], float | None]
-
-
-def unavailable(name: str, reason: str | None) -> Method:
-    """A method that could not be run: it has no score anywhere, and its signature says why."""
-    return Method(name=name, signature=f"unavailable:{reason}", scores={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,4 +265,19 @@ def agreement(
             control=lengths if method in methods else None,
             reference=(rival.name, rival.scores) if rival is not None and method is not rival else None,
         )
-    return rows
+    return _adjusted(rows)
+
+
+def _adjusted(rows: Sequence[Agreement]) -> list[Agreement]:
+    """Holm's correction over the tests of a table: every method and dimension of one level and statistic."""
+    tested: dict[tuple[str, str], list[int]] = {}
+    for place, row in enumerate(rows):
+        # With one dimension, the row of the mean repeats its test.
+        if row.p_value is not None and (row.dimension != MEAN or len({one.dimension for one in rows}) > 2):  # noqa: PLR2004
+            tested.setdefault((row.level, row.statistic), []).append(place)
+    found = list(rows)
+    for places in tested.values():
+        values = holm([value for place in places if (value := rows[place].p_value) is not None])
+        for place, value in zip(places, values, strict=True):
+            found[place] = replace(rows[place], p_adjusted=value)
+    return found

@@ -11,7 +11,7 @@ import pytest
 from refladder.backends import connect
 from refladder.backends.scripted import Rule, Scripted
 from refladder.cli import run as run_command
-from refladder.errors import LabelsUnavailableError, UsageError
+from refladder.errors import LabelsUnavailableError
 from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.loaders import load_benchmark
 from refladder.records import LabelReading
@@ -108,11 +108,8 @@ def test_a_judge_without_probabilities_draws_answers(dialogues):
     backend = Silent([Rule(texts=("4", "2", "no idea", "4"))])
     result = one("g-eval-5", dialogues, backend).result
     assert result.method is None
-    assert result.skipped == (
-        "this endpoint gives no log-probabilities; to count drawn answers instead, pass --method-option "
-        "g-eval-5.answers=20"
-    )
-    drawn = one("g-eval-5", dialogues, backend, options={"g-eval-5.answers": "4"})
+    assert result.skipped == ("this endpoint gives no log-probabilities; to count drawn answers, pass --answers 20")
+    drawn = one("g-eval-5", dialogues, backend, answers=4)
     low, high = dialogues.dimensions[0].low, dialogues.dimensions[0].high
     expected = low + (high - low) * (10 / 3 - 1) / 4  # (4 + 2 + 4) / 3
     assert list(drawn.result.method.scores.values()) == pytest.approx([expected] * drawn.result.judgments)
@@ -121,9 +118,15 @@ def test_a_judge_without_probabilities_draws_answers(dialogues):
     assert "sampling:max5," in drawn.result.method.signature
 
 
-def test_a_number_of_answers_that_is_none(dialogues):
-    with pytest.raises(UsageError, match=r"g-eval-5\.answers=some: a whole number, 0 or more, is needed"):
-        one("g-eval-5", dialogues, connect("builtin"), options={"g-eval-5.answers": "some"})
+def test_methods_of_one_run_share_what_was_answered(dialogues, tmp_path):
+    one("direct-5", dialogues, connect("builtin"), work=tmp_path)
+    for work in (None, tmp_path):
+        settings = MethodSettings(work=work, restart=True)
+        names = ["direct-5", "g-eval-5"]
+        first, second = run_methods(names, dialogues, dialogues.dimensions, lambda: connect("builtin"), settings)
+        assert first.calls == first.result.judgments
+        assert (second.calls, second.result.reused) == (0, first.result.judgments)
+        assert second.result.method.scores == one("g-eval-5", dialogues, connect("builtin")).result.method.scores
 
 
 class Letters:

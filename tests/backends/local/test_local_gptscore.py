@@ -7,7 +7,7 @@ import pytest
 from refladder.prompts import fill, load_template
 from refladder.records import Context, Dimension, Output
 from refladder.scoring.direct import grade_question
-from refladder.scoring.likelihood import mean_logprobs, read_texts, token_counter
+from refladder.scoring.gptscore import mean_logprobs, read_texts, token_counter
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -11,7 +11,7 @@ from refladder.errors import BackendError, LabelsUnavailableError
 from refladder.prompts import load_template
 from refladder.records import Context, Dimension, LabelReading, Output
 from refladder.scoring.direct import grade_question
-from refladder.scoring.likelihood import mean_logprobs, read_texts, token_counter
+from refladder.scoring.gptscore import mean_logprobs, read_texts, token_counter
 
 CONTEXT = Context(id="c", task="story", text="A lighthouse keeper finds a letter.")
 DIMENSION = Dimension(name="surprise", description="The end surprises.")
