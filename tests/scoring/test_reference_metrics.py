@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import csv
+import gzip
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from refladder.errors import UsageError
@@ -13,6 +18,7 @@ sacrebleu = pytest.importorskip("sacrebleu", reason="the metrics extra is not in
 rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer", reason="the metrics extra is not installed")
 nltk_meteor = pytest.importorskip("nltk.translate.meteor_score", reason="the metrics extra is not installed")
 
+HANNA = Path(__file__).resolve().parents[3] / "shared" / "data" / "hanna"
 TEXTS = [
     "The storm closed the harbour until Thursday.",
     "The harbour, closed by storms, is opening again on Thursday!",
@@ -99,3 +105,30 @@ def test_an_absent_package_is_named(open_metric, package, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UsageError, match=rf"{package} is not installed; pip install 'refladder\[metrics\]'"):
         open_metric()
+
+
+@pytest.mark.skipif(not HANNA.is_dir(), reason="the benchmark files are not there (../shared/data)")
+def test_hannas_own_measures():
+    """The release's table of automatic measures: BLEU is the same; its ROUGE and METEOR are of other programs."""
+    csv.field_size_limit(1 << 30)
+    with gzip.open(HANNA / "hanna_stories_annotations.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        stories = {int(row["Story ID"]): row for row in csv.DictReader(file)}
+    with gzip.open(HANNA / "hanna_metric_scores.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = {name.rpartition(" ")[0]: name for name in rows[0] if name}
+
+    def published(measure):
+        return [value for row in rows[1:] for value in ast.literal_eval(row[columns[measure]])][::8]
+
+    def ours(metric):
+        return [metric.score([row["Story"]], [row["Human"]])[0] for _, row in sorted(stories.items())[96::8]]
+
+    assert ours(bleu()) == pytest.approx(published("BLEU"), abs=1e-9)
+    for metric, measure in (
+        (rouge("rouge-1"), "ROUGE-1 F-Score"),
+        (rouge("rouge-2"), "ROUGE-2 F-Score"),
+        (rouge("rouge-l"), "ROUGE-L F-Score"),
+        (meteor(), "METEOR"),
+        (chrf(), "chrF"),
+    ):
+        assert np.corrcoef(ours(metric), published(measure))[0, 1] > 0.85
