@@ -26,14 +26,18 @@ if TYPE_CHECKING:
     "models",
     multiple=True,
     metavar="NAME=BACKEND",
-    help="A model that writes, with its name in the results; two or more, repeat.",
+    help="A model that writes, with its name in the results; two or more; may be repeated.",
 )
 @click.option(
     "--judge", required=True, metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
 )
 @console.JUDGE_OPTION
 @click.option(
-    "--criterion", "criteria", multiple=True, metavar="NAME=WORDS", help="What to judge by, in plain words; repeat."
+    "--criterion",
+    "criteria",
+    multiple=True,
+    metavar="NAME=WORDS",
+    help="What to judge by, in plain words; may be repeated.",
 )
 @click.option("--out", required=True, type=console.PATH, help="Folder for texts, judgments and results.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Column that names a row. id, or the row's number.")

@@ -9,11 +9,13 @@ import click
 
 from refladder.cli import console
 from refladder.cli.data import DATA, load
+from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.jobs.cards import Card
+    from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
 
 LEVELS = ("within_context", "pooled", "between_systems")
@@ -26,12 +28,12 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--methods",
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
-    help="Methods to run; `refladder list methods`. ladder, or none when only --scores are asked for.",
+    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder.",
 )
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
-    help="Comparisons of one context and dimension, for methods that compare outputs in pairs. All pairs, both orders.",
+    help="Number of comparisons of one context and dimension that pairwise methods ask. Without it, all pairs.",
 )
 @click.option(
     "--selection",
@@ -50,7 +52,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "method_options",
     multiple=True,
     metavar="METHOD.KEY=VALUE",
-    help="What only that method knows; repeat.",
+    help="What only that method knows; may be repeated.",
 )
 @click.option(
     "--judge",
@@ -59,7 +61,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     help="What judges outputs. builtin.",
 )
 @console.JUDGE_OPTION
-@click.option("--writer", metavar="BACKEND", help="What writes the ladders. The judge.")
+@click.option("--writer", metavar="BACKEND", help="What writes the ladders. Without it, the judge.")
 @console.WRITER_OPTION
 @click.option(
     "--ladders",
@@ -72,20 +74,24 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "scores",
     multiple=True,
     metavar="FILE",
-    help="Scores of any other program, one row an output (output_id, then a column a dimension); repeat.",
+    help="Scores of any other program, one row an output (output_id, then a column a dimension); may be repeated.",
 )
 @console.SAMPLING
 @console.RULE
 @console.JUDGING
 @click.option(
-    "--level", "levels", multiple=True, type=click.Choice(LEVELS), help="Levels; repeat. All in JSON, else the first."
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice(LEVELS),
+    help="Level; may be repeated. Without it, within_context; in JSON, all.",
 )
 @click.option(
     "--statistic",
     "statistics",
     multiple=True,
     type=click.Choice(STATISTICS),
-    help="Statistics; repeat. All in JSON, else the first.",
+    help="Statistic; may be repeated. Without it, spearman; in JSON, all.",
 )
 @click.option(
     "--constant",
@@ -165,6 +171,8 @@ def command(
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
+    if ladders is not None and writer is not None:
+        raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
     console.check_prompts(prompts)
     if as_json:
         form = "json"
@@ -176,8 +184,9 @@ def command(
         lambda: console.open_backend(writer or judge or "builtin", writer_option, "--writer-option")
     )
     same = writer in (None, judge) and not writer_option
+    asked = methods
     if methods is None:
-        methods = LADDER if judge is not None or not scores else ""
+        methods = LADDER if (judge or writer or ladders) is not None or not scores else ""
     settings = MethodSettings(
         seed=seed,
         writer=None if same else writing,
@@ -216,18 +225,22 @@ def command(
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
     cards = report_cards(runs, loaded, dimensions)
-    _print(rows, cards, form)
+    _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
     if figures is not None:
         for missing in write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed):
             click.echo(missing, err=True)
+    _tell(runs, form)
+    unscored = any(row.unscored for row in rows)
+    return console.UNSCORED if unscored else 0
+
+
+def _tell(runs: list[MethodRun], form: str) -> None:
     for run in runs:
         for note in (run.result.skipped, *run.result.notes):
             if note is not None:
                 click.echo(f"{run.name}: {note}", err=True)
         if run.result.report is not None and form == "text":
             console.tell(run.result.report, as_json=False, to_stderr=True)
-    unscored = any(row.unscored for row in rows)
-    return console.UNSCORED if unscored else 0
 
 
 def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:

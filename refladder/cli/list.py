@@ -85,6 +85,7 @@ ABOUT = {
     "win-ratio": "share of comparisons with the other outputs that are won, arXiv 2307.07889",
     "win-ratio-debiased": "win ratio, a preference for the first place taken out by a threshold",
     "mean-probability": "mean probability of winning a comparison",
+    "mean-probability-debiased": "mean probability, a preference for the first place taken out by a weight",
     "bradley-terry": "Bradley-Terry strengths from soft wins",
     "poe": "product of Gaussian experts, arXiv 2405.05894",
     "likelihood": "the ranking that makes the comparisons most likely, arXiv 2307.07889, appendix B",

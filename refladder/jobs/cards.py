@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.metaeval.agreement import human_means
 from refladder.metaeval.tables import DASH, latex_text
 from refladder.ranking import bias
 
@@ -37,7 +38,8 @@ class Card:
     pairs of outputs of one context, of different length and score, in which the longer has the higher score.
     `inconsistency`: pairs whose two orders choose differently. `intransitive`: triples that no ranking agrees with.
     `conflict`: comparisons, of the first method of the run that made some, that choose otherwise than this method's
-    scores.
+    scores. `accuracy`: comparisons that choose as people do, of those of texts that people rate differently, a tie
+    counting half (section 5.4).
     """
 
     kind: str = "card"
@@ -57,11 +59,13 @@ class Card:
     inconsistency: float | None
     intransitive: float | None
     conflict: float | None
+    accuracy: float | None
 
 
 def report_cards(runs: Sequence[MethodRun], benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Card]:
     """For each method that gave scores one card for all dimensions, with its costs, and one for each dimension."""
     compared = next((run.result.comparisons for run in runs if run.result.comparisons), ())
+    human = human_means(benchmark.ratings)
     cards = []
     for run in runs:
         result = run.result
@@ -74,6 +78,8 @@ def report_cards(runs: Sequence[MethodRun], benchmark: Benchmark, dimensions: Se
         if not result.comparisons or result.comparisons is not compared:
             for one in compared:
                 _add(shares, (one.dimension.name, "conflict"), _conflict(one, scores))
+        for one in result.comparisons:
+            _add(shares, (one.dimension.name, "accuracy"), _accuracy(one, human))
         for key, share in list(shares.items()):
             if key[0] != ALL:
                 _add(shares, (ALL, key[1]), share)
@@ -101,6 +107,7 @@ def report_cards(runs: Sequence[MethodRun], benchmark: Benchmark, dimensions: Se
                     inconsistency=_share(shares.get((name, "inconsistency"))),
                     intransitive=_share(shares.get((name, "intransitive"))),
                     conflict=_share(shares.get((name, "conflict"))),
+                    accuracy=_share(shares.get((name, "accuracy"))),
                 )
             )
     return cards
@@ -141,11 +148,15 @@ def _conflict(one: Comparisons, scores: Mapping[tuple[str, str], float | None]) 
     return bias.conflict(one.pairs, one.probabilities, values)
 
 
+def _accuracy(one: Comparisons, human: Mapping[tuple[str, str], float]) -> tuple[float, int]:
+    ratings = [human.get((output.id, one.dimension.name), math.nan) for output in one.outputs]
+    return bias.comparative_accuracy(one.pairs, one.probabilities, np.array(ratings))
+
+
 _HEADS = (
     "method",
     "judged",
     "unread",
-    "unscored",
     "characters",
     "seconds",
     "first",
@@ -153,6 +164,7 @@ _HEADS = (
     "flips",
     "circles",
     "conflict",
+    "right",
 )
 
 
@@ -160,12 +172,11 @@ def _cells(card: Card) -> list[str]:
     def count(value: int | None) -> str:
         return DASH if value is None else f"{value:,}"
 
-    shares = (card.first, card.longer, card.inconsistency, card.intransitive, card.conflict)
+    shares = (card.first, card.longer, card.inconsistency, card.intransitive, card.conflict, card.accuracy)
     return [
         card.method,
         count(card.judgments),
         count(card.unreadable),
-        count(card.unscored),
         count(card.characters),
         DASH if card.seconds is None else f"{card.seconds:.1f}",
         *(DASH if share is None else f"{share:.3f}" for share in shares),
@@ -173,10 +184,11 @@ def _cells(card: Card) -> list[str]:
 
 
 _TITLE = (
-    "{}: judgments that were needed, unread ones, outputs without a score, characters of the prompts, seconds (less "
+    "{}: judgments that were needed, unread ones, characters of the prompts, seconds (less "
     "for what another method had asked already); shares: comparisons that the first text won, pairs in which the "
     "longer text scores higher, pairs whose two orders disagree (flips), intransitive triples (circles), comparisons "
-    f"that contradict the scores (conflict); {DASH} does not apply."
+    f"that contradict the scores (conflict), "
+    f"comparisons that choose as people do (right); {DASH} does not apply."
 )
 
 

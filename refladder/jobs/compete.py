@@ -13,7 +13,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from refladder.artifacts import atomic, cannot_write, from_line, open_bytes, to_line
+from refladder.artifacts import atomic, cannot_write, from_line, open_bytes, throw_away, to_line
 from refladder.errors import BackendError, UsageError
 from refladder.jobs.standings import OVERALL, Standing, Trial, standings_of
 from refladder.jobs.task_prompt import TASK
@@ -106,7 +106,7 @@ def compete(
         )
     if restart:
         for path in (folder / GENERATED, *folder.glob("pairwise-*.jsonl")):
-            path.unlink(missing_ok=True)
+            throw_away(path)
     with bars("writing") as progress:
         texts = _generate(instances, models, folder / GENERATED, sampling, progress)
     template = load_template(TASK, "pairwise", prompts)

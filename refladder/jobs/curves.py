@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 POINTS = 10  # budgets of a curve, when none are given
+SIZES = (2, 3, 4, 6, 8, 12, 16)  # subsets of outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,20 @@ class CurvePoint:
     low: float | None
     high: float | None
     unscored: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsistencyRow:
+    """Rankings by win ratio of `size` outputs of a context: how they agree pair by pair, as shares between 0 and 1.
+
+    `final`: with the ranking of all outputs; `gold`: with the ratings. Means over contexts; None where there is none.
+    """
+
+    kind: str = "self-consistency"
+    dimension: str
+    size: int
+    final: float | None
+    gold: float | None
 
 
 def budget_curve(
@@ -75,18 +90,7 @@ def budget_curve(
     Raises:
         UsageError: no context has all of its pairs, or the contexts have different numbers of outputs.
     """
-    own = [one for one in comparisons if one.dimension.name == dimension]
-    sizes = {len(one.outputs) for one in own}
-    if not own or any(len(one.pairs) != most_pairs(len(one.outputs), "random") for one in own):
-        raise UsageError(
-            f"a budget curve of {dimension!r} needs every pair judged in both orders; run win-ratio without a budget"
-        )
-    if len(sizes) > 1:
-        raise UsageError(
-            f"a budget curve needs the same number of outputs in every context, found {sorted(sizes)}; "
-            "leave the others out"
-        )
-    items = sizes.pop()
+    items, own = _whole(comparisons, dimension)
     most = most_pairs(items, "random")
     wanted = budgets or sorted({max(2, round(most * part / POINTS)) for part in range(1, POINTS + 1)})
     matrices = [bias.square(items, one.pairs, one.probabilities) for one in own]
@@ -104,6 +108,70 @@ def budget_curve(
                 for debiased in (False, True)
             ]
     return points
+
+
+def consistency_rows(
+    comparisons: Sequence[Comparisons],
+    human: Mapping[tuple[str, str], float],
+    dimension: str,
+    *,
+    draws: int = 10,
+    seed: int = 0,
+) -> list[ConsistencyRow]:
+    """How far rankings of some of the outputs agree with the ranking of all (arXiv 2307.07889, table 8).
+
+    Args:
+        comparisons: all ordered pairs of every context.
+        human: (output id, dimension) to mean rating.
+        dimension: which one.
+        draws: subsets of each size and context.
+        seed: of the draws.
+
+    Raises:
+        UsageError: see `budget_curve`.
+    """
+    items, own = _whole(comparisons, dimension)
+    sizes = [size for size in SIZES if size < items] + [items]
+    found = np.array(
+        [
+            bias.self_consistency(
+                bias.square(items, one.pairs, one.probabilities),
+                sizes,
+                human=np.array([human.get((output.id, dimension), np.nan) for output in one.outputs]),
+                draws=draws,
+                seed=seed + place,
+            )
+            for place, one in enumerate(own)
+        ]
+    )
+    rows = []
+    for place, size in enumerate(sizes):
+        final, gold = (values[~np.isnan(values)] for values in found[:, place, 1:].T)
+        rows.append(
+            ConsistencyRow(
+                dimension=dimension,
+                size=size,
+                final=float(final.mean()) if final.size else None,
+                gold=float(gold.mean()) if gold.size else None,
+            )
+        )
+    return rows
+
+
+def _whole(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, list[Comparisons]]:
+    """The number of outputs of every context, and the comparisons of one dimension."""
+    own = [one for one in comparisons if one.dimension.name == dimension]
+    sizes = {len(one.outputs) for one in own}
+    if not own or any(len(one.pairs) != most_pairs(len(one.outputs), "random") for one in own):
+        raise UsageError(
+            f"a budget curve of {dimension!r} needs every pair judged in both orders; run win-ratio without a budget"
+        )
+    if len(sizes) > 1:
+        raise UsageError(
+            f"a budget curve needs the same number of outputs in every context, found {sorted(sizes)}; "
+            "leave the others out"
+        )
+    return sizes.pop(), own
 
 
 def _draw(

@@ -9,7 +9,7 @@ from refladder import __version__
 from refladder.errors import LabelsUnavailableError
 from refladder.jobs.evaluate import Method
 from refladder.jobs.methods import MethodResult
-from refladder.jobs.score import BATCH
+from refladder.jobs.score import batches
 from refladder.prompts import load_template
 from refladder.records import Recipe, Run
 from refladder.scoring import gptscore as likelihood
@@ -65,8 +65,8 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
             JudgmentLog(_kept(settings, kind), _run(recipe, dimensions), restart=restart) as log,
             settings.progress(name) as progress,
         ):
-            for start in range(0, len(questions), BATCH):
-                batch = [question for _, question in questions[start : start + BATCH]]
+            done = 0
+            for batch in batches(question for _, question in questions):
                 stored = log.stored(batch)
                 todo = [question for question in batch[len(stored) :] if _place(question) not in kept]
                 try:
@@ -81,8 +81,10 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
                 reused += len(batch) - len(fresh)
                 kept.update(zip(map(_place, batch), stored, strict=False))
                 kept.update(zip(map(_place, todo), fresh, strict=True))
+                done += len(batch)
                 if progress is not None:
-                    progress(start + len(batch), len(questions))
+                    progress(done, len(questions))
+            log.finish()
         for dimension, question in questions:
             value = value_of(kept[_place(question)])
             unreadable += value is None
@@ -148,6 +150,7 @@ def gptscore(
                 unreadable += values.count(None)
             if progress is not None:
                 progress(number, len(benchmark.contexts))
+        log.finish()
         reused = log.reused
     return MethodResult(
         method=Method(name=GPTSCORE, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),

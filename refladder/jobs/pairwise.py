@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.artifacts import throw_away
 from refladder.errors import UsageError
 from refladder.jobs.evaluate import Method
 from refladder.jobs.methods import MethodResult, MethodSettings
@@ -79,7 +80,7 @@ def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings
     name = f"{probe.recipe.digest}-{settings.answers}"
     path = None if settings.work is None else settings.work / f"pairwise-{name}.jsonl"
     if path is not None and settings.restart and name not in settings.kept:
-        path.unlink(missing_ok=True)
+        throw_away(path)
     return PairJudge(
         backend,
         template,
@@ -290,6 +291,18 @@ def mean_probability(
         return estimators.mean_probability(len(one.outputs), one.pairs, one.probabilities)
 
     return _run(benchmark, dimensions, judge, settings, name="mean-probability", estimator=mean)
+
+
+def mean_probability_debiased(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Mean probability, after a weight took the preference for one place out (arXiv 2307.07889, equation 9)."""
+
+    def mean(one: Comparisons, threshold: float) -> FloatArray:
+        weighed = bias.reweigh(one.probabilities, bias.alpha_of(threshold))
+        return estimators.mean_probability(len(one.outputs), one.pairs, weighed)
+
+    return _run(benchmark, dimensions, judge, settings, name="mean-probability-debiased", estimator=mean)
 
 
 def bradley_terry(

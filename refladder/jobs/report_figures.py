@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from refladder.artifacts import atomic
+from refladder.errors import UsageError
 from refladder.jobs.cards import ALL
-from refladder.jobs.curves import budget_curve
+from refladder.jobs.curves import budget_curve, consistency_rows
 from refladder.jobs.figures import Series, lines, scatter
 from refladder.metaeval.agreement import MEAN, human_means
 from refladder.ranking.selection import SCHEMES, most_pairs
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.jobs.cards import Card
-    from refladder.jobs.curves import CurvePoint
+    from refladder.jobs.curves import ConsistencyRow, CurvePoint
     from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
     from refladder.records import Benchmark, Dimension
@@ -37,6 +38,8 @@ def write_figures(
 ) -> list[str]:
     """Write `cost.svg`, and when a method judged every pair of outputs, `curve-DIMENSION.svg` and `curves.jsonl`.
 
+    `curves.jsonl` holds the points of the curves, and how rankings of fewer outputs agree with that of all.
+
     Args:
         folder: where to.
         rows: agreement; the first level and statistic is drawn.
@@ -51,7 +54,6 @@ def write_figures(
 
     Raises:
         DataError: the folder cannot be written.
-        UsageError: see `refladder.jobs.curves.budget_curve`.
     """
     missing = []
     figure = _cost(rows, cards)
@@ -63,10 +65,15 @@ def write_figures(
     if whole is None:
         return [*missing, "no budget curves: they need every pair judged, as by win-ratio without --budget"]
     human = human_means(benchmark.ratings)
-    points: list[CurvePoint] = []
+    points: list[CurvePoint | ConsistencyRow] = []
     for dimension in dimensions:
-        own = budget_curve(whole, human, dimension.name, seed=seed)
+        try:
+            own = budget_curve(whole, human, dimension.name, seed=seed)
+        except UsageError as error:
+            missing.append(str(error))
+            continue
         points += own
+        points += consistency_rows(whole, human, dimension.name, seed=seed)
         drawn = _curves(own)
         if not drawn:
             missing.append(f"no budget curve of {dimension.name}: no context has a correlation")

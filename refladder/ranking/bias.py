@@ -35,23 +35,6 @@ def share_of_first(probabilities: FloatArray, threshold: float = 0.5) -> float:
     return float(hard.mean()) if hard.size else float("nan")
 
 
-def share_of_longer(pairs: IntArray, probabilities: FloatArray, lengths: FloatArray) -> tuple[float, int]:
-    """How often the longer text is chosen, a tie counting half.
-
-    Args:
-        pairs: shape (R, 2).
-        probabilities: shape (R,).
-        lengths: shape (N,), of the items.
-
-    Returns:
-        (points of the longer, comparisons that were read of texts of different length).
-    """
-    difference = lengths[pairs[:, 0]] - lengths[pairs[:, 1]]
-    hard = decisions(probabilities)
-    used = ~np.isnan(hard) & (difference != 0)
-    return float(np.where(difference[used] > 0, hard[used], 1 - hard[used]).sum()), int(used.sum())
-
-
 def inconsistency(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[int, int]:
     """How often the two orders of a pair choose differently.
 
@@ -96,7 +79,7 @@ def fit_threshold(probabilities: FloatArray) -> float:
 
 
 def fit_alpha(probabilities: FloatArray) -> float:
-    """The weight alpha of `reweigh` with which the first is chosen half of the time: (1 - tau) / tau.
+    """The weight alpha of `reweigh` with which the first is chosen half of the time; see `fit_threshold`.
 
     Source: arXiv 2307.07889, equation 9.
 
@@ -107,9 +90,17 @@ def fit_alpha(probabilities: FloatArray) -> float:
         Above 0; NaN when none could be read.
 
     Raises:
-        UsageError: half of the probabilities are 0, or 1: no finite weight above 0 would do.
+        UsageError: see `alpha_of`.
     """
-    threshold = fit_threshold(probabilities)
+    return alpha_of(fit_threshold(probabilities))
+
+
+def alpha_of(threshold: float) -> float:
+    """The weight alpha that makes the same choices as a threshold tau: (1 - tau) / tau.
+
+    Raises:
+        UsageError: the threshold is 0 or 1: no finite weight above 0 would do.
+    """
     if threshold <= 0 or threshold >= 1:
         raise UsageError(
             f"the median probability is {threshold:g}, so no weight gives both places half of the choices; "

@@ -44,8 +44,11 @@ def decisions(probabilities: FloatArray, threshold: float = 0.5) -> FloatArray:
 
 
 def _shares(items: int, pairs: IntArray, points: FloatArray) -> FloatArray:
-    taken = np.bincount(pairs[:, 0], points, items) + np.bincount(pairs[:, 1], 1 - points, items)
-    played = np.bincount(pairs.ravel(), minlength=items)
+    # Added up in the order of their size, so that items with the same answers get the same number to the last bit.
+    who, got = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([points, 1 - points])
+    order = np.lexsort((got, who))
+    taken = np.bincount(who[order], got[order], items)
+    played = np.bincount(who, minlength=items)
     return np.asarray(np.divide(taken, played, out=np.full(items, np.nan), where=played > 0))
 
 
@@ -115,6 +118,11 @@ def _laplacian(items: int, pairs: IntArray, weights: FloatArray) -> Callable[[Fl
     return times
 
 
+def _rounded(scores: FloatArray) -> FloatArray:
+    """Mean 0, seven decimals: what is left of the iteration's error must not rank items with the same answers."""
+    return cast("FloatArray", np.round(scores - scores.mean(), 7) + 0.0)
+
+
 def bradley_terry(
     items: int,
     pairs: IntArray,
@@ -137,7 +145,7 @@ def bradley_terry(
         names: of the items, for messages.
 
     Returns:
-        Shape (N,), natural-log odds, mean 0.
+        Shape (N,), natural-log odds, mean 0, to seven decimals.
 
     Raises:
         UsageError: the comparisons do not hold the items together; or, with prior 0, some items were never beaten by
@@ -172,7 +180,7 @@ def bradley_terry(
         left = share - expected
         gradient = _net(items, pairs, left)
         if np.abs(gradient).max() <= _GRADIENT:
-            return cast("FloatArray", strengths - strengths.mean())
+            return _rounded(strengths)
         change = _solve(_laplacian(items, pairs, np.maximum(expected * (1 - expected), 1e-12)), gradient)
         length = 1.0
         while length > 1e-10 and (after := likelihood(strengths + length * change)) < now - 1e-12 * abs(now):  # noqa: PLR2004
@@ -205,7 +213,7 @@ def product_of_experts(
         names: of the items, for messages.
 
     Returns:
-        Shape (N,), mean 0; the unit is that of a difference of probability.
+        Shape (N,), mean 0, to seven decimals; the unit is that of a difference of probability.
 
     Raises:
         UsageError: the comparisons do not hold the items together.
@@ -214,4 +222,4 @@ def product_of_experts(
     pairs, probabilities = readable(items, pairs, probabilities)
     check_connected(items, pairs, names)
     leaning = probabilities - probabilities.mean()
-    return _solve(_laplacian(items, pairs, np.ones(len(pairs))), _net(items, pairs, leaning))
+    return _rounded(_solve(_laplacian(items, pairs, np.ones(len(pairs))), _net(items, pairs, leaning)))

@@ -126,7 +126,11 @@ def test_the_command_draws_figures(tmp_path, capsys):
         assert ET.fromstring((tmp_path / "figures" / name).read_text()).tag.endswith("svg")  # noqa: S314  made here
     assert "win-ratio" in (tmp_path / "figures" / "cost.svg").read_text()
     lines_read = [json.loads(line) for line in (tmp_path / "figures" / "curves.jsonl").read_text().splitlines()]
-    assert {line["selection"] for line in lines_read} == {"random", "no-repeat", "symmetric"}
+    assert {line["selection"] for line in lines_read if line["kind"] == "curve"} == {"random", "no-repeat", "symmetric"}
+    rows = [line for line in lines_read if line["kind"] == "self-consistency"]
+    assert [(row["size"], row["final"]) for row in rows] == [
+        (size, 1) for size in (2, 3, 4, 6)
+    ]  # a judge without noise
     capsys.readouterr()
     assert run_command([*command, "pairs-greedy"]) == 0
     assert "no budget curves: they need every pair judged, as by win-ratio without --budget" in capsys.readouterr().err

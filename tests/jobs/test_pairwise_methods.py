@@ -20,7 +20,8 @@ from refladder.prompts import load_template, text_of, with_text
 from refladder.records import Completion, Sampling
 
 PAIRWISE = [
-    "win-ratio", "win-ratio-debiased", "mean-probability", "bradley-terry", "poe", "likelihood", "pairs-greedy",
+    "win-ratio", "win-ratio-debiased", "mean-probability", "mean-probability-debiased",
+    "bradley-terry", "poe", "likelihood", "pairs-greedy",
     "pairs-beam", "zepo",
 ]  # fmt: skip
 QUALITIES = np.random.default_rng(0).permuted(np.tile(np.arange(6.0), (4, 1)), axis=1)
@@ -55,9 +56,9 @@ def test_methods_share_what_was_asked():
     judge = Simulated()
     runs = run([name for name in PAIRWISE if name != "zepo"], judge)
     assert judge.asked == 4 * 6 * 5  # every ordered pair of four contexts with six outputs, once
-    assert [one.calls for one in runs] == [120] + [0] * 7
+    assert [one.calls for one in runs] == [120] + [0] * 8
     assert runs[1].result.judgments == runs[1].result.reused == 120
-    assert len({one.result.characters for one in runs[:6]}) == 1  # each tells what it would need alone
+    assert len({one.result.characters for one in runs[:7]}) == 1  # each tells what it would need alone
 
 
 def test_sorting_needs_fewer_comparisons_than_all_pairs():
@@ -293,6 +294,7 @@ def test_cards_by_hand():
     assert card.characters == sum(run.characters for run in runs[:1])
     sort = cards["pairs-greedy", "worth"]
     assert (sort.judgments, sort.calls, sort.first) == (None, None, 1.0)
+    assert card.accuracy == 0.5  # each text is chosen once
     # the sort ranks one above the other; of the two comparisons of win-ratio one says so and one the contrary
     assert sort.conflict == 0.5
     assert sort.longer in {0.0, 1.0}

@@ -87,12 +87,6 @@ def test_symmetric_pairs_recover_more_than_random_ones_from_a_biased_judge():
     assert np.mean(found["symmetric"]) > np.mean(found["random"])
 
 
-def test_share_of_longer_by_hand():
-    pairs, p = np.array([[0, 1], [1, 0], [0, 2], [1, 2]]), np.array([0.9, 0.9, 0.9, np.nan])
-    # lengths 5, 3, 5: longer chosen, shorter chosen, equal lengths left out, unread left out
-    assert bias.share_of_longer(pairs, p, np.array([5.0, 3.0, 5.0])) == (1.0, 2)
-
-
 def test_inconsistency_by_hand():
     pairs = np.array([[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1], [0, 3]])
     p = np.array([0.9, 0.2, 0.9, 0.7, 0.5, np.nan, 0.9])
