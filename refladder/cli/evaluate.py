@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import functools
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from refladder.cli import console
+from refladder.cli import console, spending
 from refladder.cli.data import DATA, load
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from refladder.backends import Backend
     from refladder.jobs.cards import Card
     from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
@@ -31,7 +34,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder.",
 )
 @click.option(
-    "--budget",
+    "--comparisons",
     type=click.IntRange(min=1),
     help="Number of comparisons of one context and dimension that pairwise methods ask. Without it, all pairs.",
 )
@@ -39,7 +42,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--selection",
     default="symmetric",
     type=click.Choice(["random", "no-repeat", "symmetric"]),
-    help="How the pairs of a budget are chosen.",
+    help="How --comparisons are chosen.",
 )
 @click.option(
     "--answers",
@@ -105,6 +108,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
 )
 @click.option("--work", type=console.PATH, help="Folder that keeps ladders and judgments, to go on from.")
+@spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @click.option(
@@ -127,7 +131,7 @@ def command(
     option: tuple[str, ...],
     dimension: tuple[str, ...],
     methods: str | None,
-    budget: int | None,
+    comparisons: int | None,
     selection: str,
     answers: int,
     method_options: tuple[str, ...],
@@ -165,6 +169,7 @@ def command(
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
     from refladder.jobs.cards import report_cards  # noqa: PLC0415
+    from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
     from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
     from refladder.jobs.report_figures import write_figures  # noqa: PLC0415
@@ -179,10 +184,14 @@ def command(
     loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
     dimensions = choose_dimensions(loaded.dimensions, dimension)
     others = [read_scores(path, loaded, dimensions) for path in scores]  # a bad file is told before a judge is asked
-    judging = functools.cache(lambda: console.open_backend(judge or "builtin", judge_option))
-    writing = functools.cache(
-        lambda: console.open_backend(writer or judge or "builtin", writer_option, "--writer-option")
-    )
+    budgeted = spending.current(context)
+
+    def judging() -> Backend:
+        return budgeted.open(judge or "builtin", judge_option)
+
+    def writing() -> Backend:
+        return budgeted.open(writer or judge or "builtin", writer_option, "--writer-option")
+
     same = writer in (None, judge) and not writer_option
     asked = methods
     if methods is None:
@@ -197,7 +206,7 @@ def command(
         rule=rule,
         orders=2 if both_orders else 1,
         yes_no=yes_no,
-        budget=budget,
+        budget=comparisons,
         selection=selection,
         answers=answers,
         prompts=prompts,
@@ -207,6 +216,15 @@ def command(
         progress=console.progress,
     )
     names = [name.strip() for name in methods.split(",") if name.strip()]
+
+    def rehearse() -> int:
+        with copied(None if restart else work) as copy:
+            dry = replace(settings, work=copy, kept={}, progress=lambda _what: nullcontext())
+            _tell_notes(run_methods(names, loaded, dimensions, judging, dry), "json")
+        return 0
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
     runs = run_methods(names, loaded, dimensions, judging, settings)
     scored = scored_methods(runs, others)
     rows = agreement(
@@ -226,15 +244,18 @@ def command(
         write_json(work / "run.json", console.resolved(context))
     cards = report_cards(runs, loaded, dimensions)
     _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
-    if figures is not None:
-        for missing in write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed):
-            click.echo(missing, err=True)
-    _tell(runs, form)
+    missing = (
+        [] if figures is None else write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed)
+    )
+    for reason in missing:
+        click.echo(reason, err=True)
+    _tell_notes(runs, form)
+    console.tell_spent(budgeted.spent())
     unscored = any(row.unscored for row in rows)
     return console.UNSCORED if unscored else 0
 
 
-def _tell(runs: list[MethodRun], form: str) -> None:
+def _tell_notes(runs: Sequence[MethodRun], form: str) -> None:
     for run in runs:
         for note in (run.result.skipped, *run.result.notes):
             if note is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from refladder.artifacts import throw_away
 from refladder.errors import UsageError
+from refladder.jobs.cost import DRY
 from refladder.jobs.evaluate import Method
 from refladder.jobs.methods import MethodResult, MethodSettings
 from refladder.prompts import load_template
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from refladder.jobs.methods import Judge
     from refladder.prompts import Template
-    from refladder.records import Benchmark, Context, Dimension, Output
+    from refladder.records import Benchmark, Context, Dimension, Judgment, Output
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
@@ -65,6 +66,14 @@ class Tally:
     unreadable: int = 0
     characters: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+
+    def note_unread(self, judgments: Sequence[Judgment], words: str) -> None:
+        """Count what could not be read, and why; in a dry run there is no why."""
+        for judgment in judgments:
+            if judgment.logprobs is None:
+                self.unreadable += 1
+                if judgment.note != DRY:
+                    self.reasons[f"{words}: {judgment.note}"] += 1
 
     def notes(self) -> tuple[str, ...]:
         """What went wrong, for the user, the most frequent first."""
@@ -150,10 +159,7 @@ def compare_all(
     with settings.progress("comparing") as progress:
         judgments = judge.ask(questions, progress)
     tally.characters = sum(map(judge.characters, questions))
-    for judgment in judgments:
-        if judgment.logprobs is None:
-            tally.unreadable += 1
-            tally.reasons[f"unreadable: {judgment.note}"] += 1
+    tally.note_unread(judgments, "unreadable")
     probabilities = first_probabilities(judgments)
     found, start = [], 0
     for context, dimension, outputs, pairs in chosen:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def write_figures(
-    folder: Path,
+    folder: Path | None,
     rows: Sequence[Agreement],
     cards: Sequence[Card],
     runs: Sequence[MethodRun],
@@ -41,7 +41,7 @@ def write_figures(
     `curves.jsonl` holds the points of the curves, and how rankings of fewer outputs agree with that of all.
 
     Args:
-        folder: where to.
+        folder: where to; None draws nothing.
         rows: agreement; the first level and statistic is drawn.
         cards: of the same methods.
         runs: of the same methods.
@@ -55,6 +55,8 @@ def write_figures(
     Raises:
         DataError: the folder cannot be written.
     """
+    if folder is None:
+        return []
     missing = []
     figure = _cost(rows, cards)
     if figure is None:
@@ -63,7 +65,7 @@ def write_figures(
         _write(folder / "cost.svg", figure)
     whole = next((run.result.comparisons for run in runs if _is_whole(run)), None)
     if whole is None:
-        return [*missing, "no budget curves: they need every pair judged, as by win-ratio without --budget"]
+        return [*missing, "no budget curves: they need every pair judged, as by win-ratio without --comparisons"]
     human = human_means(benchmark.ratings)
     points: list[CurvePoint | ConsistencyRow] = []
     for dimension in dimensions:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError
+from refladder.jobs.cost import DRY
 from refladder.jobs.evaluate import Method
 from refladder.jobs.methods import MethodResult, MethodSettings
 from refladder.jobs.pairwise import Comparisons, Tally, groups, measures_of, open_pair_judge, seed_of, template_of
@@ -69,6 +70,7 @@ def _sorted(
     pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
     cells = [(context, dimension, own) for context, own in groups(benchmark) for dimension in dimensions]
     tally = Tally()
+    dry: set[str] = set()
     answered: list[dict[tuple[int, int], float]] = [{} for _ in cells]
 
     def ask(asked: list[tuple[int, int, int]]) -> list[float]:
@@ -85,11 +87,12 @@ def _sorted(
         tally.reused += sum(question.key in pair_judge.kept for question in questions)
         tally.characters += sum(map(pair_judge.characters, questions))
         judgments = pair_judge.ask(questions)
-        for judgment in judgments:
-            if judgment.logprobs is None:
-                tally.unreadable += 1
-                tally.reasons[f"unreadable, so that its context cannot be sorted: {judgment.note}"] += 1
+        tally.note_unread(judgments, "unreadable, so that its context cannot be sorted")
         found = first_probabilities(judgments)
+        for place, judgment in enumerate(judgments):
+            if judgment.note == DRY:
+                found[place] = int(judgment.key, 16) / 16 ** len(judgment.key)
+                dry.add("a sort asks as its answers make it; counted with random answers")
         for (number, first, second), probability in zip(shown, found.tolist(), strict=True):
             answered[number][first, second] = probability
         if settings.orders == 1:
@@ -130,5 +133,5 @@ def _sorted(
         characters=tally.characters,
         measures=measures_of(comparisons),
         comparisons=comparisons,
-        notes=tally.notes(),
+        notes=(*sorted(dry), *tally.notes()),
     )

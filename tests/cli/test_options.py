@@ -201,7 +201,9 @@ def test_list_names_what_other_commands_take(command, kind, name):
 def test_build_resumes_and_reports(command, tmp_path):
     folder = tmp_path / "set"
     done = command("build", "demo/story", "--out", folder, "--rungs", "3", "--json")
-    assert (done.code, json.loads(done.out)) == (0, {"folder": str(folder), "ladders": 24, "failed": 0})
+    said = json.loads(done.out)
+    assert said.pop("spent")[0]["calls"] == 24 * 3
+    assert (done.code, said) == (0, {"folder": str(folder), "ladders": 24, "failed": 0})
     first = (folder / "ladders.jsonl").read_bytes()
     assert command("build", "demo/story", "--out", folder, "--rungs", "3").code == 0
     assert (folder / "ladders.jsonl").read_bytes() == first

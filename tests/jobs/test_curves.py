@@ -133,4 +133,7 @@ def test_the_command_draws_figures(tmp_path, capsys):
     ]  # a judge without noise
     capsys.readouterr()
     assert run_command([*command, "pairs-greedy"]) == 0
-    assert "no budget curves: they need every pair judged, as by win-ratio without --budget" in capsys.readouterr().err
+    assert (
+        "no budget curves: they need every pair judged, as by win-ratio without --comparisons"
+        in capsys.readouterr().err
+    )

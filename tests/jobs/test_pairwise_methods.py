@@ -330,5 +330,18 @@ def test_p_values_are_corrected_for_all_methods_of_a_table():
 def test_unknown_methods_and_options_of_the_command(capsys):
     assert run_command(["evaluate", "demo/dialogue", "--methods", "win-ration"]) == 2
     assert "unknown method 'win-ration'; did you mean 'win-ratio'?" in capsys.readouterr().err
-    assert run_command(["evaluate", "demo/dialogue", "--methods", "win-ratio", "--budget", "31"]) == 2
+    assert run_command(["evaluate", "demo/dialogue", "--methods", "win-ratio", "--comparisons", "31"]) == 2
     assert "a budget of 31 comparisons: 6 items have 30 pairs" in capsys.readouterr().err
+
+
+def test_a_dry_run_counts_and_its_answers_stay_nowhere(tmp_path, capsys):
+    command = ["evaluate", "demo/dialogue", "--methods", "win-ratio,pairs-greedy", "--work", str(tmp_path / "work")]
+    assert run_command([*command, "--dry-run"]) == 0
+    printed = capsys.readouterr()
+    # fourteen contexts with six outputs and one dimension: 30 pairs each, which the sort shares
+    assert "dry run, builtin: 420 calls" in printed.out
+    assert "pairs-greedy: a sort asks as its answers make it; counted with random answers" in printed.err
+    assert "unreadable" not in printed.err
+    assert not list(tmp_path.glob("work/pairwise-*"))
+    assert run_command([*command, "--resamples", "5"]) == 0
+    assert "unreadable" not in capsys.readouterr().err.replace("0 unreadable", "")
