@@ -48,7 +48,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--answers",
     default=0,
     type=click.IntRange(min=0),
-    help="Let the judge write so many answers to a pair and take their share; 0 reads label probabilities.",
+    help="Let the judge write so many answers to a question and take their shares; 0 reads label probabilities.",
 )
 @click.option(
     "--method-option",
@@ -171,7 +171,7 @@ def command(
     from refladder.jobs.cards import report_cards  # noqa: PLC0415
     from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
-    from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
+    from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
     from refladder.jobs.report_figures import write_figures  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
@@ -226,8 +226,7 @@ def command(
     if not budgeted.goes_on(rehearse, as_json=as_json):
         return 0
     runs = run_methods(names, loaded, dimensions, judging, settings)
-    scored = [run.result.method for run in runs if run.result.method is not None]
-    scored += others
+    scored = scored_methods(runs, others)
     rows = agreement(
         loaded,
         dimensions,
