@@ -30,7 +30,7 @@ from refladder import lookup
 from refladder.errors import UnknownNameError, UsageError
 from refladder.jobs.columns import Scale
 from refladder.jobs.evaluate import LADDER, Method, evaluation_ladders, ladders_for, score_benchmark
-from refladder.jobs.metering import Metered
+from refladder.jobs.metering import Counted
 from refladder.jobs.score import Scorer
 from refladder.published import read_ladder_set
 from refladder.records import Sampling
@@ -222,12 +222,12 @@ def run_methods(
             raise UnknownNameError("method of this run", key.partition(".")[0], plain)
     runs = []
     for name, function in functions.items():
-        meters: dict[int, Metered] = {}
+        meters: dict[int, Counted] = {}
 
-        def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
+        def metered(open_backend: Judge, meters: dict[int, Counted] = meters) -> Judge:
             def opened() -> Backend:
                 backend = open_backend()
-                return meters.setdefault(id(backend), Metered(backend))
+                return meters.setdefault(id(backend), Counted(backend))
 
             return opened
 

@@ -9,11 +9,12 @@ import pytest
 
 from refladder import lookup
 from refladder.backends import connect
+from refladder.backends.metered import characters
 from refladder.cli import run as run_command
 from refladder.errors import UnknownNameError, UsageError
 from refladder.jobs import methods
 from refladder.jobs.evaluate import Method
-from refladder.jobs.metering import Metered, characters
+from refladder.jobs.metering import Counted
 from refladder.jobs.methods import METHODS, MethodResult, MethodSettings, method_named, run_methods
 from refladder.loaders import load_benchmark
 from refladder.prompts import fill, load_template
@@ -101,7 +102,7 @@ def test_characters_are_those_of_the_whole_prompt():
 
 
 def test_a_metered_backend_answers_as_the_backend_itself():
-    plain, metered = builtin(), Metered(builtin())
+    plain, metered = builtin(), Counted(builtin())
     template = load_template("open", "pairwise")
     slots = {
         "context": "Why?",
