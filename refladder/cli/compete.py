@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
-from refladder.cli import console
+from refladder.cli import console, spending
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.jobs.compete import Contest
+    from refladder.jobs.compete import Bars, Contest
 
 
 @click.command(short_help="Let models write and compare them with each other.")
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 @click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples over rows.")
 @console.PROMPTS
 @console.RESTART
+@spending.SPENDING
 @console.JSON
 @click.pass_context
 def command(
@@ -86,6 +88,7 @@ def command(
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.jobs.compete import compete  # noqa: PLC0415
+    from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
     from refladder.records import Dimension, Sampling  # noqa: PLC0415
 
@@ -98,26 +101,39 @@ def command(
         prompt = parse_task_prompt(prompt_text or "", "--prompt-text")
     words = console.pairs(criteria, "--criterion")
     instances = read_instances(table, prompt, id_column=id_column, form=table_format)
-    backends = {name: console.open_backend(target) for name, target in console.pairs(models, "--model").items()}
-    contest = compete(
-        instances,
-        backends,
-        console.open_backend(judge, judge_option),
-        [Dimension(name=name, description=text) for name, text in words.items()],
-        out,
-        sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
-        explain=explain,
-        prompts=prompts,
-        resamples=resamples,
-        restart=restart,
-        bars=console.progress,
-    )
+    targets = console.pairs(models, "--model")
+    budgeted = spending.current(context)
+
+    def run(folder: Path, bars: Bars) -> Contest:
+        return compete(
+            instances,
+            {name: budgeted.open(target) for name, target in targets.items()},
+            budgeted.open(judge, judge_option),
+            [Dimension(name=name, description=text) for name, text in words.items()],
+            folder,
+            sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
+            explain=explain,
+            prompts=prompts,
+            resamples=resamples,
+            restart=restart,
+            bars=bars,
+        )
+
+    def rehearse() -> int:
+        with copied(out) as copy:
+            run(copy or out, lambda _what: nullcontext())
+        return 0
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
+    contest = run(out, console.progress)
     write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature})
     _print(contest, as_json=as_json)
     for failure in contest.failures[:10]:
         click.echo(f"  {failure}", err=True)
     if len(contest.failures) > 10:  # noqa: PLR2004
         click.echo(f"  and {len(contest.failures) - 10:,} more", err=True)
+    console.tell_spent(budgeted.spent())
     unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unread else 0
 

@@ -244,10 +244,7 @@ def command(
         write_json(work / "run.json", console.resolved(context))
     cards = report_cards(runs, loaded, dimensions)
     _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
-    missing = (
-        [] if figures is None else write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed)
-    )
-    for reason in missing:
+    for reason in write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed):
         click.echo(reason, err=True)
     _tell_notes(runs, form)
     console.tell_spent(budgeted.spent())

@@ -275,6 +275,11 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
         "compete", source, "--model", f"one={one}", "--model", f"two={two}", "--judge", "builtin", "--criterion",
         "clarity=Plain words.", "--out", str(tmp_path / "out"),
     ]  # fmt: skip
+    assert run_command([*command, "--prompt", str(prompt), "--dry-run"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("2 calls") == 2  # a text of each model for each of two rows
+    assert "4 calls" in printed.out  # one pair in each row, in both orders
+    assert not (tmp_path / "out").exists()
     assert run_command([*command, "--prompt", str(prompt)]) == 3
     printed = capsys.readouterr()
     assert "clarity: win rate over all pairs, both orders" in printed.out
