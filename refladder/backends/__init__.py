@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BACKENDS = {
     "builtin": "refladder.backends.builtin:open_builtin",
+    "openai": "refladder.backends.endpoint:open_endpoint",
     "scripted": "refladder.backends.scripted:open_scripted",
 }
 
