@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     "--writer", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What writes."
 )
 @console.WRITER_OPTION
+@console.BASE_URL
 @console.SAMPLING
 @click.option("--human", type=str, help="Table of rungs written by people: context_id, dimension, level, text.")
 @console.PROMPTS

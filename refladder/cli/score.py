@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     "--judge", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
 )
 @console.JUDGE_OPTION
+@console.BASE_URL
 @console.RULE
 @console.WEIGHT
 @console.JUDGING

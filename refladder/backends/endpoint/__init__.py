@@ -7,7 +7,9 @@ invented: what fails for good is unreadable with its reason, and a server that f
 
 from __future__ import annotations
 
+import asyncio
 import queue
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -108,6 +110,34 @@ class Endpoint:
     def notice(self) -> str:
         """How labels are read and why not better, in one line for people."""
         return notice(self.options.base_url, self.model, self.probe, self.options.samples)
+
+    @property
+    def label_tokens(self) -> int:
+        """The most tokens that one judging prompt is answered with, over all its requests but those of long labels."""
+        if self.probe.mode != "sample":
+            return 1
+        return answer_tokens(self.options, self.probe) * (1 if self.probe.fixed else self.options.samples)
+
+    def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
+        """Tokens of each prompt in the chat template, by the model's own tokenizer; None where none can be asked.
+
+        Raises:
+            BackendUnavailableError: the server does not answer.
+        """
+        probe = self.probe
+        if probe.dialect.tokens is None:
+            return None
+        counted = [0] * len(prompts)
+
+        async def one(talk: Talk, place: int) -> None:
+            counted[place] = len(await talk.ids(prompts[place].messages))
+
+        async def every(talk: Talk) -> None:
+            talk.dialect = probe.dialect
+            await asyncio.gather(*(one(talk, place) for place in range(len(prompts))))
+
+        self._do(every)
+        return counted
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One text for each prompt, in order; see `write_each`."""
@@ -217,17 +247,20 @@ class Endpoint:
 
         return do()
 
+    def _do(self, work: Callable[[Talk], Awaitable[None]]) -> None:
+        running = Thread(self._talking(work), lambda: None)
+        try:
+            running.outcome()
+        finally:
+            running.stop()
+
     def _new_probe(self) -> Probe:
         found: list[Probe] = []
 
         async def find(talk: Talk) -> None:
             found.append(await handshake(talk))
 
-        running = Thread(self._talking(find), lambda: None)
-        try:
-            running.outcome()
-        finally:
-            running.stop()
+        self._do(find)
         self._keep(found[0])
         return found[0]
 
@@ -247,6 +280,8 @@ class Endpoint:
             from refladder.artifacts import write_json  # noqa: PLC0415  only with a cache
 
             path = Path(self.options.probe_cache)
+            with suppress(OSError):  # then writing says why
+                path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, {**self._cache_file(path), key: to_text(probe)})
 
     @staticmethod

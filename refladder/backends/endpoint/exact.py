@@ -1,8 +1,8 @@
 """Exact label probabilities: token-id prompts, and the log-probability of each label token after its own beginning.
 
 Four ways, the cheapest first. `token-ids`: vLLM's `logprob_token_ids`. `score`: SGLang's /v1/score. `vocabulary`: as
-many of the most probable tokens as it takes to find the label's (llama-server has no limit). `prompt`: log-probabilities
-of the prompt's own tokens (older vLLM), with the label at its end.
+many of the most probable tokens as it takes to find the label's (llama-server has no limit). `prompt`: the values of
+the prompt's own tokens (older vLLM), with the label at its end.
 `echo` reads the same from a text prompt that the server echoes with its log-probabilities.
 """
 

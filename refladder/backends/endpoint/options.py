@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 MODES = ("auto", "exact", "echo", "top", "sample")
+_CACHE = "refladder/endpoints.json"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -37,7 +38,8 @@ class Options:
         tokenizer: folder or name of the model's own tokenizer, for a server that has none to ask; needs transformers.
         extra: more fields for every request, as JSON (`{"chat_template_kwargs": {"enable_thinking": false}}`).
         api_key_file: a file that holds the key; else REFLADDER_API_KEY, else OPENAI_API_KEY.
-        probe_cache: a file that keeps what was found out about servers, so that a later run does not ask again.
+        probe_cache: a file that keeps what was found out about servers, so that a run within a day does not ask again;
+            by default one in the user's cache folder for servers elsewhere, and none for servers on this machine.
     """
 
     base_url: str = OPENAI_URL
@@ -74,6 +76,8 @@ def read_options(given: Mapping[str, Any]) -> Options:
         if value is not None:
             values[name] = _value(name, value)
     values["base_url"] = _checked_url(values["base_url"])
+    if "probe_cache" not in values and not is_local(values["base_url"]):
+        values["probe_cache"] = str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / _CACHE)
     if values.get("mode", "auto") not in MODES:
         raise UsageError(f"mode must be one of {', '.join(MODES)}, found {values['mode']!r}")
     return Options(**values)

@@ -12,6 +12,7 @@ The ways to read labels are tried best first, and the first whose numbers hold i
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from refladder.backends.endpoint.options import Options
 
 SCHEMA = "endpoint-probe/1"
+_GOOD_FOR = 86400  # seconds; servers are updated
 _PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
 _THINKING_TOKENS = 4096
 _THINKS = "the model thinks before it answers, so its first token is no label"
@@ -78,14 +80,16 @@ class Probe:
 
 def to_text(probe: Probe) -> str:
     """A probe as one line of JSON, for a cache."""
-    return json.dumps({"schema": SCHEMA, **asdict(probe)})
+    return json.dumps({"schema": SCHEMA, "made": int(time.time()), **asdict(probe)})
 
 
 def from_text(text: str) -> Probe | None:
-    """A probe from a cache, or None when the text is not one of this version."""
+    """A probe from a cache, or None when the text is not one of this version, or older than a day."""
     try:
         values = json.loads(text)
         if values.pop("schema", None) != SCHEMA:
+            return None
+        if not 0 <= time.time() - values.pop("made") < _GOOD_FOR:
             return None
         dialect = Dialect(**values.pop("dialect"))
         return Probe(**{**values, "dialect": dialect, "refused": tuple(values["refused"])})

@@ -129,7 +129,7 @@ def from_tokens(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """A token that begins one label only (`W` of `Worse`); `whole` when it is a label itself (`1`, and 10 is another)."""
+    """A token that begins one label (`W` of `Worse`); `whole` when it is another label itself (`1` of `10`)."""
 
     label: int
     choice: Choice

@@ -9,7 +9,21 @@ import hashlib
 import numpy as np
 
 SPECIAL = ("<eos>", "<|user|>", "<|assistant|>", "<think>", "</think>")
-WORDS = ("Better", "W", "orse", "Similar", " Better", "better", " Similar", "BETTER", "Yes", "No", "one", " two", " three")
+WORDS = (
+    "Better",
+    "W",
+    "orse",
+    "Similar",
+    " Better",
+    "better",
+    " Similar",
+    "BETTER",
+    "Yes",
+    "No",
+    "one",
+    " two",
+    " three",
+)
 CHARACTERS = tuple(map(chr, range(32, 127))) + ("\n", "…")  # noqa: RUF005
 VOCABULARY = (*SPECIAL, *(word for word in WORDS if len(word) > 1), *CHARACTERS)
 NUMBER = {token: number for number, token in enumerate(VOCABULARY)}
@@ -53,7 +67,7 @@ class ToyModel:
         if key not in self._known:
             digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
             logits = np.random.default_rng(int.from_bytes(digest)).normal(size=len(VOCABULARY))
-            text = "".join(VOCABULARY[number] for number in key[-12:])
+            text = "".join(VOCABULARY[number] for number in key)
             if not self._flat:
                 for token, bonus in self._bonuses(text):
                     logits[NUMBER[token]] += bonus
@@ -63,6 +77,8 @@ class ToyModel:
     @staticmethod
     def _bonuses(text):
         said = text.rpartition("<|assistant|>\n")[2] if "<|assistant|>\n" in text else None
+        if said is not None and "Count from" in text:
+            return [({"": "one", "one": " two"}.get(said, " three"), 9.0)]
         if said == "" or text.endswith("Answer:"):
             return [(token, 7.0) for token in LIKED]
         if said == "W":

@@ -47,11 +47,13 @@ LLAMA_SERVER = Quirks(
     tokenize="template", completion_logprobs="chat", completion_limit=None, top_limit=None, goes_on=True
 )
 LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, echo="shifted", several="one")
-TRANSFORMERS = Quirks(chat_logprobs="silent", completion_logprobs="silent", token_prompts=False, several="one", fixed=True)
+TRANSFORMERS = Quirks(
+    chat_logprobs="silent", completion_logprobs="silent", token_prompts=False, several="one", fixed=True
+)
 TEXT_ONLY = Quirks(chat_logprobs="silent", completions=False, several="one")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     def __init__(self, status, message):
         super().__init__(message)
         self.status = status
@@ -71,7 +73,7 @@ class ToyServer(HttpServer):
         ids = encode(render(prompt.messages))
         return [self.model.label(ids, label) for label in labels]
 
-    def _answer_http(self, method, path, headers, body):
+    def _answer_http(self, _method, path, headers, body):  # noqa: PLR0911  one return a case
         quirks = self.quirks
         sent = json.loads(body) if body else {}
         self.asked.append((path, sent))
@@ -96,28 +98,28 @@ class ToyServer(HttpServer):
             return Reply({"detail": "Not Found"}, 404)
         try:
             return Reply(route(sent))
-        except Refused as refused:
+        except RefusedError as refused:
             return Reply({"error": {"message": str(refused)}}, refused.status)
 
     def _chat(self, sent):
         quirks = self.quirks
         for given in ("max_tokens", "max_completion_tokens"):
             if given in sent and given != quirks.length_field:
-                raise Refused(400, f"Unsupported parameter: '{given}'. Use '{quirks.length_field}' instead.")
+                raise RefusedError(400, f"Unsupported parameter: '{given}'. Use '{quirks.length_field}' instead.")
         if "temperature" in sent and not quirks.tempered:
-            raise Refused(400, "Unsupported value: 'temperature' does not support this value with this model.")
+            raise RefusedError(400, "Unsupported value: 'temperature' does not support this value with this model.")
         messages = sent["messages"]
         if quirks.answer is not None:
             return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
         begun = messages[-1]["role"] == "assistant"
         ids = encode(render_begun(messages) if begun and quirks.goes_on else render(messages))
         if sent.get("logprobs") and quirks.chat_logprobs == "refused":
-            raise Refused(400, "logprobs are not supported with this model")
+            raise RefusedError(400, "logprobs are not supported with this model")
         if quirks.top_limit is not None and sent.get("top_logprobs", 0) > quirks.top_limit:
-            raise Refused(400, f"Invalid value for 'top_logprobs': must be at most {quirks.top_limit}")
+            raise RefusedError(400, f"Invalid value for 'top_logprobs': must be at most {quirks.top_limit}")
         number = sent.get("n", 1)
         if number > 1 and quirks.several == "refused":
-            raise Refused(400, "n must be 1")
+            raise RefusedError(400, "n must be 1")
         choices = [self._choice(sent, ids, index) for index in range(number if quirks.several == "yes" else 1)]
         return {"choices": choices, "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
 
@@ -154,21 +156,25 @@ class ToyServer(HttpServer):
         prompt = sent["prompt"]
         if isinstance(prompt, list):
             if not quirks.token_prompts:
-                raise Refused(400, "prompt must be a string")
+                raise RefusedError(400, "prompt must be a string")
             ids = prompt
         else:
             ids = encode(prompt)
         top = sent.get("logprobs") or 0
         if quirks.completion_limit is not None and top > quirks.completion_limit:
-            raise Refused(400, f"logprobs must be at most {quirks.completion_limit}")
+            raise RefusedError(400, f"logprobs must be at most {quirks.completion_limit}")
         text, said, finish = self.model.say(ids, most=1, temperature=0, seed=0)
         choice = {"index": 0, "text": text, "finish_reason": finish}
-        if top and said and quirks.completion_logprobs == "chat":
+        said = said or [NUMBER["<eos>"]]  # it ends at once, and that has log-probabilities too
+        if top and quirks.completion_logprobs == "chat":
             choice["logprobs"] = {"content": [self._row(ids, said[0], top)]}
-        elif top and said and quirks.completion_logprobs == "classic":
+        elif top and quirks.completion_logprobs == "classic":
             choice["logprobs"] = self._classic(sent, ids, said, top)
         if quirks.prompt_logprobs and "prompt_logprobs" in sent:
-            rows = [{str(ids[place]): {"logprob": float(self.model.logprobs(ids[:place])[ids[place]])}} for place in range(1, len(ids))]
+            rows = [
+                {str(ids[place]): {"logprob": float(self.model.logprobs(ids[:place])[ids[place]])}}
+                for place in range(1, len(ids))
+            ]
             choice["prompt_logprobs"] = [None, *rows]
         return {"choices": [choice]}
 
@@ -180,7 +186,12 @@ class ToyServer(HttpServer):
         names = [f"token_id:{number}" if ids_as_names else VOCABULARY[number] for number in best]
         tops = dict(zip(names, (float(logprobs[number]) for number in best), strict=True))
         if not sent.get("echo") or self.quirks.echo == "ignored":
-            return {"tokens": [VOCABULARY[said[0]]], "token_logprobs": [float(logprobs[said[0]])], "top_logprobs": [tops], "text_offset": [0]}
+            return {
+                "tokens": [VOCABULARY[said[0]]],
+                "token_logprobs": [float(logprobs[said[0]])],
+                "top_logprobs": [tops],
+                "text_offset": [0],
+            }
         every = [*ids, *said]
         shift = 1 if self.quirks.echo == "shifted" else 0
         values = [None] + [
