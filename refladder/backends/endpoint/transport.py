@@ -11,7 +11,7 @@ import json
 import logging
 import random
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,6 +34,8 @@ _SHOWN = 200  # characters of a server's text that go into a message
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _MOST_THROTTLED = 60  # how often one request is put off by a 429 before it fails
 _CHARACTERS_A_TOKEN = 4  # of the estimate that tokens_per_minute needs before a request is sent
+_LONG_ID = 24  # characters; OpenAI, vLLM, SGLang and llama-server give 32 and more
+_REMEMBERED = 4096  # ids; an answer that goes astray does so at once
 _BACKOFF = 0.25  # seconds before the second try; doubled each time, with a random share
 _LONGEST_BACKOFF = 20.0
 
@@ -59,11 +61,35 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
         return self.status is None or self.status >= 500 or self.status == 429  # noqa: PLR2004
 
 
+class Identities:
+    """Notices when a server gives one answer, by its id, to two different requests: then answers are mixed up.
+
+    Only long ids count: some servers draw theirs from a thousand numbers, or give every answer the same.
+    """
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, int] = OrderedDict()
+        self._mean_something = True
+
+    def mixed_up(self, name: object, request: str) -> bool:
+        """Whether an answer with this id went to another request before."""
+        if not isinstance(name, str) or len(name) < _LONG_ID or not self._mean_something:
+            return False
+        digest = hash(request)
+        if self._seen.setdefault(name, digest) == digest:  # a cache may answer one request twice
+            if len(self._seen) > _REMEMBERED:
+                self._seen.popitem(last=False)
+            return False
+        self._mean_something = len(self._seen) > 1
+        return self._mean_something
+
+
 @dataclass(slots=True)
 class Tally:
     """What was sent and what came back, over the life of an endpoint."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    identities: Identities = field(default_factory=Identities)
 
     def used(self, usage: Any) -> int | None:  # noqa: ANN401  a server's JSON
         """Count a `usage` block; returns its tokens, or None when there is none to trust."""
@@ -129,6 +155,11 @@ class Server:
             try:
                 self._tally.counts["requests"] += 1
                 answer = await self._once(path, body)
+                if self._tally.identities.mixed_up(answer.get("id"), str(body.get("messages") or body.get("prompt"))):
+                    raise Refusal(
+                        "one answer was given to two different requests, so what lies between mixes answers up",
+                        ends_the_run=True,
+                    )
                 used = self._tally.used(answer.get("usage"))
                 unused = 0.0 if used is None else tokens - used
                 self._pace.succeeded()

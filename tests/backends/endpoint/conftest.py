@@ -1,12 +1,7 @@
-"""Servers and prompts for the tests of the endpoint backend; nothing leaves this machine."""
+"""Servers for the tests of the endpoint backend; nothing leaves this machine."""
 
 import pytest
-from toy_server import MODEL, ToyServer
-
-from refladder.backends import connect
-from refladder.records import Prompt
-
-LABELS = ("Better", "Worse", "Similar")
+from toy_server import ToyServer
 
 
 @pytest.fixture(autouse=True)
@@ -29,26 +24,3 @@ def serve():
     yield start
     for server in running:
         server.__exit__()
-
-
-def to(server, **options):
-    """The backend for a toy server."""
-    return connect(f"openai:{MODEL}", base_url=server.url, **options)
-
-
-def question(text):
-    """A judging prompt."""
-    return Prompt(
-        task="summarization",
-        role="compare",
-        literals=("Text: ", "\nBetter, Worse or Similar?"),
-        names=("target",),
-        slots={"target": text},
-        labels=LABELS,
-        outcomes=("win", "loss", "tie"),
-    )
-
-
-def questions(number):
-    """So many different judging prompts."""
-    return [question(f"text number {place}") for place in range(number)]

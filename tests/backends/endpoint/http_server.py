@@ -15,7 +15,9 @@ class Reply:
     status: int = 200
     headers: dict = field(default_factory=dict)
     wait: float = 0.0  # seconds before the first byte
-    fault: str = ""  # reset: no answer; half: the body breaks off; drip: a byte at a time
+    fault: str = (
+        ""  # reset: no answer; half: the body breaks off; drip: a few bytes at a time; repeat: the whole answer twice
+    )
     drip: float = 0.0  # seconds between the pieces of a drip
 
 
@@ -91,5 +93,7 @@ class HttpServer:
                 await asyncio.sleep(reply.drip)
             return True
         writer.write(content)
+        if reply.fault == "repeat":  # the same answer again, that nobody asked for
+            writer.write("\r\n".join(lines).encode("latin-1") + content)
         await writer.drain()
         return True

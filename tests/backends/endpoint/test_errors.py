@@ -6,7 +6,7 @@ import traceback
 from dataclasses import replace
 
 import pytest
-from conftest import LABELS, questions, to
+from asked import LABELS, questions, to
 from http_server import HttpServer, Reply
 from toy_server import MODEL, OPENAI, TEXT_ONLY, VLLM, Quirks, ToyServer
 

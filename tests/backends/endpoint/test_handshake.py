@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from conftest import LABELS, question, questions, to
+from asked import LABELS, question, questions, to
 from toy_model import encode, render
 from toy_server import (
     LLAMA_CPP_PYTHON,
