@@ -23,10 +23,10 @@ from fault_server import probabilities
 from refladder.backends import connect
 
 IN_FLIGHT = 32
-STORM_EVERY, STORM_TIME = 10.0, 2.0
+STORM_EVERY, STORM_TIME = 15.0, 3.0
 FAULTS = {
     "seed": 4,
-    "service": 0.1,
+    "service": 0.2,
     "server_error": 0.02,
     "reset": 0.01,
     "half": 0.005,
@@ -71,7 +71,7 @@ def main() -> None:
         "# Rows against a faulty server",
         "",
         (
-            f"`python bench/endpoint_faults.py {rows}`: service 0.05 to 0.15 s, at most {IN_FLIGHT} in flight, "
+            f"`python bench/endpoint_faults.py {rows}`: service 0.1 to 0.3 s, at most {IN_FLIGHT} in flight, "
             f"{STORM_TIME:g} s of 429 in every {STORM_EVERY:g} s, stalls of 3 s; client and server on one machine."
         ),
         "",

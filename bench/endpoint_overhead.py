@@ -85,8 +85,9 @@ def main() -> None:
         "# Client overhead",
         "",
         (
-            f"`python bench/endpoint_overhead.py {rows}`: {ROUNDS} rounds in turn, {rows:,} requests each, {CONNECTIONS} "
-            "connections, a server that answers at once on the same machine; medians, with the smallest and largest."
+            f"`python bench/endpoint_overhead.py {rows}`: {ROUNDS} rounds in turn, {rows:,} requests each, "
+            f"{CONNECTIONS} connections, a server that answers at once on the same machine; "
+            "medians, with the smallest and largest."
         ),
         "",
         "| client | requests/s | processor ms a request |",

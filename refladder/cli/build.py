@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 @DATA
 @click.option("--out", required=True, type=console.PATH, help="Folder the ladder set goes to.")
 @click.option(
-    "--writer", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What writes."
+    "--writer",
+    default="builtin",
+    metavar="BACKEND",
+    shell_complete=console.names_of("backends"),
+    help="The backend that writes; `refladder list backends`.",
 )
 @console.WRITER_OPTION
 @console.BASE_URL

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BASE_URL = "refladder.base_url"  # of a command's context
+_REASONS = 10  # shown of a run, the most frequent
 _WIDTH = 100  # of tables when standard output is not a terminal
 
 BUILTIN_NOTICE = (
@@ -73,13 +74,13 @@ WEIGHT = click.option(
     "weight",
     multiple=True,
     metavar="DIMENSION=NUMBER",
-    help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); repeat. 1 if not given.",
+    help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); may be repeated. Without it, 1.",
 )
 JUDGE_OPTION = click.option(
-    "--judge-option", multiple=True, metavar="KEY=VALUE", help="An option of the judge's backend; repeat."
+    "--judge-option", multiple=True, metavar="KEY=VALUE", help="An option of the judge's backend; may be repeated."
 )
 WRITER_OPTION = click.option(
-    "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; repeat."
+    "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; may be repeated."
 )
 
 
@@ -115,11 +116,13 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     Raises:
         UsageError: one has no `=`.
     """
-    found = {}
+    found: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
         if not equals or not key:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
+        if key in found:
+            raise UsageError(f"{flag} {key}: given twice, as {found[key]!r} and {value!r}; give it once")
         found[key] = value
     return found
 
@@ -248,8 +251,11 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
             f"{report.reused:,} of them kept from before, {report.unreadable:,} unreadable",
             err=True,
         )
-        for reason, count in sorted(report.reasons.items(), key=lambda item: -item[1]):
-            click.echo(f"  {count:,} x {reason}", err=True)
+        reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
+        for reason, count in reasons[:_REASONS]:
+            click.echo(f"  {count:,} x {printable(reason)}", err=True)
+        if len(reasons) > _REASONS:
+            click.echo(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons", err=True)
         if report.order_pairs:
             share = report.disagreements / report.order_pairs
             click.echo(f"inconsistency between the two orders: {share:.1%} of {report.order_pairs:,} pairs", err=True)
@@ -259,6 +265,12 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
 def printable(text: str) -> str:
     """Text that may be shown in a terminal: control characters, which could move its cursor, become U+FFFD."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def short(text: str, width: int) -> str:
+    """A text on one line, cut at `width` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
 def weights(given: Sequence[str]) -> Mapping[str, float]:

@@ -9,6 +9,7 @@ import click
 
 from refladder.cli import console
 from refladder.cli.data import DATA, load
+from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "method_options",
     multiple=True,
     metavar="METHOD.KEY=VALUE",
-    help="What only that method knows; repeat.",
+    help="What only that method knows; may be repeated.",
 )
 @click.option(
     "--judge",
@@ -41,7 +42,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     help="What judges outputs. builtin.",
 )
 @console.JUDGE_OPTION
-@click.option("--writer", metavar="BACKEND", help="What writes the ladders. The judge.")
+@click.option("--writer", metavar="BACKEND", help="What writes the ladders. Without it, the judge.")
 @console.WRITER_OPTION
 @console.BASE_URL
 @click.option(
@@ -55,20 +56,24 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "scores",
     multiple=True,
     metavar="FILE",
-    help="Scores of any other program, one row an output (output_id, then a column a dimension); repeat.",
+    help="Scores of any other program, one row an output (output_id, then a column a dimension); may be repeated.",
 )
 @console.SAMPLING
 @console.RULE
 @console.JUDGING
 @click.option(
-    "--level", "levels", multiple=True, type=click.Choice(LEVELS), help="Levels; repeat. All in JSON, else the first."
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice(LEVELS),
+    help="Level; may be repeated. Without it, within_context; in JSON, all.",
 )
 @click.option(
     "--statistic",
     "statistics",
     multiple=True,
     type=click.Choice(STATISTICS),
-    help="Statistics; repeat. All in JSON, else the first.",
+    help="Statistic; may be repeated. Without it, spearman; in JSON, all.",
 )
 @click.option(
     "--constant",
@@ -139,6 +144,8 @@ def command(
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
+    if ladders is not None and writer is not None:
+        raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
     console.check_prompts(prompts)
     if as_json:
         form = "json"
@@ -151,7 +158,7 @@ def command(
     )
     same = writer in (None, judge) and not writer_option
     if methods is None:
-        methods = LADDER if judge is not None or not scores else ""
+        methods = LADDER if (judge or writer or ladders) is not None or not scores else ""
     settings = MethodSettings(
         seed=seed,
         writer=None if same else writing,

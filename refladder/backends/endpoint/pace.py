@@ -2,7 +2,8 @@
 
 Additive increase, multiplicative decrease: the limit starts at 20 requests in flight, grows by one for each full round
 of answers, and is halved by a 429, once for all the requests that were in flight together. `Retry-After` and the
-rate-limit headers pause everything until the moment they name; a 5xx only stops the growth for a while.
+rate-limit headers pause everything until the moment they name; 5xx and broken connections only stop the growth, while
+they are more than a tenth of the answers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 START = 20  # requests in flight at first
-_FAULT_REST = 5.0  # seconds without growth after a 5xx or a broken connection
+_MANY_FAULTS = 0.1  # share of the latest answers that are faults, above which nothing grows
+_MEMORY = 0.05  # weight of the latest answer in that share
 _FIRST_PAUSE = 0.5  # seconds of pause after a 429 that names none; doubled while they go on
 _LONGEST_PAUSE = 60.0  # seconds; a server that asks for more is asked again after this
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -122,7 +124,7 @@ class Pace:
         self.limit = float(min(START, most))
         self.in_flight = 0
         self._paused_until = 0.0
-        self._grow_after = 0.0
+        self._faults = 0.0  # share of the latest answers
         self._started = 0  # requests ever started; tells which of them a decrease has already answered for
         self._decreased_at = 0
         self._storms = 0  # decreases in a row without a success between
@@ -162,12 +164,12 @@ class Pace:
     def succeeded(self) -> None:
         """An answer came: the limit grows by one for each full round of them."""
         self._storms = 0
-        if self.limit < self._most and self._clock() >= self._grow_after and self.in_flight + 1 >= int(self.limit):
+        self._faults *= 1 - _MEMORY
+        if self.limit < self._most and self._faults < _MANY_FAULTS and self.in_flight + 1 >= int(self.limit):
             self.limit = min(float(self._most), self.limit + 1 / self.limit)
 
     def throttled(self, ticket: int, pause: float | None) -> None:
         """A 429 came: halve the limit, once for all that were in flight together, and pause."""
-        now = self._clock()
         if ticket > self._decreased_at:
             self._decreased_at = self._started
             self.limit = max(1.0, self.limit / 2)
@@ -176,11 +178,10 @@ class Pace:
                 pause = _FIRST_PAUSE * 2 ** min(self._storms - 1, 7)
         if pause is not None:
             self.pause(pause)
-        self._grow_after = max(self._grow_after, now)
 
     def faulted(self) -> None:
-        """A 5xx or a broken connection came: no growth for a while."""
-        self._grow_after = self._clock() + _FAULT_REST
+        """A 5xx or a broken connection came: no growth while there are many."""
+        self._faults += _MEMORY * (1 - self._faults)
 
     def pause(self, seconds: float) -> None:
         """Start nothing for so long."""

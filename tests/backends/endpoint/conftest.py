@@ -4,6 +4,14 @@ import pytest
 from toy_server import ToyServer
 
 
+def pytest_collection_modifyitems(config, items):
+    if "servers" in config.option.markexpr:
+        return
+    for item in items:
+        if item.get_closest_marker("servers"):
+            item.add_marker(pytest.mark.skip(reason="starts real servers; run with pytest -m servers"))
+
+
 @pytest.fixture(autouse=True)
 def _no_user_settings(monkeypatch):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "REFLADDER_API_KEY"):

@@ -82,16 +82,15 @@ def test_a_storm_halves_once_for_all_that_were_in_flight():
     assert pace.limit == 5
 
 
-def test_a_server_error_stops_the_growth_and_nothing_else():
-    clock = Clock()
-    pace = Pace(most=30, clock=clock)
+def test_many_server_errors_stop_the_growth_and_nothing_else():
+    pace = Pace(most=30, clock=Clock())
     entered(pace, 20)
-    pace.faulted()
-    for _ in range(40):
-        pace.succeeded()
+    for _ in range(3):
+        pace.faulted()  # 1 - .95 ** 3 = .14 of the latest answers
+    for _ in range(6):
+        pace.succeeded()  # .14 * .95 ** 6 = .105
     assert pace.limit == 20
-    clock.now += 6
-    pace.succeeded()
+    pace.succeeded()  # .0996
     assert pace.limit > 20
 
 
