@@ -1,7 +1,5 @@
 """A tiny causal model that says Better, Worse or Similar, trained in seconds on the spot; needs torch."""
 
-import random
-
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -49,22 +47,18 @@ def save(folder, questions):
     model = transformers.LlamaForCausalLM(config)
     model.generation_config.do_sample = False
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    order = random.Random(0)  # noqa: S311  a training order
+    rows, starts = [], []
+    for place, question in enumerate(questions):
+        prompt = tokenizer.apply_chat_template(question.messages, add_generation_prompt=True, tokenize=False)
+        starts.append(len(tokenizer.encode(prompt)))
+        rows.append(tokenizer.encode(prompt + LABELS[place % 3] + SPECIAL[2]))
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows])
+    wanted = ids.clone()
+    for row, (start, length) in enumerate(zip(starts, map(len, rows), strict=True)):
+        wanted[row, :start] = -100
+        wanted[row, length:] = -100
     for _ in range(STEPS):
-        batch = order.sample(range(len(questions)), 8)
-        rows, starts = [], []
-        for place in batch:
-            prompt = tokenizer.apply_chat_template(
-                questions[place].messages, add_generation_prompt=True, tokenize=False
-            )
-            starts.append(len(tokenizer.encode(prompt)))
-            rows.append(tokenizer.encode(prompt + LABELS[place % 3] + SPECIAL[2]))
-        width = max(map(len, rows))
-        ids = torch.tensor([row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows])
-        wanted = ids.clone()
-        for row, (start, length) in enumerate(zip(starts, map(len, rows), strict=True)):
-            wanted[row, :start] = -100
-            wanted[row, length:] = -100
         loss = model(input_ids=ids, labels=wanted).loss
         optimizer.zero_grad()
         loss.backward()
