@@ -145,7 +145,7 @@ def main() -> None:
         (
             f"Written by `bench/core.py` on {os.cpu_count()} cores ({platform.machine()}), Python "
             f"{platform.python_version()}, with other work on the machine. Not a test: one run took "
-            "this much."
+            f"this much. The rows of rescore are judgments, {LEVELS} an output."
         ),
         "",
         "| command | size | seconds | per second | peak MB | goal |",

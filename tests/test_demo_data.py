@@ -93,13 +93,14 @@ def test_length_tells_nothing_of_the_summaries_ratings():
     assert np.abs(found) == pytest.approx([float(one) for one in claimed.groups()], abs=0.005)
 
 
-# The share of rung pairs that the built-in baseline orders rightly, a little below what was measured.
+# The share of rung pairs that the built-in baseline orders rightly, a little below the .93, .83, .98, .94 and .96
+# that were measured.
 ORDERED = {
-    ("demo/dialogue", "engagingness"): 0.80,
+    ("demo/dialogue", "engagingness"): 0.90,
     ("demo/story", "coherence"): 0.80,
-    ("demo/story", "complexity"): 0.90,
-    ("demo/summarization", "fluency"): 0.80,
-    ("demo/summarization", "relevance"): 0.80,
+    ("demo/story", "complexity"): 0.95,
+    ("demo/summarization", "fluency"): 0.92,
+    ("demo/summarization", "relevance"): 0.93,
 }
 
 

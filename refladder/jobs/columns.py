@@ -61,9 +61,9 @@ def column_names(dimension: str) -> tuple[str, str, str, str, str]:
 
 
 def overall_column(dimensions: Sequence[Dimension]) -> str:
-    """The column of the weighted mean over dimensions; `overall_score` unless a dimension is itself called overall."""
+    """The column of the weighted score of several dimensions; another where a dimension itself is called overall."""
     taken = {column_names(dimension.name)[0] for dimension in dimensions}
-    return "weighted_overall_score" if "overall_score" in taken else "overall_score"
+    return "all_dimensions_score" if "overall_score" in taken else "overall_score"
 
 
 def added_columns(dimensions: Sequence[Dimension]) -> dict[str, type]:
@@ -151,9 +151,9 @@ class Columns:
                     report.reasons[kind] = report.reasons.get(kind, 0) + 1
         if len(self.dimensions) > 1:
             total = overall(scores, bounds, weights_for(self.dimensions, self.scale.weights))
-            name = overall_column(self.dimensions)
+            combined = overall_column(self.dimensions)
             for row, value in zip(rows, total.tolist(), strict=True):
-                row[name] = None if math.isnan(value) else value
+                row[combined] = None if math.isnan(value) else value
         report.rows += len(rows)
         return rows
 

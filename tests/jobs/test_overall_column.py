@@ -16,8 +16,8 @@ def dimensions(*names):
 
 def test_its_name():
     assert overall_column(dimensions("clarity", "charm")) == "overall_score"
-    assert overall_column(dimensions(*NAMES)) == "weighted_overall_score"
-    assert "weighted_overall_score" in added_columns(dimensions(*NAMES))
+    assert overall_column(dimensions(*NAMES)) == "all_dimensions_score"
+    assert "all_dimensions_score" in added_columns(dimensions(*NAMES))
 
 
 def test_the_dimensions_own_score_stays():
@@ -27,4 +27,4 @@ def test_the_dimensions_own_score_stays():
     probabilities[0, 1, :, 1] = 1.0
     columns = Columns(dimensions(*NAMES), 2, Scale(rule="ladder-sum", weights={}))
     (row,) = columns.of(probabilities, {}, ScoreReport())
-    assert (row["overall_score"], row["naturalness_score"], row["weighted_overall_score"]) == (3.0, -3.0, 0.5)
+    assert (row["overall_score"], row["naturalness_score"], row["all_dimensions_score"]) == (3.0, -3.0, 0.5)
