@@ -57,6 +57,16 @@ def render_begun(messages):
 
 
 class ToyModel:
+    encode, render, render_begun = staticmethod(encode), staticmethod(render), staticmethod(render_begun)
+    end = NUMBER["<eos>"]
+
+    def text(self, ids):
+        return "".join(map(self.token, ids))
+
+    @staticmethod
+    def token(number):
+        return VOCABULARY[number]
+
     def __init__(self, *, flat=False):
         self._flat = flat  # every token about as likely: no label stands out
         self._known = {}
@@ -88,7 +98,7 @@ class ToyModel:
     def label(self, prompt_ids, label):
         """The exact log-probability of a label as the beginning of the answer."""
         ids, total = list(prompt_ids), 0.0
-        for token in encode(label):
+        for token in self.encode(label):
             total += float(self.logprobs(ids)[token])
             ids.append(token)
         return total
@@ -104,8 +114,8 @@ class ToyModel:
             else:
                 weights = np.exp(logprobs / temperature)
                 token = int(drawn.choice(len(weights), p=weights / weights.sum()))
-            if token == NUMBER["<eos>"]:
-                return "".join(VOCABULARY[number] for number in said), said, "stop"
+            if token == self.end:
+                return self.text(said), said, "stop"
             ids.append(token)
             said.append(token)
-        return "".join(VOCABULARY[number] for number in said), said, "length"
+        return self.text(said), said, "length"

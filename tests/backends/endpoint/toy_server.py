@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from http_server import HttpServer, Reply
-from toy_model import NUMBER, VOCABULARY, ToyModel, encode, render, render_begun
+from toy_model import ToyModel
 
 MODEL = "toy"
 
@@ -62,15 +62,15 @@ class RefusedError(Exception):
 class ToyServer(HttpServer):
     """Counts what it is asked in `asked`, path to number, and keeps the bodies."""
 
-    def __init__(self, quirks):
+    def __init__(self, quirks, model=None):
         super().__init__(self._answer_http)
         self.quirks = quirks
-        self.model = ToyModel(flat=quirks.flat)
+        self.model = model or ToyModel(flat=quirks.flat)
         self.asked = []
 
     def exact(self, prompt, labels):
         """Exact label log-probabilities of a prompt through the chat template."""
-        ids = encode(render(prompt.messages))
+        ids = self.model.encode(self.model.render(prompt.messages))
         return [self.model.label(ids, label) for label in labels]
 
     def _answer_http(self, _method, path, headers, body):  # noqa: PLR0911  one return a case
@@ -112,7 +112,9 @@ class ToyServer(HttpServer):
         if quirks.answer is not None:
             return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
         begun = messages[-1]["role"] == "assistant"
-        ids = encode(render_begun(messages) if begun and quirks.goes_on else render(messages))
+        ids = self.model.encode(
+            self.model.render_begun(messages) if begun and quirks.goes_on else self.model.render(messages)
+        )
         if sent.get("logprobs") and quirks.chat_logprobs == "refused":
             raise RefusedError(400, "logprobs are not supported with this model")
         if quirks.top_limit is not None and sent.get("top_logprobs", 0) > quirks.top_limit:
@@ -147,7 +149,7 @@ class ToyServer(HttpServer):
             value = float(logprobs[number])
             if self.quirks.only_9999:
                 value = -9999.0
-            return {"token": VOCABULARY[number], "id": int(number), "logprob": value}
+            return {"token": self.model.token(number), "id": int(number), "logprob": value}
 
         return {**entry(token), "logprob": float(logprobs[token]), "top_logprobs": [entry(number) for number in best]}
 
@@ -159,13 +161,13 @@ class ToyServer(HttpServer):
                 raise RefusedError(400, "prompt must be a string")
             ids = prompt
         else:
-            ids = encode(prompt)
+            ids = self.model.encode(prompt)
         top = sent.get("logprobs") or 0
         if quirks.completion_limit is not None and top > quirks.completion_limit:
             raise RefusedError(400, f"logprobs must be at most {quirks.completion_limit}")
         text, said, finish = self.model.say(ids, most=1, temperature=0, seed=0)
         choice = {"index": 0, "text": text, "finish_reason": finish}
-        said = said or [NUMBER["<eos>"]]  # it ends at once, and that has log-probabilities too
+        said = said or [self.model.end]  # it ends at once, and that has log-probabilities too
         if top and quirks.completion_logprobs == "chat":
             choice["logprobs"] = {"content": [self._row(ids, said[0], top)]}
         elif top and quirks.completion_logprobs == "classic":
@@ -183,11 +185,11 @@ class ToyServer(HttpServer):
         wanted = sent.get("logprob_token_ids") if self.quirks.token_ids else None
         best = [*said, *wanted] if wanted else [int(number) for number in np.argsort(-logprobs)[:top]]
         ids_as_names = sent.get("return_tokens_as_token_ids") and self.quirks.token_ids
-        names = [f"token_id:{number}" if ids_as_names else VOCABULARY[number] for number in best]
+        names = [f"token_id:{number}" if ids_as_names else self.model.token(number) for number in best]
         tops = dict(zip(names, (float(logprobs[number]) for number in best), strict=True))
         if not sent.get("echo") or self.quirks.echo == "ignored":
             return {
-                "tokens": [VOCABULARY[said[0]]],
+                "tokens": [self.model.token(said[0])],
                 "token_logprobs": [float(logprobs[said[0]])],
                 "top_logprobs": [tops],
                 "text_offset": [0],
@@ -197,7 +199,7 @@ class ToyServer(HttpServer):
         values = [None] + [
             float(self.model.logprobs(every[: max(place - shift, 0)])[every[place]]) for place in range(1, len(every))
         ]
-        tokens = [VOCABULARY[number] for number in every]
+        tokens = [self.model.token(number) for number in every]
         offsets = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
         return {"tokens": tokens, "token_logprobs": values, "top_logprobs": [None] * len(every), "text_offset": offsets}
 
@@ -210,13 +212,10 @@ class ToyServer(HttpServer):
         if self.quirks.tokenize == "template":
             if "content" not in sent:
                 return {"tokens": []}
-            return {"tokens": encode(sent["content"])}
+            return {"tokens": self.model.encode(sent["content"])}
         messages = sent["messages"]
-        text = render_begun(messages) if sent.get("continue_final_message") else render(messages)
-        return {"tokens": encode(text), "count": 1, "max_model_len": 4096}
+        text = self.model.render_begun(messages) if sent.get("continue_final_message") else self.model.render(messages)
+        return {"tokens": self.model.encode(text), "count": 1, "max_model_len": 4096}
 
     def _template(self, sent):
-        return {"prompt": render(sent["messages"])}
-
-
-WORSE = (NUMBER["W"], NUMBER["orse"])
+        return {"prompt": self.model.render(sent["messages"])}

@@ -3,6 +3,7 @@
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from toy_model import ToyModel
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = (
@@ -66,3 +67,30 @@ def save(folder, questions):
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+class SavedModel(ToyModel):
+    """The saved model in the toy model's place, so that the toy server answers with its weights."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        self._model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self.end = self._tokenizer.eos_token_id
+
+    def encode(self, text):
+        return self._tokenizer.encode(text)
+
+    def render(self, messages):
+        return self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+
+    def render_begun(self, messages):
+        return self.render(messages[:-1]) + messages[-1]["content"]
+
+    def token(self, number):
+        return self._tokenizer.decode([number])
+
+    def logprobs(self, ids):
+        with torch.no_grad():
+            logits = self._model(torch.tensor([list(ids)])).logits[0, -1]
+        return torch.log_softmax(logits.double(), 0).numpy()
