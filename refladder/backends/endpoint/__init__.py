@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from refladder.backends.endpoint.answers import written
 from refladder.backends.endpoint.chat import read_sampled, read_top
-from refladder.backends.endpoint.exact import read_echo, read_exact
+from refladder.backends.endpoint.exact import read_echo, read_exact, sent_tokens
 from refladder.backends.endpoint.options import Options, read_key, read_options
 from refladder.backends.endpoint.pace import Pace
 from refladder.backends.endpoint.probe import (
@@ -119,7 +119,9 @@ class Endpoint:
         return answer_tokens(self.options, self.probe) * (1 if self.probe.fixed else self.options.samples)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
-        """Tokens of each prompt in the chat template, by the model's own tokenizer; None where none can be asked.
+        """Prompt tokens that asking each prompt sends, over all its requests; None where no tokenizer can be asked.
+
+        In the mode `top` a label that was only begun may take another request, which is not counted.
 
         Raises:
             BackendUnavailableError: the server does not answer.
@@ -130,7 +132,14 @@ class Endpoint:
         counted = [0] * len(prompts)
 
         async def one(talk: Talk, place: int) -> None:
-            counted[place] = len(await talk.ids(prompts[place].messages))
+            prompt = prompts[place]
+            length = len(await talk.ids(prompt.messages))
+            if not prompt.labels or probe.mode == "top":
+                counted[place] = length
+            elif probe.mode == "sample":
+                counted[place] = length * (1 if probe.several or probe.fixed else self.options.samples)
+            else:
+                counted[place] = sent_tokens(length, await talk.label_ids(prompt.labels), probe.way)
 
         async def every(talk: Talk) -> None:
             talk.dialect = probe.dialect

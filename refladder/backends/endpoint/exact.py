@@ -19,6 +19,7 @@ from refladder.backends.endpoint.transport import Refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.backends.endpoint.talk import LabelIds
     from refladder.records import LabelReading
 
 Values = dict[tuple[int, ...], dict[int, float]]
@@ -211,6 +212,20 @@ async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[tuple[int, ..
 
 
 _READERS = {"token-ids": _by_token_ids, "score": _by_score, "vocabulary": _by_vocabulary, "prompt": _by_prompt}
+
+
+def sent_tokens(prompt: int, labels: LabelIds, way: str) -> int:
+    """Prompt tokens that all requests for one row send.
+
+    Args:
+        prompt: tokens of the row's prompt.
+        labels: the labels' tokens.
+        way: one of WAYS, or nothing for `echo`; the way `vocabulary` sends more where its first look is too short.
+    """
+    base = prompt - labels.merged
+    if way in {"token-ids", "vocabulary", "score"}:
+        return sum(base + len(beginning) for beginning in next_tokens(labels.sequences))
+    return sum(base + len(sequence) for sequence in labels.sequences)
 
 
 async def find_echo(talk: Talk, *, plain: bool) -> None:

@@ -112,12 +112,16 @@ async def handshake(talk: Talk) -> Probe:
     """
     demanded = talk.options.mode
     choice = await _first_answer(talk)
-    thinks = said(choice).thought
+    answer = said(choice)
+    thinks = answer.thought or (answer.missing is not None and answer.finish == "length")  # unseen thoughts took it all
+    no_tokens = await _look_for_tokens(talk)
     refused: list[str] = []
     for mode in _ORDER[demanded]:
         try:
             if thinks and mode != "sample":
                 raise Impossible(_THINKS)  # noqa: TRY301  one place that collects reasons
+            if mode == "exact" and no_tokens is not None:
+                raise Impossible(no_tokens)  # noqa: TRY301
             found = await _try(talk, mode)
         except Impossible as reason:
             refused.append(f"{mode}: {reason}")
@@ -148,10 +152,18 @@ async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat 
     raise Refusal("the server refuses every form of a chat request", status=400)
 
 
+async def _look_for_tokens(talk: Talk) -> str | None:
+    """Put where token ids come from into the dialect; returns why they come from nowhere."""
+    try:
+        talk.dialect = replace(talk.dialect, tokens=await find_tokens(talk))
+    except Impossible as reason:
+        return str(reason)
+    return None
+
+
 async def _try(talk: Talk, mode: str) -> Probe:
     try:
         if mode == "exact":
-            talk.dialect = replace(talk.dialect, tokens=await find_tokens(talk))
             return Probe(mode=mode, way=await find_exact(talk, await _first_token(talk)))
         if mode == "echo":
             if talk.dialect.tokens not in {"template", "local"}:

@@ -200,6 +200,21 @@ def test_the_dialect_of_newer_models(serve):
     assert backend.read_labels([question("x")], LABELS)[0].logprobs is not None
 
 
+def test_a_model_whose_thoughts_are_not_shown_gets_room_for_them(serve):
+    def answer(messages, _seed):
+        room = server.asked[-1][1]["max_tokens"]
+        content = "" if room < 100 else "Better"
+        return {"message": {"content": content}, "finish_reason": "length" if room < 100 else "stop"}
+
+    server = serve(replace(TEXT_ONLY, answer=answer))
+    backend = to(server)
+    assert backend.probe.thinks
+    assert backend.read_labels([question("x")], LABELS)[0].logprobs is not None
+    assert server.asked[-1][1]["max_tokens"] == 4096
+    assert to(server, answer_tokens="200").read_labels([question("x")], LABELS)[0].logprobs is not None
+    assert server.asked[-1][1]["max_tokens"] == 200
+
+
 def test_the_handshake_is_made_once_and_kept_between_runs(serve, tmp_path):
     server = serve(VLLM)
     cache = tmp_path / "new" / "probes.json"
@@ -239,10 +254,20 @@ def test_labels_of_digits_where_one_begins_another(serve):
     assert reading.logprobs[0] == pytest.approx(one, abs=1e-9)
 
 
-def test_tokens_are_counted_by_the_servers_own_tokenizer(serve):
-    server = serve(VLLM)
-    prompts = questions(3)
-    assert to(server).count_tokens(prompts) == [len(encode(render(prompt.messages))) for prompt in prompts]
+@pytest.mark.parametrize(
+    ("quirks", "mode"), [(VLLM, "exact"), (VLLM_OLDER, "exact"), (ECHO, "echo"), (VLLM, "sample"), (VLLM, "top")]
+)
+def test_tokens_counted_before_a_run_are_the_tokens_sent(serve, quirks, mode):
+    backend = to(serve(replace(quirks, goes_on=False)), mode=mode, samples=5)
+    counted = sum(backend.count_tokens(questions(4)))
+    before = backend.counts["prompt tokens"]
+    assert all(reading.logprobs is not None for reading in backend.read_labels(questions(4), LABELS))
+    assert counted == backend.counts["prompt tokens"] - before
+
+
+def test_tokens_of_writing_prompts_and_of_answers(serve):
+    prompts = [replace(prompt, labels=()) for prompt in questions(3)]
+    assert to(serve(VLLM)).count_tokens(prompts) == [len(encode(render(prompt.messages))) for prompt in prompts]
     assert to(serve(OPENAI)).count_tokens(prompts) is None
     assert to(serve(OPENAI)).label_tokens == 1
     assert to(serve(TEXT_ONLY), samples=5).label_tokens == 80  # 5 answers of at most 16 tokens

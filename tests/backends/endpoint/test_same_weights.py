@@ -1,5 +1,7 @@
 """One set of weights, read over a server and read here: the label log-probabilities must be the same."""
 
+from dataclasses import replace
+
 import pytest
 from asked import LABELS, questions, to
 from toy_server import LLAMA_SERVER, SGLANG, VLLM, VLLM_OLDER, Quirks, ToyServer
@@ -45,4 +47,5 @@ def test_tokens_from_the_models_own_tokenizer_serve_where_the_server_has_none(fo
         for prompt, reading in zip(prompts, backend.read_labels(prompts, LABELS), strict=True):
             ids = model.encode(model.render(prompt.messages))
             assert reading.logprobs == pytest.approx([model.label(ids, label) for label in LABELS], abs=1e-9)
-        assert backend.count_tokens(prompts) == [len(model.encode(model.render(prompt.messages))) for prompt in prompts]
+        writing = [replace(prompt, labels=()) for prompt in prompts]
+        assert backend.count_tokens(writing) == [len(model.encode(model.render(prompt.messages))) for prompt in prompts]

@@ -178,7 +178,7 @@ class ToyServer(HttpServer):
                 for place in range(1, len(ids))
             ]
             choice["prompt_logprobs"] = [None, *rows]
-        return {"choices": [choice]}
+        return {"choices": [choice], "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
 
     def _classic(self, sent, ids, said, top):
         logprobs = self.model.logprobs(ids)
