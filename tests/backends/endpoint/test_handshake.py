@@ -201,7 +201,7 @@ def test_the_dialect_of_newer_models(serve):
 
 
 def test_a_model_whose_thoughts_are_not_shown_gets_room_for_them(serve):
-    def answer(messages, _seed):
+    def answer(_messages, _seed):
         room = server.asked[-1][1]["max_tokens"]
         content = "" if room < 100 else "Better"
         return {"message": {"content": content}, "finish_reason": "length" if room < 100 else "stop"}
