@@ -1,6 +1,6 @@
 """Writers and judges behind one seam, two methods wide.
 
-`connect("builtin")`, `connect("scripted:PATH")`: a kind and, after a colon, what it is to open.
+`connect("builtin")`, `connect("hf:ORG/MODEL")`: a kind and, after a colon, what it is to open.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BACKENDS = {
     "builtin": "refladder.backends.builtin:open_builtin",
+    "hf": "refladder.backends.local:open_local",
     "openai": "refladder.backends.endpoint:open_endpoint",
     "scripted": "refladder.backends.scripted:open_scripted",
 }
@@ -46,7 +47,7 @@ class Backend(Protocol):
 
 
 def connect(name: str, **options: str) -> Backend:
-    """Open a backend by name: `builtin`, `scripted:PATH`, or one that an installed package registers.
+    """Open a backend by name: `builtin`, `hf:ORG/MODEL`, `scripted:PATH`, or one that an installed package registers.
 
     Args:
         name: a kind and, after a colon, what it is to open.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "build": "refladder.cli.build",
+    "compete": "refladder.cli.compete",
     "demo": "refladder.cli.demo",
     "evaluate": "refladder.cli.evaluate",
     "filter": "refladder.cli.filter",
@@ -32,6 +33,7 @@ COMMANDS = {
     "rescore": "refladder.cli.rescore",
     "score": "refladder.cli.score",
     "show": "refladder.cli.show",
+    "store": "refladder.cli.store",
 }
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 _MENDABLE = (UsageError, DataError, PromptError)

@@ -240,10 +240,10 @@ def summary(report: ScoreReport) -> dict[str, Any]:
     }
 
 
-def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
-    """Print the summary of a scoring run; returns the exit code."""
+def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence[Mapping[str, Any]] = ()) -> int:
+    """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
-        click.echo(json.dumps(summary(report), ensure_ascii=False), err=to_stderr)
+        click.echo(json.dumps({**summary(report), "spent": list(spent)}, ensure_ascii=False), err=to_stderr)
     else:
         missing = sum(report.unscored.values())
         click.echo(
@@ -259,7 +259,35 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
         if report.order_pairs:
             share = report.disagreements / report.order_pairs
             click.echo(f"inconsistency between the two orders: {share:.1%} of {report.order_pairs:,} pairs", err=True)
+        tell_spent(spent)
     return 0 if report.complete else UNSCORED
+
+
+def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:
+    """Print what backends were asked, on standard error, where there is more to tell than the number of judgments."""
+    for one in spent:
+        if one["prompt_tokens"] is None and one["from_store"] is None:
+            continue
+        stored = "" if one["from_store"] is None else f", {one['from_store']:,} answers from the store"
+        click.echo(f"{one['backend']}: {in_words(one)} in {one['seconds']:,.1f} s{stored}", err=True)
+
+
+def in_words(counts: Mapping[str, Any]) -> str:
+    """Calls, tokens and price; characters where the tokens are not known."""
+    parts = [f"{counts['calls']:,} calls"]
+    if not counts["calls"]:
+        return parts[0]
+    if counts["requests"] is not None:
+        parts.append(f"{counts['requests']:,} requests")
+    if counts["prompt_tokens"] is None:
+        parts.append(f"{counts['characters']:,} characters of prompts (tokens not known)")
+    else:
+        parts.append(f"{counts['prompt_tokens']:,} prompt tokens")
+        bound = "at most " if counts["requests"] is None else ""
+        parts.append(f"{bound}{counts['answer_tokens']:,} answer tokens")
+    if counts["usd"] is not None:
+        parts.append(f"{counts['usd']:.4f} USD")
+    return ", ".join(parts)
 
 
 def printable(text: str) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import functools
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from refladder.cli import console
+from refladder.cli import console, spending
 from refladder.cli.data import DATA, load
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from refladder.backends import Backend
+    from refladder.jobs.cards import Card
+    from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
 
 LEVELS = ("within_context", "pooled", "between_systems")
@@ -26,7 +31,24 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--methods",
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
-    help="Methods to run; `refladder list methods`. ladder, or none when only --scores are asked for.",
+    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder.",
+)
+@click.option(
+    "--comparisons",
+    type=click.IntRange(min=1),
+    help="Number of comparisons of one context and dimension that pairwise methods ask. Without it, all pairs.",
+)
+@click.option(
+    "--selection",
+    default="symmetric",
+    type=click.Choice(["random", "no-repeat", "symmetric"]),
+    help="How --comparisons are chosen.",
+)
+@click.option(
+    "--answers",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Let the judge write so many answers to a question and take their shares; 0 reads label probabilities.",
 )
 @click.option(
     "--method-option",
@@ -83,7 +105,11 @@ STATISTICS = ("spearman", "kendall", "pearson")
 )
 @click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples and permutations.")
 @click.option("--reference", metavar="METHOD", help="Test every other method against this one, paired by context.")
+@click.option(
+    "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
+)
 @click.option("--work", type=console.PATH, help="Folder that keeps ladders and judgments, to go on from.")
+@spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @click.option(
@@ -106,6 +132,9 @@ def command(
     option: tuple[str, ...],
     dimension: tuple[str, ...],
     methods: str | None,
+    comparisons: int | None,
+    selection: str,
+    answers: int,
     method_options: tuple[str, ...],
     judge: str | None,
     judge_option: tuple[str, ...],
@@ -127,6 +156,7 @@ def command(
     resamples: int,
     reference: str | None,
     seed: int,
+    figures: Path | None,
     work: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -139,8 +169,11 @@ def command(
     score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.cards import report_cards  # noqa: PLC0415
+    from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
-    from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
+    from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
+    from refladder.jobs.report_figures import write_figures  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
@@ -152,11 +185,16 @@ def command(
     loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
     dimensions = choose_dimensions(loaded.dimensions, dimension)
     others = [read_scores(path, loaded, dimensions) for path in scores]  # a bad file is told before a judge is asked
-    judging = functools.cache(lambda: console.open_backend(judge or "builtin", judge_option))
-    writing = functools.cache(
-        lambda: console.open_backend(writer or judge or "builtin", writer_option, "--writer-option")
-    )
+    budgeted = spending.current(context)
+
+    def judging() -> Backend:
+        return budgeted.open(judge or "builtin", judge_option)
+
+    def writing() -> Backend:
+        return budgeted.open(writer or judge or "builtin", writer_option, "--writer-option")
+
     same = writer in (None, judge) and not writer_option
+    asked = methods
     if methods is None:
         methods = LADDER if (judge or writer or ladders) is not None or not scores else ""
     settings = MethodSettings(
@@ -169,6 +207,9 @@ def command(
         rule=rule,
         orders=2 if both_orders else 1,
         yes_no=yes_no,
+        budget=comparisons,
+        selection=selection,
+        answers=answers,
         prompts=prompts,
         work=work,
         restart=restart,
@@ -176,9 +217,17 @@ def command(
         progress=console.progress,
     )
     names = [name.strip() for name in methods.split(",") if name.strip()]
+
+    def rehearse() -> int:
+        with copied(None if restart else work) as copy:
+            dry = replace(settings, work=copy, kept={}, progress=lambda _what: nullcontext())
+            _tell_notes(run_methods(names, loaded, dimensions, judging, dry), "json")
+        return 0
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
     runs = run_methods(names, loaded, dimensions, judging, settings)
-    scored = [run.result.method for run in runs if run.result.method is not None]
-    scored += others
+    scored = scored_methods(runs, others)
     rows = agreement(
         loaded,
         dimensions,
@@ -194,25 +243,43 @@ def command(
     )
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
-    _print(rows, form)
+    cards = report_cards(runs, loaded, dimensions)
+    _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
+    missing = (
+        [] if figures is None else write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed)
+    )
+    for reason in missing:
+        click.echo(reason, err=True)
+    _tell_notes(runs, form)
+    console.tell_spent(budgeted.spent())
+    unscored = any(row.unscored for row in rows)
+    return console.UNSCORED if unscored else 0
+
+
+def _tell_notes(runs: Sequence[MethodRun], form: str) -> None:
     for run in runs:
         for note in (run.result.skipped, *run.result.notes):
             if note is not None:
                 click.echo(f"{run.name}: {note}", err=True)
         if run.result.report is not None and form == "text":
             console.tell(run.result.report, as_json=False, to_stderr=True)
-    unscored = any(row.unscored for row in rows)
-    return console.UNSCORED if unscored else 0
 
 
-def _print(rows: list[Agreement], form: str) -> None:
+def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
+    from refladder.jobs.cards import (  # noqa: PLC0415
+        cards_to_json_lines,
+        cards_to_latex,
+        cards_to_markdown,
+        cards_to_rich,
+    )
     from refladder.metaeval.tables import to_json_lines, to_latex, to_markdown, to_rich  # noqa: PLC0415
 
     if form == "json":
-        click.echo(to_json_lines(rows), nl=False)
+        click.echo(to_json_lines(rows) + cards_to_json_lines(cards), nl=False)
     elif form == "text":
         out = console.console()
-        for table in to_rich(rows):
+        for table in [*to_rich(rows), *cards_to_rich(cards)]:
             out.print(table)
     else:
-        click.echo(to_markdown(rows) if form == "markdown" else to_latex(rows), nl=False)
+        tables, costs = (to_markdown, cards_to_markdown) if form == "markdown" else (to_latex, cards_to_latex)
+        click.echo("\n".join(part for part in (tables(rows), costs(cards)) if part), nl=False)

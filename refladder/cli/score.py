@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder.cli import console
-from refladder.rows import FORMATS, STANDARD
+from refladder.cli import console, spending
+from refladder.rows import FORMATS, STANDARD, read_once, read_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from refladder.jobs.score import Scorer
+    from refladder.published import LadderSet
+    from refladder.records import Output
 
 _LONG = 200  # characters of a text that the table shows
 
@@ -70,6 +74,7 @@ _LONG = 200  # characters of a text that the table shows
     type=console.PATH,
     help="File that keeps every judgment. Without it, OUT.judgments.jsonl; none if OUT is -.",
 )
+@spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @console.JSON
@@ -107,7 +112,8 @@ def command(
     from refladder.artifacts import is_device  # noqa: PLC0415  --help stays quick
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.jobs.columns import Scale, weights_for  # noqa: PLC0415
-    from refladder.jobs.outputs import Mapped, check_input  # noqa: PLC0415
+    from refladder.jobs.cost import count_scoring  # noqa: PLC0415
+    from refladder.jobs.outputs import EMPTY, Mapped, check_input, items  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
     from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
@@ -124,22 +130,39 @@ def command(
     scale = Scale(rule=rule, weights=console.weights(weight))
     weights_for(dimensions, scale.weights)
     checked = None if source is None else check_input(source, given, mapped)
-    scorer = Scorer(
-        console.open_backend(judge, judge_option),
-        opened,
-        dimensions,
-        scale,
-        role="compare-yesno" if yes_no else "compare",
-        orders=2 if both_orders else 1,
-        prompts=prompts,
-    )
-    if source is None:
-        return _score_texts(scorer, text, context_id, as_json=as_json)
-    if judgments is None and out != STANDARD and not is_device(Path(out)):
+    budgeted = spending.current(context)
+
+    def scorer() -> Scorer:
+        return Scorer(
+            budgeted.open(judge, judge_option),
+            opened,
+            dimensions,
+            scale,
+            role="compare-yesno" if yes_no else "compare",
+            orders=2 if both_orders else 1,
+            prompts=prompts,
+        )
+
+    outputs = _as_outputs(opened, text, context_id) if source is None else []
+    if judgments is None and source is not None and out != STANDARD and not is_device(Path(out)):
         judgments = Path(f"{out}.judgments.jsonl")
+
+    def rehearse() -> int:
+        if source is None:
+            return count_scoring(scorer(), ((output, EMPTY) for output in outputs), None)
+        if read_once(source) and not budgeted.dry_run:
+            raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
+        asking = scorer()
+        rows = items(read_rows(source, given), mapped, check_ids=False)
+        return count_scoring(asking, ((row.output, row.note) for row in rows), None if restart else judgments)
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
+    if source is None:
+        return _score_texts(scorer(), text, outputs, context_id, as_json=as_json)
     with console.progress("scoring") as progress:
         report = score_rows(
-            scorer,
+            scorer(),
             source,
             out,
             mapped=mapped,
@@ -151,16 +174,14 @@ def command(
             checked=checked,
             progress=progress,
         )
-    return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)
+    return console.tell(report, as_json=as_json, to_stderr=out == STANDARD, spent=budgeted.spent())
 
 
-def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+def _as_outputs(ladders: LadderSet, texts: tuple[str, ...], context_id: str | None) -> list[Output | None]:
     from refladder.errors import UnknownNameError, UsageError  # noqa: PLC0415
-    from refladder.jobs.outputs import EMPTY  # noqa: PLC0415
     from refladder.records import Output  # noqa: PLC0415
-    from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
 
-    known = {context for context, _ in scorer.ladders.ladders}
+    known = {context for context, _ in ladders.ladders}
     if context_id is None:
         raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(known)[:20])}")
     if context_id not in known:
@@ -168,10 +189,18 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
     for text in texts:
         if text.encode("utf-8", "ignore").decode() != text:
             raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
-    outputs = [
+    return [
         Output(id=f"text {number}", context_id=context_id, system="", text=text) if text.strip() else None
         for number, text in enumerate(texts, start=1)
     ]
+
+
+def _score_texts(
+    scorer: Scorer, texts: tuple[str, ...], outputs: Sequence[Output | None], context_id: str | None, *, as_json: bool
+) -> int:
+    from refladder.jobs.outputs import EMPTY  # noqa: PLC0415
+    from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
+
     with JudgmentLog(None, scorer.run) as log:
         columns = scorer.score(outputs, [EMPTY] * len(outputs), log)
     if as_json:
@@ -183,7 +212,7 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str, Any]]) -> None:
+def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415

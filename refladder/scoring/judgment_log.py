@@ -53,14 +53,16 @@ class JudgmentLog:
         path: where it is, or None to keep nothing.
         run: what this run is; a file of another run is refused.
         restart: throw away what the file holds.
+        read_only: hand out what the file holds and keep nothing new.
 
     Raises:
         UsageError: the file is of another run.
         DataError: it cannot be read or written.
     """
 
-    def __init__(self, path: Path | None, run: Run, *, restart: bool = False) -> None:
+    def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
         self._path = path
+        self._read_only = read_only
         self._run = run
         self._good = 0  # bytes known to be whole lines that this run wants
         self._reader: IO[bytes] | None = None
@@ -99,6 +101,8 @@ class JudgmentLog:
         self._good = len(head)
 
     def _start(self, path: Path) -> None:
+        if self._read_only:
+            return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = path.open("wb")
@@ -170,6 +174,8 @@ class JudgmentLog:
             return
         self._reader.close()
         self._reader = None
+        if self._read_only:
+            return
         try:
             self._writer = self._path.open("r+b")
             self._writer.truncate(self._good)

@@ -106,7 +106,7 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, confi
             '[score]\nladder = "demo/story"\n',
             "unknown option in {path} [score] 'ladder'; did you mean 'ladders'? Known: ",
         ),
-        ("[scores]\n", "unknown table in {path} 'scores'; did you mean 'score'? Known: build, demo"),
+        ("[scores]\n", "unknown table in {path} 'scores'; did you mean 'score'? Known: build, compete, demo"),
         ('score = "x"\n', "{path}: 'score' must be a table, [score], found 'x'"),
         ("[score\n", "{path}: not TOML ("),
         (
@@ -201,7 +201,9 @@ def test_list_names_what_other_commands_take(command, kind, name):
 def test_build_resumes_and_reports(command, tmp_path):
     folder = tmp_path / "set"
     done = command("build", "demo/story", "--out", folder, "--rungs", "3", "--json")
-    assert (done.code, json.loads(done.out)) == (0, {"folder": str(folder), "ladders": 24, "failed": 0})
+    said = json.loads(done.out)
+    assert said.pop("spent")[0]["calls"] == 24 * 3
+    assert (done.code, said) == (0, {"folder": str(folder), "ladders": 24, "failed": 0})
     first = (folder / "ladders.jsonl").read_bytes()
     assert command("build", "demo/story", "--out", folder, "--rungs", "3").code == 0
     assert (folder / "ladders.jsonl").read_bytes() == first

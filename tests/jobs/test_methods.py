@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends import Backend
-    from refladder.jobs.methods import Judge
+    from refladder.jobs.methods import Judge, MethodFunction
     from refladder.records import Benchmark, Dimension
 
 
@@ -121,7 +122,15 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
         return MethodResult(method=None, skipped="the benchmark has no references; choose another method")
 
     monkeypatch.setattr(methods, "method_named", lambda _name: skipping)
-    assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 0
+    assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 2
+    assert "bleu: the benchmark has no references; choose another method" in capsys.readouterr().err
+
+    def second(name: str) -> MethodFunction:
+        return skipping if name == "bleu" else methods.ladder
+
+    monkeypatch.setattr(methods, "method_named", second)
+    assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"]) == 3
     printed = capsys.readouterr()
     assert "bleu: the benchmark has no references; choose another method" in printed.err
     assert "coverage" in printed.out
+    assert re.search(r"bleu +— +0 ", printed.out)

@@ -15,8 +15,10 @@ from refladder.jobs import score as score_job
 LADDERS = ("--ladders", "demo/story")
 
 # A judge that takes its time: the built-in one with a pause before each batch, so that a kill falls in the middle.
+# A shell that runs tests in the background has SIGINT ignored, and children inherit that: the driver takes it back.
 DRIVER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from refladder import backends
 from refladder.backends.builtin import Builtin
 from refladder.cli import main

@@ -1,0 +1,318 @@
+"""Models on the user's own CPU or GPU: `connect("hf:ORG/MODEL")` or `connect("hf:FOLDER")`.
+
+Label probabilities are exact, for labels of any number of tokens; what prompts share is computed once where the model's
+architecture allows it (see `causal`).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from refladder.backends.local.causal import Causal
+from refladder.backends.local.encoder_decoder import EncoderDecoder
+from refladder.backends.local.memory import free_memory, halving, keep_freed_memory, parse_memory
+from refladder.backends.local.opening import open_model
+from refladder.backends.local.tokens import Question, Tokens
+from refladder.backends.local.trie import Read
+from refladder.backends.local.writing import Written, write_batch
+from refladder.errors import UsageError
+from refladder.records import Completion, LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from refladder.backends.local.opening import Opened
+    from refladder.records import Prompt, Sampling
+
+log = logging.getLogger(__name__)
+
+_GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together: more than the first only to keep a context whole
+_BATCH = 16  # texts written together
+_CUT = "the context was cut from {} to {} characters to fit"
+_NOT_NUMBERS = "the model gave no finite number for this prompt ({}); load it with dtype=bfloat16 or dtype=float32"
+_SMALLEST = -math.log(np.finfo(np.float32).max)  # nats: what is left of a label that always goes on to a longer one
+
+
+class _Asked(NamedTuple):
+    """One prompt of a call: its row, its tokens (None where it is too long), and what is to be said about it."""
+
+    row: int
+    question: Question | None
+    note: str | None
+
+
+class Local:
+    """A model of transformers as writer and judge.
+
+    Args:
+        opened: the model.
+        memory: bytes that may be used beside the weights.
+        truncate_context: whether the context of a prompt that is too long is cut; otherwise the row is unreadable.
+        label_variants: whether a label counts in every spelling (case, leading space).
+    """
+
+    def __init__(self, opened: Opened, *, memory: int, truncate_context: bool, label_variants: bool) -> None:
+        self._opened = opened
+        self._memory = memory
+        self._truncate = truncate_context
+        self._variants = label_variants
+        self.tokens = Tokens(
+            opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder, variants=label_variants
+        )
+        self.scorer: Causal | EncoderDecoder
+        if opened.encoder_decoder:
+            self.scorer = EncoderDecoder(opened.model, memory)
+        else:
+            self.scorer = Causal(opened.model, opened.dtype, memory)
+            self.scorer.settle(self.tokens.sample())
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, revision, dtype, template and what else can change an answer; not how prompts are batched."""
+        options = ",truncate" * self._truncate + ",variants" * self._variants
+        model = self._opened
+        name = model.name.replace("|", "_")
+        return f"hf:{name}@{model.revision},{model.dtype},template:{self.tokens.template_digest}{options}"
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """For each prompt the natural-log probability of every label as the answer.
+
+        A label that another one begins with ("1" and "10") counts only where the answer does not go on to that one,
+        so that the probabilities of different labels add up. A row that is too long for the model, or for which it
+        gives no finite number, has None and a note.
+
+        Raises:
+            UsageError: a label is no token at all.
+            BackendError: memory is short even for one row at a time.
+        """
+        readings: list[LabelReading | None] = [None] * len(prompts)
+        spellings = [self.tokens.variants_of(label) for label in labels]
+        for rows in _groups(prompts):
+            began = time.monotonic()
+            before = self.scorer.tokens_run
+            asked = [self._ask(row, prompts[row], [text for group in spellings for text in group]) for row in rows]
+            questions = [one.question for one in asked if one.question is not None]
+            values = iter(self._values(questions) if questions else ())
+            for one in asked:
+                readings[one.row] = (
+                    LabelReading(logprobs=None, mass=None, note=one.note)
+                    if one.question is None
+                    else _reading(one.question.labels, next(values), [len(group) for group in spellings], one.note)
+                )
+            seconds = time.monotonic() - began
+            run = self.scorer.tokens_run - before
+            log.info("read %d prompts (%s), %d tokens, %.0f tokens/s", len(rows), self.scorer.way, run, run / seconds)
+        return [reading for reading in readings if reading is not None]
+
+    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int]:
+        """How many tokens each label is as the answer to a prompt: those whose log-probabilities `read_labels` adds.
+
+        Raises:
+            UsageError: a label is no token at all.
+        """
+        return [len(ids) for ids in self.tokens.question(prompt.text, labels).labels]
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """One text for each prompt; the same prompt and sampling give the same text, whatever else is asked with it.
+
+        In half precision a text may change with its batch where two tokens are nearly equally probable.
+
+        Raises:
+            BackendError: memory is short even for one row at a time.
+        """
+        completions: list[Completion | None] = [None] * len(prompts)
+        fitting: list[tuple[int, list[int], str | None]] = []
+        for row, prompt in enumerate(prompts):
+            ids, note = self._fit(prompt, self.tokens.prompt, len, self._room(sampling.max_tokens))
+            if ids is None:
+                completions[row] = Completion(text="", finish="error", note=note)
+            else:
+                fitting.append((row, ids, note))
+        fitting.sort(key=lambda item: item[1])  # prompts that begin alike stand together
+        while fitting:
+            batch = fitting[:_BATCH]
+            del fitting[: len(batch)]
+            for (row, _, note), written in zip(
+                batch, self._written([ids for _, ids, _ in batch], sampling), strict=True
+            ):
+                completions[row] = self._completion(written, note)
+        return [completion for completion in completions if completion is not None]
+
+    def _written(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Written]:
+        model = self._opened.model
+        share = isinstance(self.scorer, Causal) and self.scorer.way == "tree" and self.scorer.window is None
+
+        def run(most: int) -> list[Written]:
+            parts = [prompts[first : first + most] for first in range(0, len(prompts), most)]
+            ends = self.tokens.ends(model)
+            return [text for part in parts for text in write_batch(model, part, sampling, ends, share=share)]
+
+        longest = max(map(len, prompts)) + sampling.max_tokens
+        return halving(run, self._rows(len(prompts), longest), 1, f"{self._opened.name}: writing")
+
+    def _rows(self, rows: int, longest: int) -> int:
+        """Rows of so many tokens whose keys and values fit in the memory."""
+        config = self._opened.model.config.get_text_config()
+        layers = int(getattr(config, "num_hidden_layers", 12))
+        each = 16 * layers * int(config.hidden_size) * longest  # keys and values in float32, and as much again
+        return max(1, min(rows, self._memory // each))
+
+    def _completion(self, written: Written, note: str | None) -> Completion:
+        if written.broken:
+            return Completion(text="", finish="error", note=_NOT_NUMBERS.format("NaN"))
+        return Completion(text=self.tokens.text(written.ids), finish="stop" if written.ended else "length", note=note)
+
+    def _values(self, questions: Sequence[Question]) -> list[list[list[float]]]:
+        """For each question and label the log-probabilities of the label's tokens."""
+        if isinstance(self.scorer, EncoderDecoder):
+            labels = questions[0].labels  # tokenised alone, so the same for all
+            found = self.scorer.logprobs([question.prompt for question in questions], labels)
+            return [[row[number, : len(label)].tolist() for number, label in enumerate(labels)] for row in found]
+        sequences: list[list[int]] = []
+        reads: list[Read] = []
+        for question in questions:
+            for label in question.labels:
+                first = len(question.prompt) - 1
+                reads += [Read(len(sequences), first + place, token) for place, token in enumerate(label)]
+                sequences.append([*question.prompt, *label[:-1]])
+        values = iter(self.scorer.logprobs(sequences, reads).tolist())
+        return [[[next(values) for _ in label] for label in question.labels] for question in questions]
+
+    def _ask(self, row: int, prompt: Prompt, labels: Sequence[str]) -> _Asked:
+        def length(question: Question) -> int:
+            longest = 0 if self._opened.encoder_decoder else max(map(len, question.labels)) - 1
+            return len(question.prompt) + longest
+
+        question, note = self._fit(prompt, lambda text: self.tokens.question(text, labels), length, self._room(0))
+        return _Asked(row, question, note)
+
+    def _room(self, new: int) -> int | None:
+        longest = self.scorer.longest
+        return longest if longest is None or self._opened.encoder_decoder else longest - new
+
+    def _fit(self, prompt: Prompt, encode: Any, length: Any, room: int | None) -> tuple[Any, str | None]:  # noqa: ANN401
+        """A prompt as tokens, its context cut where that is allowed and needed; or None, and why it does not fit."""
+        encoded = encode(prompt.text)
+        if room is None or length(encoded) <= room:
+            return encoded, None
+        long = (
+            f"the {prompt.role} prompt has {length(encoded):,} tokens and {self._opened.name} takes {room:,}; "
+            "shorten the texts, use a model with a longer context"
+        )
+        if not self._truncate:
+            return None, f"{long}, or set truncate_context=true"
+        context = prompt.slots.get("context", "")
+        low, high = 0, len(context)  # `low` characters fit, or nothing does; `high` do not
+        best = None
+        while high - low > 1 or best is None:
+            middle = (low + high) // 2
+            cut = encode(replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()}).text)
+            if length(cut) <= room:
+                best, low = cut, middle
+            elif middle == 0:
+                return None, f"{long}: even without its context"
+            else:
+                high = middle
+        return best, _CUT.format(f"{len(context):,}", f"{low:,}")
+
+
+def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
+    """Rows to be read together: neighbours, and all rows of a context in one group unless they are very many."""
+    first = 0
+    for row in range(1, len(prompts) + 1):
+        count = row - first
+        if row < len(prompts) and count < _LARGEST_GROUP:
+            same = prompts[row].slots.get("context") == prompts[row - 1].slots.get("context")
+            if same or count < _GROUP:
+                continue
+        yield range(first, row)
+        first = row
+
+
+def _reading(
+    labels: Sequence[Sequence[int]], values: Sequence[Sequence[float]], spellings: Sequence[int], note: str | None
+) -> LabelReading:
+    """One row: token log-probabilities of every spelling of every label, to one number a label."""
+    if not all(math.isfinite(value) for tokens in values for value in tokens):
+        found = next(value for tokens in values for value in tokens if not math.isfinite(value))
+        return LabelReading(logprobs=None, mass=None, note=_NOT_NUMBERS.format(found))
+    distinct: dict[tuple[int, ...], float] = {}
+    for ids, tokens in zip(labels, values, strict=True):
+        distinct[tuple(ids)] = _alone(tuple(ids), math.fsum(tokens), labels, values)
+    logprobs = []
+    first = 0
+    for count in spellings:
+        group = {tuple(ids): None for ids in labels[first : first + count]}
+        logprobs.append(float(np.logaddexp.reduce([distinct[ids] for ids in group])))
+        first += count
+    mass = math.fsum(math.exp(value) for value in distinct.values())
+    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), note=note)
+
+
+def _alone(
+    ids: tuple[int, ...], logprob: float, labels: Sequence[Sequence[int]], values: Sequence[Sequence[float]]
+) -> float:
+    """The log-probability of a label without the answers that go on to a longer label: p * (1 - p(rest | label))."""
+    longer = {
+        tuple(other): math.fsum(tokens[len(ids) :])
+        for other, tokens in zip(labels, values, strict=True)
+        if len(other) > len(ids) and tuple(other[: len(ids)]) == ids
+    }
+    nearest = [
+        value
+        for other, value in longer.items()
+        if not any(len(one) < len(other) and other[: len(one)] == one for one in longer)
+    ]
+    left = -math.expm1(float(np.logaddexp.reduce(nearest))) if nearest else 1.0
+    return logprob + (math.log(left) if left > 0 else _SMALLEST)
+
+
+def open_local(
+    target: str,
+    *,
+    dtype: str = "auto",
+    device: str = "auto",
+    revision: str | None = None,
+    memory: str = "auto",
+    truncate_context: str = "false",
+    label_variants: str = "false",
+    trust_remote_code: str = "false",
+) -> Local:
+    """Open a model of the Hub or a folder; options are text, as they come from the command line.
+
+    Args:
+        target: `ORG/MODEL`, or a folder.
+        dtype: auto, float32, bfloat16 or float16; auto is what the weights are stored in (bfloat16 for float16).
+        device: auto, cpu, cuda, cuda:1, ...; auto is a GPU where there is one.
+        revision: a commit, tag or branch of the Hub.
+        memory: what may be used beside the weights, such as 8G; auto is a share of what is free.
+        truncate_context: true: cut the context of a prompt that is too long for the model, and mark its judgments.
+        label_variants: true: count a label in every spelling (case, leading space).
+        trust_remote_code: true: run Python files that come with the model.
+
+    Raises:
+        UsageError: an option's value is not what it must be.
+        BackendUnavailableError: a library is missing, or there is no such model.
+    """
+    bytes_asked = parse_memory(memory)
+    truncate = _flag("truncate_context", truncate_context)
+    variants = _flag("label_variants", label_variants)
+    remote = _flag("trust_remote_code", trust_remote_code)
+    opened = open_model(target, dtype=dtype, device=device, revision=revision, trust_remote_code=remote)
+    place = opened.model.device
+    if place.type == "cpu":
+        keep_freed_memory()
+    available = free_memory(place) if bytes_asked is None else bytes_asked
+    return Local(opened, memory=available, truncate_context=truncate, label_variants=variants)
+
+
+def _flag(option: str, text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise UsageError(f"{option}={text}: must be true or false")
+    return text == "true"

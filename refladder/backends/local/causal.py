@@ -1,0 +1,288 @@
+"""Log-probabilities of tokens from a causal model, in four ways that give the same numbers.
+
+- `tree`: every distinct token of all prompts once; one cache as a stack, and a mask that shows a token its ancestors.
+- `copied`: every distinct token once; the cache is copied where prompts part. For caches that cannot be cropped.
+- `batches`: every prompt whole, in right-padded batches.
+- `single`: every prompt whole and alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder.backends.local.memory import fitting, halving
+from refladder.backends.local.trie import Node, Pop, Push, Read, Segment, build_trie, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+log = logging.getLogger(__name__)
+
+WAYS = ("tree", "copied", "batches", "single")
+ROW = 2048  # longer rows let activations outgrow the caches of a processor
+_ROWS = 16  # of a padded batch
+_LEAST = 16
+_TOLERANCE = 1e-3  # nats, between two ways in float32
+_HALF_TOLERANCE = 0.1
+_LONGEST_CHECK = 1100  # a window up to here is made shorter than the prompts of the check
+
+
+class Causal:
+    """A causal model that gives the log-probabilities of chosen tokens.
+
+    `way` is the one in use, and `tokens_run` counts the tokens that went through the model, padding included.
+
+    Args:
+        model: of transformers.
+        dtype: "float32", "bfloat16" or "float16".
+        memory: bytes that may be used beside the weights.
+        row: tokens in one forward at most.
+    """
+
+    def __init__(self, model: Any, dtype: str, memory: int, row: int = ROW) -> None:  # noqa: ANN401
+        self.model = model
+        self.tokens_run = 0
+        self._dtype = dtype
+        self._memory = memory
+        self._row = row
+        self._config = model.config.get_text_config()
+        self._arguments = set(inspect.signature(model.forward).parameters)
+        kinds = set(getattr(self._config, "layer_types", None) or ())
+        window = getattr(self._config, "sliding_window", None)
+        self._mixed = "sliding_attention" in kinds  # the model takes a mask for each kind of layer
+        self._window: int | None = window if self._mixed or not kinds else None
+        self.ways = self._possible()
+        self.way = self.ways[0]
+
+    @property
+    def longest(self) -> int | None:
+        """Tokens that fit in the model's context; None where it sets no limit."""
+        return getattr(self._config, "max_position_embeddings", None)
+
+    @property
+    def crops(self) -> bool:
+        """Whether the cache holds keys and values of every token, so that a prefix can be kept and shared."""
+        return self.ways[0] == "tree"
+
+    @property
+    def window(self) -> int | None:
+        """How many tokens back a layer with a sliding window sees; None without one."""
+        return self._window
+
+    def _possible(self) -> tuple[str, ...]:
+        """The ways that the architecture allows; `settle` then tries them."""
+        from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer  # noqa: PLC0415
+
+        if "past_key_values" not in self._arguments:
+            return WAYS[2:]
+        layers = DynamicCache(config=self._config).layers
+        croppable = all(type(layer) in {DynamicLayer, DynamicSlidingWindowLayer} for layer in layers)
+        named = set(getattr(self._config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
+        by_distance = getattr(self._config, "alibi", False)  # counted along the row, whatever the positions say
+        if croppable and named and not by_distance and "position_ids" in self._arguments:
+            return WAYS
+        return WAYS[1:]
+
+    def settle(self, ids: Sequence[int]) -> None:
+        """Compare the ways with the plain one on a few short prompts, and keep the first that agrees.
+
+        Args:
+            ids: some tokens of plain text, 200 or more.
+        """
+        length = 40
+        if self._window is not None and self._window <= _LONGEST_CHECK:
+            length = self._window + 10
+        text = list(ids) * (length // len(ids) + 1)
+        article, rest = text[:length], list(ids)
+        rungs = [rest[20:60], rest[60:100]]
+        outputs = [rest[100:140], rest[140:180]]
+        sequences = [[*article, *rung, *output] for rung in rungs for output in outputs]
+        reads = [
+            Read(number, place, int(rest[5 + place % 7]))
+            for number, sequence in enumerate(sequences)
+            for place in (length + 30, len(sequence) - 1)
+        ]
+        kept, self.way = self.way, "single"
+        plain = self.logprobs(sequences, reads)
+        allowed = _TOLERANCE
+        if self._dtype != "float32":  # such a model differs from itself with the shape of a batch
+            self.way = "batches"
+            noise = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
+            allowed = max(_HALF_TOLERANCE, 3 * noise) if np.isfinite(noise) else _HALF_TOLERANCE
+        for way in self.ways[self.ways.index(kept) :]:
+            self.way = way
+            if way == "single":
+                break
+            try:
+                difference = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
+            except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
+                log.warning("%s: the %r way fails here (%s); stepping down", self._config.model_type, way, error)
+                continue
+            if difference <= allowed or not np.isfinite(plain).all():
+                break
+            log.warning(
+                "%s: the %r way differs from the plain one by %.2g nats, more than %.2g; stepping down",
+                self._config.model_type,
+                way,
+                difference,
+                allowed,
+            )
+        log.info("%s: prompts are read the %r way", self._config.model_type, self.way)
+        self.tokens_run = 0
+
+    def logprobs(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> FloatArray:
+        """Natural-log probabilities of tokens after chosen places of chosen sequences.
+
+        Args:
+            sequences: token ids, none of them empty.
+            reads: what is wanted.
+
+        Returns:
+            Shape (reads,), nats. NaN where the model gave NaN.
+
+        Raises:
+            BackendError: memory is short even for a few tokens at a time.
+        """
+        longest = max(map(len, sequences))
+        row = fitting(self._row, longest, len(reads), self._config, self._memory)
+        root, leaf_of = build_trie(sequences, reads)
+        what = f"{self._config.model_type} with prompts of up to {longest} tokens"
+        found = np.full(len(reads), np.nan)
+        if self.way == "tree":
+            found = halving(lambda most: self._tree(root, len(reads), most), row, _LEAST, what)
+        elif self.way == "copied":
+            found = halving(lambda most: self._copied(root, len(reads), most), row, _LEAST, what)
+        # NaN goes through a mask, so that one bad token spoils what stands in its row: those reads once more, apart.
+        again = np.flatnonzero(~np.isfinite(found)).tolist()
+        if again:
+            moved = [Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in again]
+            most = 1 if self.way == "single" else max(row, longest)
+            found[again] = halving(lambda tokens: self._batches(sequences, moved, tokens), most, 1, what)
+        return found
+
+    def _tree(self, root: Node, reads: int, row: int) -> FloatArray:
+        from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
+
+        found = np.full(reads, np.nan)
+        cache = DynamicCache()  # without the configuration: also layers with a window keep all, their masks hide it
+        for step in plan(root, row):
+            if isinstance(step, Pop):
+                cache.crop(-step.tokens)
+                continue
+            segment = step.segment
+            if segment.tokens.size:
+                self._run(segment, found, past_key_values=cache, attention_mask=self._mask(segment))
+                if not isinstance(step, Push):
+                    cache.crop(-segment.tokens.size)
+        return found
+
+    def _copied(self, root: Node, reads: int, row: int) -> FloatArray:
+        from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
+
+        found = np.full(reads, np.nan)
+        waiting = [(root, DynamicCache(config=self._config))]
+        while waiting:
+            node, cache = waiting.pop()
+            for step in plan(replace(node, children=[], size=node.tokens.size + row), row):
+                if isinstance(step, Push):
+                    self._run(step.segment, found, past_key_values=cache)
+            last = len(node.children) - 1
+            for number, child in enumerate(node.children):
+                waiting.append((child, copy.deepcopy(cache) if number < last else cache))
+        return found
+
+    def _run(self, segment: Segment, found: FloatArray, **arguments: Any) -> None:  # noqa: ANN401
+        import torch  # noqa: PLC0415  optional
+
+        device = self.model.device
+        places = sorted({place for place, _, _ in segment.reads}) or [segment.tokens.size - 1]
+        if "position_ids" in self._arguments:
+            arguments["position_ids"] = torch.from_numpy(segment.positions)[None].to(device)
+        logprobs = self._forward(torch.from_numpy(segment.tokens)[None].to(device), places, use_cache=True, **arguments)
+        if segment.reads:
+            rows = [places.index(place) for place, _, _ in segment.reads]
+            tokens = [token for _, token, _ in segment.reads]
+            found[[number for _, _, number in segment.reads]] = logprobs[0, rows, tokens].double().cpu().numpy()
+
+    def _batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], most: int) -> FloatArray:
+        """Whole sequences, padded at their ends, where no token sees the padding."""
+        import torch  # noqa: PLC0415  optional
+
+        found = np.full(len(reads), np.nan)
+        wanted: dict[int, list[tuple[int, Read]]] = {}
+        for number, read in enumerate(reads):
+            wanted.setdefault(read.sequence, []).append((number, read))
+        order = sorted(wanted, key=lambda sequence: -len(sequences[sequence]))
+        while order:
+            width = len(sequences[order[0]])
+            batch = order[: min(_ROWS, max(1, most // width))]
+            del order[: len(batch)]
+            ids = torch.zeros((len(batch), width), dtype=torch.long)
+            mask = torch.zeros_like(ids)
+            for row, sequence in enumerate(batch):
+                ids[row, : len(sequences[sequence])] = torch.as_tensor(sequences[sequence])
+                mask[row, : len(sequences[sequence])] = 1
+            chosen = [(row, *item) for row, sequence in enumerate(batch) for item in wanted[sequence]]
+            places = sorted({read.place for _, _, read in chosen})
+            device = self.model.device
+            padded = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
+            logprobs = self._forward(ids.to(device), places, use_cache=False, **padded)
+            values = logprobs[
+                [row for row, _, _ in chosen],
+                [places.index(read.place) for _, _, read in chosen],
+                [read.token for _, _, read in chosen],
+            ]
+            found[[number for _, number, _ in chosen]] = values.double().cpu().numpy()
+        return found
+
+    def _forward(self, ids: Any, places: list[int], **arguments: Any) -> Any:  # noqa: ANN401  tensors
+        """Log-probabilities in float32 after some places of every row, shape (rows, places, vocabulary)."""
+        import torch  # noqa: PLC0415  optional
+
+        keep = torch.as_tensor(places, device=ids.device)
+        selects = "logits_to_keep" in self._arguments
+        if selects:
+            arguments["logits_to_keep"] = keep
+        self.tokens_run += ids.numel()
+        with torch.inference_mode():
+            logits = self.model(input_ids=ids, **arguments).logits
+            return torch.log_softmax((logits if selects else logits[:, keep]).float(), dim=-1)
+
+    def _mask(self, segment: Segment) -> Any:  # noqa: ANN401  a tensor, or one for each kind of layer
+        """What each token of a segment sees, to be added to the scores; None where the model's own mask is the same."""
+        import torch  # noqa: PLC0415  optional
+
+        length, past = segment.tokens.size, segment.start
+        if not past and segment.is_chain and (self._window is None or length <= self._window):
+            return None
+        device, dtype = self.model.device, self.model.dtype
+        place = torch.arange(length, device=device)
+        ends = torch.from_numpy(segment.ends).to(device)
+        within = (place[None, :] <= place[:, None]) & (place[:, None] < ends[None, :])
+        seen = torch.cat([torch.ones((length, past), dtype=torch.bool, device=device), within], dim=1)
+        if self._window is None:
+            return _additive(seen, dtype)
+        position = torch.from_numpy(segment.positions).to(device)
+        keys = torch.cat([torch.arange(past, device=device), position])
+        near = seen & (position[:, None] - keys[None, :] < self._window)
+        if not self._mixed:
+            return _additive(near, dtype)
+        return {"full_attention": _additive(seen, dtype), "sliding_attention": _additive(near, dtype)}
+
+
+def _additive(seen: Any, dtype: Any) -> Any:  # noqa: ANN401  tensors
+    """0 where seen, the lowest number elsewhere: unlike a boolean mask, right for every attention implementation."""
+    import torch  # noqa: PLC0415  optional
+
+    added = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
+    return added.masked_fill_(~seen, torch.finfo(dtype).min)[None, None]

@@ -1,0 +1,200 @@
+"""From a prompt and its labels to token ids: chat template, empty thought, no control token out of a user's text."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from refladder.errors import BackendUnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+log = logging.getLogger(__name__)
+
+_PRIVATE_USE = range(0xE000, 0xF900)
+_SAMPLE = (
+    "The harbour was closed on Monday after a storm had torn three boats from their moorings. A baker gives "
+    "yesterday's bread away, and students carry it through the town by bicycle every morning before eight. Where does "
+    "the river end? Nobody knew; 14 of 23 maps showed a lake, and the rest (printed in 1908) a marsh. They walked on. "
+)
+# In place of today's date, which some templates write into every prompt: a score must not change overnight.
+_FIXED_DATE = (
+    "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
+)
+_TAIL = 200  # characters after the last control token, within which a label's tokens do not depend on what is before
+
+
+class Question(NamedTuple):
+    """A prompt with its labels, as tokens.
+
+    `prompt` holds the ids that all of prompt and prompt + label begin with; `labels` the ids that follow, for each
+    label. For an encoder-decoder `prompt` is what the encoder reads.
+    """
+
+    prompt: list[int]
+    labels: list[list[int]]
+
+
+class Tokens:
+    """A tokenizer and its chat template.
+
+    Args:
+        tokenizer: of transformers.
+        name: the model, for messages.
+        encoder_decoder: prompts go to an encoder, labels to a decoder; no template.
+        variants: read every label also in lower case, capitalised and after a space, and add those up.
+    """
+
+    def __init__(self, tokenizer: Any, name: str, *, encoder_decoder: bool = False, variants: bool = False) -> None:  # noqa: ANN401
+        self._tokenizer = tokenizer
+        self._name = name
+        self._encoder_decoder = encoder_decoder
+        self._variants = variants
+        template = None if encoder_decoder else getattr(tokenizer, "chat_template", None)
+        if isinstance(template, dict):
+            template = template.get("default")
+        self._template: str | None = template
+        if template is None and not encoder_decoder:
+            log.warning(
+                "hf:%s has no chat template: prompts go in as plain text, and an answer begins after one space", name
+            )
+        controls = [
+            str(token)
+            for token in tokenizer.added_tokens_decoder.values()
+            if len(str(token)) > 1 and (token.special or str(token).startswith("<"))
+        ]
+        longest_first = sorted(controls, key=lambda text: (-len(text), text))
+        self._controls = re.compile("|".join(map(re.escape, longest_first))) if controls else None
+        bare = self._ids("a")
+        framed = list(tokenizer("a", return_attention_mask=False)["input_ids"])
+        start = next((place for place in range(len(framed)) if framed[place : place + len(bare)] == bare), 0)
+        self._before, self._after = framed[:start], framed[start + len(bare) :]
+
+    @property
+    def template_digest(self) -> str:
+        """Eight hexadecimal digits of the chat template; `none` without one."""
+        if self._template is None:
+            return "none"
+        return hashlib.blake2b(self._template.encode(), digest_size=4).hexdigest()
+
+    def prompt(self, text: str) -> list[int]:
+        """The ids of a prompt up to where the answer begins."""
+        return self._encode(self._pieces(text))
+
+    def question(self, text: str, labels: Sequence[str]) -> Question:
+        """A prompt with the ids of every label as its answer.
+
+        Prompt and label are one text to the tokenizer. Where it joins the end of a prompt with a label, all labels
+        are read from the last token that prompt and prompt + label have in common.
+
+        Raises:
+            UsageError: a label is no token at all.
+        """
+        pieces = self._pieces(text)
+        prompt = self._encode(pieces)
+        if self._encoder_decoder:
+            found = Question(prompt, [self._ids(label) for label in labels])
+        else:
+            answers = [self._answer(pieces[-1], label) for label in labels]
+            tail = self._tail(pieces[-1])
+            own = self._ids(tail) if tail else []
+            if own and prompt[-len(own) :] == own:
+                found = _split(prompt, [prompt[: -len(own)] + self._ids(tail + answer) for answer in answers])
+            else:
+                found = _split(prompt, [self._encode([*pieces[:-1], pieces[-1] + answer]) for answer in answers])
+        for label, ids in zip(labels, found.labels, strict=True):
+            if not ids:
+                raise UsageError(f"label {label!r} is no token at all to hf:{self._name}; give a label with text in it")
+        return found
+
+    def variants_of(self, label: str) -> list[str]:
+        """The spellings that count as one label: itself first."""
+        if not self._variants:
+            return [label]
+        spellings = [label, label.lower(), label.capitalize()]
+        return list(dict.fromkeys(spellings + [" " + spelling for spelling in spellings]))
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What ids say, without special tokens."""
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
+
+    def sample(self) -> list[int]:
+        """Some 200 ids of plain text, to try a model out with."""
+        ids = self._ids(_SAMPLE)
+        return ids * (200 // max(1, len(ids)) + 1)
+
+    def ends(self, model: Any) -> list[int]:  # noqa: ANN401  of transformers
+        """The ids that end a text: those of the model's generation settings, and the tokenizer's."""
+        stored = model.generation_config.eos_token_id
+        found = [*stored] if isinstance(stored, list) else [stored]
+        return list(dict.fromkeys(token for token in [*found, self._tokenizer.eos_token_id] if token is not None))
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False, return_attention_mask=False)["input_ids"])
+
+    def _answer(self, rendered: str, label: str) -> str:
+        """A label as it stands after a prompt: after plain text with a space between, unless there is white space."""
+        joined = self._template is not None or not rendered or rendered[-1].isspace() or label[:1].isspace()
+        return label if joined else " " + label
+
+    def _pieces(self, text: str) -> list[str]:
+        """The whole prompt as text, cut wherever the user's text spells a control token, so that it becomes none."""
+        mark = next(chr(code) for code in _PRIVATE_USE if chr(code) not in text)
+        while self._controls is not None and (found := self._controls.search(text)):
+            text = text[: found.start() + 1] + mark + text[found.start() + 1 :]
+        return self._rendered(text).split(mark)
+
+    def _rendered(self, text: str) -> str:
+        if self._template is None:
+            return text
+        # Variables that a template does not use do no harm.
+        try:
+            rendered = str(
+                self._tokenizer.apply_chat_template(
+                    [{"role": "user", "content": text}],
+                    chat_template=_FIXED_DATE * ("strftime_now" in self._template) + self._template,
+                    tokenize=False,
+                    add_generation_prompt=True,
+                    enable_thinking=False,
+                    thinking=False,
+                    date_string="26 Jul 2024",
+                )
+            )
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != "jinja2":
+                raise
+            raise BackendUnavailableError(
+                f"hf:{self._name}: its chat template fails on one user message ({error}); use another model"
+            ) from error
+        if rendered.rstrip().endswith("<think>"):
+            return rendered.rstrip() + "\n\n</think>\n\n"
+        if "<|channel|>" in self._template and not rendered.endswith("<|message|>"):
+            return rendered + "<|channel|>final<|message|>"
+        return rendered
+
+    def _encode(self, pieces: Sequence[str]) -> list[int]:
+        ids = [token for piece in pieces for token in self._ids(piece)]
+        if self._template is not None:
+            return ids
+        return [*self._before, *ids, *(self._after if self._encoder_decoder else ())]
+
+    def _tail(self, rendered: str) -> str:
+        """What stands after the last control token, where that is close to the end."""
+        if self._controls is None:
+            return ""
+        last = None
+        for last in self._controls.finditer(rendered, max(0, len(rendered) - _TAIL)):  # noqa: B007
+            pass
+        return rendered[last.end() :] if last else ""
+
+
+def _split(prompt: list[int], wholes: list[list[int]]) -> Question:
+    shared = len(prompt)
+    for whole in wholes:
+        shared = min(shared, len(whole))
+        while prompt[:shared] != whole[:shared]:
+            shared -= 1
+    return Question(prompt[:shared], [whole[shared:] for whole in wholes])

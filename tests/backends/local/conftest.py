@@ -1,0 +1,70 @@
+"""Tiny random models of many architectures, with tokenizers trained on the spot, saved as folders."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
+
+import pytest
+
+from refladder.backends import connect
+from refladder.records import Prompt
+
+LABELS = ("Better", "Worse", "Similar")
+ARTICLE = (
+    "A storm closed the harbour of Lerwick on Monday. Three boats broke loose and two were found the next morning "
+    "on the beach. The harbour master said that it opens again on Thursday, if the wind allows it. "
+)
+RUNGS = ("Boats.", "A storm closed a harbour, and boats were lost in it.", "A storm closed Lerwick's harbour.")
+OUTPUTS = ("The harbour is closed.", "Boats broke loose; the harbour opens on Thursday.", "It is Monday today.")
+
+
+def compare(context, reference, target, labels=LABELS):
+    return Prompt(
+        task="summarization",
+        role="compare",
+        literals=("Article: ", "\nReference: ", "\nTarget: ", "\nAnswer:"),
+        names=("context", "reference", "target"),
+        slots={"context": context, "reference": reference, "target": target},
+        labels=tuple(labels),
+        outcomes=("win", "loss", "tie")[: len(labels)],
+    )
+
+
+@pytest.fixture(scope="session")
+def prompts():
+    """One unit of work: an article, 3 rungs, 3 outputs."""
+    return [compare(ARTICLE, rung, output) for rung in RUNGS for output in OUTPUTS]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """The folder of a tiny model, made when it is first asked for."""
+    pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+    pytest.importorskip("transformers", reason="transformers is not installed; pip install 'refladder[local]'")
+    import tiny_models  # noqa: PLC0415  imports torch
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(1)
+    made = {}
+
+    def get(name):
+        if name not in made:
+            made[name] = tiny_models.save(name, tmp_path_factory.mktemp(name))
+        return made[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def opened(folder):
+    """A tiny model as a backend in float32; one for all tests that change nothing in it."""
+    made = {}
+
+    def get(name):
+        if name not in made:
+            made[name] = connect(f"hf:{folder(name)}", dtype="float32", memory="2G")
+        return made[name]
+
+    return get

@@ -1,0 +1,187 @@
+"""Label probabilities: every way against the plain one, written here with transformers alone."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+import pytest
+from conftest import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
+
+from refladder.backends import connect
+from refladder.backends.local.causal import WAYS
+
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+WAY = {
+    "llama": "tree",
+    "llama-metaspace": "tree",
+    "qwen2": "tree",
+    "qwen3": "tree",
+    "mistral-long-window": "tree",
+    "mistral-short-window": "tree",
+    "gemma2": "tree",
+    "gemma3": "tree",
+    "gemma3-long-window": "tree",
+    "gpt-oss": "tree",
+    "phi3": "tree",
+    "gpt2": "tree",
+    "bloom": "copied",
+    "lfm2": "copied",
+    "qwen3-next": "copied",
+    "mamba2": "batches",
+}
+
+
+def load(path):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    kind = transformers.AutoModelForSeq2SeqLM if "t5" in path.name else transformers.AutoModelForCausalLM
+    return kind.from_pretrained(path, dtype=torch.float32).eval(), tokenizer
+
+
+def render(tokenizer, prompt):
+    return tokenizer.apply_chat_template(prompt.messages, tokenize=False, add_generation_prompt=True)
+
+
+@torch.inference_mode()
+def plain(path, prompts, labels=LABELS):
+    """One prompt and one label at a time, all logits: the log-probability of each label, and the sequences run."""
+    model, tokenizer = load(path)
+    rows, sequences = [], set()
+    for prompt in prompts:
+        text = render(tokenizer, prompt)
+        start = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        row = []
+        for label in labels:
+            ids = tokenizer(text + label, add_special_tokens=False)["input_ids"]
+            logprobs = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), dim=-1)
+            row.append(sum(float(logprobs[place - 1, ids[place]]) for place in range(start, len(ids))))
+            sequences.add(tuple(ids[:-1]))
+        rows.append(row)
+    return np.array(rows), sequences
+
+
+def read(backend, prompts, labels=LABELS):
+    return np.array([reading.logprobs for reading in backend.read_labels(prompts, labels)])
+
+
+@pytest.mark.parametrize("name", WAY)
+def test_labels_have_the_probabilities_of_one_prompt_at_a_time(name, folder, opened, prompts):
+    backend = opened(name)
+    expected, sequences = plain(folder(name), prompts)
+    before = backend.scorer.tokens_run
+    found = backend.read_labels(prompts, LABELS)
+    assert backend.scorer.way == WAY[name]
+    np.testing.assert_allclose([reading.logprobs for reading in found], expected, atol=1e-4, rtol=0)
+    masses = [reading.mass for reading in found]
+    np.testing.assert_allclose(masses, np.exp(expected).sum(axis=1), rtol=1e-3)
+    if WAY[name] in {"tree", "copied"}:
+        distinct = len({one[:end] for one in sequences for end in range(1, len(one) + 1)})
+        assert backend.scorer.tokens_run - before == distinct
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [(name, way) for name in ("llama", "mistral-short-window", "gpt-oss") for way in WAYS]
+    + [("qwen3-next", way) for way in WAYS[1:]],
+)
+@pytest.mark.parametrize("row", [16, 100])
+def test_every_way_and_row_length_gives_the_same(name, way, row, folder, prompts):
+    backend = connect(f"hf:{folder(name)}", dtype="float32")
+    backend.scorer.way = way
+    backend.scorer._row = row
+    np.testing.assert_allclose(read(backend, prompts), plain(folder(name), prompts)[0], atol=1e-4, rtol=0)
+
+
+def test_the_fixture_labels_have_one_and_several_tokens(folder):
+    _, tokenizer = load(folder("llama"))
+    lengths = [len(tokenizer(label, add_special_tokens=False)["input_ids"]) for label in LABELS]
+    assert min(lengths) == 1
+    assert max(lengths) > 1
+
+
+def test_long_labels_are_read_as_sequences(folder, opened):
+    texts = [f"{output} {rung}" for output in OUTPUTS for rung in RUNGS]
+    prompts = [compare(ARTICLE, "", "")]
+    before = opened("qwen2").scorer.tokens_run
+    found = read(opened("qwen2"), prompts, texts)
+    expected, sequences = plain(folder("qwen2"), prompts, texts)
+    np.testing.assert_allclose(found, expected, atol=1e-3, rtol=1e-6)  # sums of up to 60 tokens
+    distinct = len({one[:end] for one in sequences for end in range(1, len(one) + 1)})
+    assert opened("qwen2").scorer.tokens_run - before == distinct
+
+
+def test_a_label_that_another_begins_with_counts_only_where_the_answer_ends(folder, opened, prompts):
+    # p(1 and not 10) = p(1) * (1 - p(0 | 1))
+    raw, _ = plain(folder("llama"), prompts[:2], ["1", "10", "2"])
+    found = read(opened("llama"), prompts[:2], ["1", "10", "2"])
+    alone = np.log(np.exp(raw[:, 0]) - np.exp(raw[:, 1]))
+    np.testing.assert_allclose(found, np.stack([alone, raw[:, 1], raw[:, 2]], axis=1), atol=1e-4)
+
+
+def test_variants_of_a_label_are_added_up_only_where_asked(folder, prompts):
+    one = prompts[:1]
+    spellings = ["Worse", "worse", " Worse", " worse"]
+    raw, _ = plain(folder("llama"), one, spellings)
+    asked = connect(f"hf:{folder('llama')}", dtype="float32", label_variants="true")
+    assert read(asked, one, ["Worse"])[0, 0] == pytest.approx(math.log(np.exp(raw).sum()), abs=1e-4)
+    assert asked.fingerprint.endswith(",variants")
+
+
+@torch.inference_mode()
+def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(folder, opened, prompts):
+    model, tokenizer = load(folder("t5"))
+    expected = []
+    for prompt in prompts:
+        ids = torch.tensor([tokenizer(prompt.text)["input_ids"]])
+        assert ids[0, -1] == tokenizer.eos_token_id
+        row = []
+        for label in LABELS:
+            answer = tokenizer(label, add_special_tokens=False)["input_ids"]
+            logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[0, *answer[:-1]]])).logits[0]
+            logprobs = torch.log_softmax(logits.double(), dim=-1)
+            row.append(sum(float(logprobs[place, token]) for place, token in enumerate(answer)))
+        expected.append(row)
+    np.testing.assert_allclose(read(opened("t5"), prompts), expected, atol=1e-4, rtol=0)
+
+
+def test_a_way_that_does_not_hold_is_stepped_down_from_with_a_message(folder, caplog, monkeypatch, prompts):
+    from refladder.backends.local import causal  # noqa: PLC0415  imports nothing heavy, but belongs to this test
+
+    monkeypatch.setattr(causal.Causal, "_mask", lambda _self, _segment: None)  # tokens of other branches are seen
+    with caplog.at_level(logging.WARNING):
+        backend = connect(f"hf:{folder('llama')}", dtype="float32")
+    assert backend.scorer.way == "copied"
+    assert "llama: the 'tree' way differs from the plain one by" in caplog.text
+    monkeypatch.undo()
+    np.testing.assert_allclose(read(backend, prompts), plain(folder("llama"), prompts)[0], atol=1e-4, rtol=0)
+
+
+def test_a_way_that_fails_is_stepped_down_from_with_a_message(folder, caplog, monkeypatch):
+    from refladder.backends.local import causal  # noqa: PLC0415
+
+    def broken(*_arguments):
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(causal.Causal, "_tree", broken)
+    with caplog.at_level(logging.WARNING):
+        backend = connect(f"hf:{folder('llama')}", dtype="float32")
+    assert backend.scorer.way == "copied"
+    assert "llama: the 'tree' way fails here (shapes do not match); stepping down" in caplog.text
+
+
+def test_half_precision_loads_in_its_dtype_and_says_so(folder, prompts):
+    backend = connect(f"hf:{folder('qwen3')}", dtype="bfloat16")
+    assert backend.scorer.model.dtype == torch.bfloat16
+    assert ",bfloat16," in backend.fingerprint
+    assert backend.scorer.way == "tree"
+    assert np.isfinite(read(backend, prompts)).all()
+
+
+def test_speed_is_logged(opened, prompts, caplog):
+    with caplog.at_level(logging.INFO):
+        opened("llama").read_labels(prompts, LABELS)
+    assert "read 9 prompts (tree)" in caplog.text
+    assert "tokens/s" in caplog.text

@@ -1,0 +1,98 @@
+"""The tree of distinct tokens, without a model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refladder.backends.local.trie import Pop, Push, Read, Row, build_trie, plan
+
+# a b c d / a b c e f / a b g, so that the distinct tokens are a b c d e f g
+SEQUENCES = [[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]
+
+
+def test_shared_beginnings_are_one_node():
+    root, leaves = build_trie(SEQUENCES, [])
+    assert root.tokens.tolist() == [1, 2]
+    assert [child.tokens.tolist() for child in root.children] == [[3], [7]]
+    assert [child.tokens.tolist() for child in root.children[0].children] == [[4], [5, 6]]
+    assert (root.size, root.children[0].size) == (7, 4)
+    assert leaves == [0, 1, 2]
+
+
+def test_a_beginning_of_another_sequence_adds_nothing():
+    root, leaves = build_trie([[1, 2], [1, 2, 3], [1, 2], [1]], [])
+    assert (root.tokens.tolist(), root.children) == ([1, 2, 3], [])
+    assert leaves == [1, 1, 1, 1]
+
+
+def test_sequences_without_a_common_beginning_hang_on_an_empty_root():
+    root, _ = build_trie([[1, 2], [3]], [])
+    assert root.tokens.size == 0
+    assert [child.start for child in root.children] == [0, 0]
+
+
+def test_a_row_shows_a_token_its_ancestors_and_itself():
+    root, _ = build_trie(SEQUENCES, [])
+    (step,) = plan(root, 100)
+    assert isinstance(step, Row)
+    assert step.segment.tokens.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert step.segment.positions.tolist() == [0, 1, 2, 3, 3, 4, 2]
+    assert step.segment.ends.tolist() == [7, 7, 6, 4, 6, 6, 7]
+    assert not step.segment.is_chain
+
+
+def test_a_subtree_too_big_for_a_row_is_pushed_and_popped():
+    root, _ = build_trie(SEQUENCES, [])
+    steps = list(plan(root, 4))
+    assert [type(step) for step in steps] == [Push, Row, Row, Pop]
+    assert [step.segment.tokens.tolist() for step in steps[:3]] == [[1, 2], [3, 4, 5, 6], [7]]
+    assert [step.segment.start for step in steps[:3]] == [0, 2, 2]
+    assert steps[3].tokens == 2
+
+
+token_sequences = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12)
+
+
+@given(sequences=token_sequences, row=st.integers(1, 20), data=st.data())
+def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequences, row, data):
+    reads = [
+        Read(number, data.draw(st.integers(0, len(sequence) - 1)), number) for number, sequence in enumerate(sequences)
+    ]
+    root, leaves = build_trie(sequences, reads)
+    assert all(sequences[leaf][: len(sequence)] == sequence for leaf, sequence in zip(leaves, sequences, strict=True))
+    cache, ran, seen = [], 0, {}
+    for step in plan(root, row):
+        if isinstance(step, Pop):
+            del cache[-step.tokens :]
+            continue
+        segment = step.segment
+        assert segment.tokens.size <= row
+        ran += segment.tokens.size
+        assert segment.start == len(cache)
+        for place, _, number in segment.reads:
+            visible = [int(segment.tokens[key]) for key in range(place + 1) if key <= place < segment.ends[key]]
+            assert len(cache) + len(visible) == segment.positions[place] + 1
+            seen[number] = cache + visible
+        if isinstance(step, Push):
+            assert segment.is_chain
+            cache += segment.tokens.tolist()
+    assert cache == []
+    assert ran == len({tuple(one[:end]) for one in sequences for end in range(1, len(one) + 1)})
+    assert seen == {number: sequences[number][: reads[number].place + 1] for number in range(len(reads))}
+
+
+@pytest.mark.parametrize("count", [1, 5000])
+def test_many_nested_beginnings_need_no_deep_recursion(count):
+    sequence = list(range(count))
+    root, _ = build_trie([[*sequence[: count - back], 7, 7] for back in range(min(count, 2000))], [])
+    assert root.size >= count
+    assert sum(step.segment.tokens.size for step in plan(root, 3) if not isinstance(step, Pop)) == root.size
+
+
+def test_tokens_are_64_bit_for_torch():
+    root, _ = build_trie([[2**31]], [])
+    assert root.tokens.dtype == np.int64
+    assert root.tokens.tolist() == [2**31]

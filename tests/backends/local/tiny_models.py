@@ -1,0 +1,176 @@
+"""What `conftest.folder` saves: configurations of two layers and tokenizers trained on a few sentences."""
+
+from __future__ import annotations
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import models as kinds
+
+TEXT = [
+    "A storm closed the harbour of Lerwick on Monday. Three boats broke loose in it.",
+    "Article: Reference: Target: Answer: The harbour master said that it opens again on Thursday.",
+    "Better. Similar. W orse. Which is it? user assistant system think",
+    "Yesterday's bread is given away every morning, and students carry it through the town by bicycle.",
+] * 3
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] | trim }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+
+def byte_level(template=CHATML):
+    """As GPT-2, Llama 3 and Qwen: byte-level BPE, Better and Similar one token each, Worse two."""
+    tokenizer = Tokenizer(kinds.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(
+        TEXT,
+        trainers.BpeTrainer(
+            vocab_size=500, special_tokens=SPECIAL, initial_alphabet=alphabet, min_frequency=1, show_progress=False
+        ),
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",  # noqa: S106
+        chat_template=template,
+        additional_special_tokens=SPECIAL,
+    )
+
+
+def metaspace(template=None, *, unigram=False):
+    """As Llama 2 and T5: spaces are ▁, unknown characters fall back to bytes, a BOS (T5: an EOS) frames the text."""
+    special = ["<unk>", "<s>", "</s>", "<pad>"]
+    fallback = [f"<0x{byte:02X}>" for byte in range(256)]
+    tokenizer = Tokenizer(kinds.BPE(unk_token="<unk>", byte_fallback=True))  # noqa: S106  a token of text
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.train_from_iterator(
+        TEXT,
+        trainers.BpeTrainer(vocab_size=600, special_tokens=special + fallback, min_frequency=1, show_progress=False),
+    )
+    frame = ("$A </s>", [("</s>", 2)]) if unigram else ("<s> $A", [("<s>", 1)])
+    tokenizer.post_processor = processors.TemplateProcessing(single=frame[0], pair=None, special_tokens=frame[1])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="<unk>",  # noqa: S106
+        bos_token="<s>",  # noqa: S106
+        eos_token="</s>",  # noqa: S106
+        chat_template=template,
+    )
+
+
+SIZE = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 2048,
+    "initializer_range": 0.2,
+}
+INST = "{{ bos_token }}{% for message in messages %}[INST] {{ message['content'] }} [/INST]{% endfor %}"
+NAMES = {
+    "llama": ("Llama", SIZE),
+    "llama-metaspace": ("Llama", SIZE),
+    "qwen2": ("Qwen2", SIZE),
+    "qwen3": ("Qwen3", SIZE),
+    "mistral-long-window": ("Mistral", {**SIZE, "sliding_window": 1024}),
+    "mistral-short-window": ("Mistral", {**SIZE, "sliding_window": 24}),
+    "gemma2": ("Gemma2", {**SIZE, "sliding_window": 24, "query_pre_attn_scalar": 16, "final_logit_softcapping": 5.0}),
+    "gemma3": (
+        "Gemma3Text",
+        {
+            **SIZE,
+            "sliding_window": 24,
+            "query_pre_attn_scalar": 16,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
+    "gemma3-long-window": (
+        "Gemma3Text",
+        {
+            **SIZE,
+            "sliding_window": 1024,
+            "query_pre_attn_scalar": 16,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
+    "gpt-oss": ("GptOss", {**SIZE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}),
+    "phi3": ("Phi3", {**SIZE, "sliding_window": None, "pad_token_id": 0}),
+    "gpt2": ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 2048, "initializer_range": 0.2}),
+    "bloom": ("Bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "initializer_range": 0.2}),
+    "lfm2": ("Lfm2", {**SIZE, "layer_types": ["conv", "full_attention"], "block_multiple_of": 32}),
+    "qwen3-next": (
+        "Qwen3Next",
+        {
+            **SIZE,
+            "layer_types": ["linear_attention", "full_attention"],
+            "linear_num_value_heads": 4,
+            "linear_num_key_heads": 2,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "shared_expert_intermediate_size": 32,
+        },
+    ),
+    "mamba2": (
+        "Mamba2",
+        {
+            "hidden_size": 64,
+            "num_hidden_layers": 2,
+            "num_heads": 8,
+            "head_dim": 16,
+            "state_size": 16,
+            "n_groups": 2,
+            "chunk_size": 32,
+            "initializer_range": 0.2,
+        },
+    ),
+    "t5": (
+        "T5",
+        {
+            "d_model": 64,
+            "d_ff": 96,
+            "d_kv": 16,
+            "num_layers": 2,
+            "num_heads": 4,
+            "feed_forward_proj": "gated-gelu",
+            "decoder_start_token_id": 0,
+            "pad_token_id": 0,
+            "eos_token_id": 2,
+            "initializer_factor": 1.0,
+        },
+    ),
+}
+
+
+def tokenizer_of(name):
+    if name in {"llama-metaspace", "mistral-short-window"}:
+        return metaspace(INST)
+    if name == "t5":
+        return metaspace(unigram=True)
+    return byte_level()
+
+
+def save(name, folder):
+    kind, settings = NAMES[name]
+    tokenizer = tokenizer_of(name)
+    ids = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": None}
+    config = getattr(transformers, f"{kind}Config")(vocab_size=len(tokenizer), **{**ids, **settings})
+    torch.manual_seed(0)
+    chosen = transformers.AutoModelForSeq2SeqLM if kind == "T5" else transformers.AutoModelForCausalLM
+    model = chosen.from_config(config)
+    for parameter in model.parameters():  # biases and norms too: what is zero by default would test nothing
+        if parameter.dim() == 1:
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
