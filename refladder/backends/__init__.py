@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 BACKENDS = {
     "builtin": "refladder.backends.builtin:open_builtin",
     "hf": "refladder.backends.local:open_local",
+    "openai": "refladder.backends.endpoint:open_endpoint",
     "scripted": "refladder.backends.scripted:open_scripted",
 }
 

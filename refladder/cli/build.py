@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     help="The backend that writes; `refladder list backends`.",
 )
 @console.WRITER_OPTION
+@console.BASE_URL
 @console.SAMPLING
 @click.option("--human", type=str, help="Table of rungs written by people: context_id, dimension, level, text.")
 @spending.SPENDING

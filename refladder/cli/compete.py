@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     "--judge", required=True, metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
 )
 @console.JUDGE_OPTION
+@console.BASE_URL
 @click.option(
     "--criterion",
     "criteria",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BASE_URL = "refladder.base_url"  # of a command's context
 _REASONS = 10  # shown of a run, the most frequent
 _WIDTH = 100  # of tables when standard output is not a terminal
 
@@ -80,6 +81,19 @@ JUDGE_OPTION = click.option(
 )
 WRITER_OPTION = click.option(
     "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; may be repeated."
+)
+
+
+def _keep_base_url(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    context.meta[_BASE_URL] = value
+
+
+BASE_URL = click.option(
+    "--base-url",
+    metavar="URL",
+    expose_value=False,  # open_backend takes it from the context, for judge and writer alike
+    callback=_keep_base_url,
+    help="Server of an openai:MODEL judge or writer, up to /v1. OPENAI_BASE_URL, or OpenAI's own.",
 )
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
 JUDGING = options(
@@ -141,7 +155,7 @@ def check_prompts(folder: Path | None) -> None:
 
 
 def open_backend(name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
-    """Connect to a backend, and say once what the built-in one is.
+    """Connect to a backend, and say once what the built-in one is, or how a server's labels are read.
 
     Args:
         name: a kind and, after a colon, what it is to open.
@@ -150,9 +164,16 @@ def open_backend(name: str, given: Sequence[str] = (), flag: str = "--judge-opti
     """
     from refladder.backends import connect  # noqa: PLC0415
 
-    backend = connect(name, **pairs(given, flag))
-    if name.partition(":")[0] == "builtin":
-        say_once(BUILTIN_NOTICE)
+    kind = name.partition(":")[0]
+    chosen = {key.replace("-", "_"): value for key, value in pairs(given, flag).items()}
+    context = click.get_current_context(silent=True)
+    base_url = None if context is None else context.meta.get(_BASE_URL)
+    if kind == "openai" and base_url is not None:
+        chosen.setdefault("base_url", base_url)
+    backend = connect(name, **chosen)
+    notice = BUILTIN_NOTICE if kind == "builtin" else getattr(backend, "notice", None)
+    if notice is not None:
+        say_once(printable(notice))
     return backend
 
 
@@ -165,6 +186,8 @@ def say_once(text: str) -> None:
 def resolved(context: click.Context) -> dict[str, Any]:
     """The configuration of this run, as it is stored with its output: every option with its value."""
     values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
+    if context.meta.get(_BASE_URL) is not None:
+        values["base_url"] = context.meta[_BASE_URL]
     return {"command": context.info_name, "refladder": __version__, "options": values}
 
 

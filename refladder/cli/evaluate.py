@@ -66,6 +66,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
 @console.JUDGE_OPTION
 @click.option("--writer", metavar="BACKEND", help="What writes the ladders. Without it, the judge.")
 @console.WRITER_OPTION
+@console.BASE_URL
 @click.option(
     "--ladders",
     metavar="SET",

@@ -80,6 +80,7 @@ def inventory(kind: str, prompts: str | None = None) -> list[dict[str, str]]:
 ABOUT = {
     "builtin": "surface features, no model, no network: the baseline, and the default",
     "hf": "hf:ORG/MODEL or hf:FOLDER, a model of transformers on this machine; pip install 'refladder[local]'",
+    "openai": "openai:MODEL on any OpenAI-compatible server, with --base-url; pip install 'refladder[endpoint]'",
     "scripted": "scripted:FILE answers by the rules in a file; a stand-in for tests",
     "ladder": "compares each output with the rungs of a ladder, arXiv 2509.05440",
     "win-ratio": "share of comparisons with the other outputs that are won, arXiv 2307.07889",

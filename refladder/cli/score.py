@@ -65,6 +65,7 @@ _LONG = 200  # characters of a text that the table shows
     help="The backend that compares; `refladder list backends`.",
 )
 @console.JUDGE_OPTION
+@console.BASE_URL
 @console.RULE
 @console.WEIGHT
 @console.JUDGING

@@ -1,0 +1,96 @@
+"""Rows against a server with every fault: how many are lost, invented or asked twice, and the time over the ideal.
+
+The ideal schedule knows the storms beforehand, always has as many requests in flight as are allowed, and loses only
+what the faults themselves take: (seconds of service of all requests / requests in flight) + seconds of storms.
+
+    python bench/endpoint_faults.py [ROWS]
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/backends/endpoint"))
+
+from asked import LABELS, questions
+from endpoint_servers import served, tell
+from fault_server import probabilities
+
+from refladder.backends import connect
+
+IN_FLIGHT = 32
+STORM_EVERY, STORM_TIME = 15.0, 3.0
+FAULTS = {
+    "seed": 4,
+    "service": 0.2,
+    "server_error": 0.02,
+    "reset": 0.01,
+    "half": 0.005,
+    "no_json": 0.005,
+    "drip": 0.005,
+    "stall": 0.001,
+    "stall_time": 3.0,
+    "twice": 0.005,
+    "storm_every": STORM_EVERY,
+    "storm_time": STORM_TIME,
+}
+
+
+def main() -> None:
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    with served(FAULTS) as (url, process):
+        backend = connect(
+            "openai:faulty", base_url=url, mode="top", max_concurrency=str(IN_FLIGHT), timeout="3", attempts="10"
+        )
+        _ = backend.fingerprint
+        asked = questions(rows)
+        tell(process, "start")
+        begun, processor = time.perf_counter(), time.process_time()
+        found = list(backend.read_labels_each(asked, LABELS))
+        seconds, processor = time.perf_counter() - begun, time.process_time() - processor
+        seen = tell(process, "stats")
+    lost = rows - len({place for place, reading in found if reading.logprobs is not None})
+    invented = (
+        len(found)
+        - len({place for place, _ in found})
+        + sum(
+            any(abs(math.exp(a) - b) > 1e-6 for a, b in zip(reading.logprobs, probabilities(place), strict=True))
+            for place, reading in found
+            if reading.logprobs is not None
+        )
+    )
+    ideal = open_time = seen["busy"] / IN_FLIGHT
+    while open_time > STORM_EVERY - STORM_TIME:  # one storm after each stretch of open time
+        open_time -= STORM_EVERY - STORM_TIME
+        ideal += STORM_TIME
+    lines = [
+        "# Rows against a faulty server",
+        "",
+        (
+            f"`python bench/endpoint_faults.py {rows}`: service 0.1 to 0.3 s, at most {IN_FLIGHT} in flight, "
+            f"{STORM_TIME:g} s of 429 in every {STORM_EVERY:g} s, stalls of 3 s; client and server on one machine."
+        ),
+        "",
+        "| | |",
+        "|---|---|",
+        f"| rows | {rows:,} |",
+        f"| lost | {lost} |",
+        f"| invented, doubled or given to another row | {invented} |",
+        f"| asked again after a full answer | {seen['late']} |",
+        f"| requests outside storms | {seen['asked']:,} |",
+        f"| faults | {', '.join(f'{kind} {count}' for kind, count in sorted(seen['kinds'].items()))} |",
+        f"| seconds | {seconds:.1f} |",
+        f"| ideal schedule, seconds | {ideal:.1f} |",
+        f"| over the ideal | {seconds / ideal:.2f} |",
+        f"| client processor seconds | {processor:.1f} |",
+    ]
+    print("\n".join(lines))
+    (Path(__file__).parent / "results/endpoint_faults.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

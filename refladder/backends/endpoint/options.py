@@ -1,0 +1,172 @@
+"""What a user may set on an endpoint, and where its key comes from."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from refladder.errors import BackendUnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OPENAI_URL = "https://api.openai.com/v1"
+MODES = ("auto", "exact", "echo", "top", "sample")
+_CACHE = "refladder/endpoints.json"
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """All that can be set; every field is an option of the same name.
+
+    Attributes:
+        base_url: where the server is, up to and with its `/v1`.
+        mode: how label probabilities are read; `auto` takes the best that the server can do.
+        samples: answers drawn for each prompt in the mode `sample`.
+        max_concurrency: the most requests in flight.
+        requests_per_minute: our own limit, None for none.
+        tokens_per_minute: our own limit on prompt and answer tokens together, None for none.
+        timeout: seconds that one request may take as a whole.
+        attempts: how often a request is tried when the connection breaks or the server fails (5xx).
+        answer_tokens: tokens an answer may take in the mode `sample`; 16, or 4096 for a model that thinks first.
+        tokenizer: folder or name of the model's own tokenizer, for a server that has none to ask; needs transformers.
+        extra: more fields for every request, as JSON (`{"chat_template_kwargs": {"enable_thinking": false}}`).
+        api_key_file: a file that holds the key; else REFLADDER_API_KEY, else OPENAI_API_KEY.
+        probe_cache: a file that keeps what was found out about servers, so that a run within a day does not ask again;
+            by default one in the user's cache folder for servers elsewhere, and none for servers on this machine.
+    """
+
+    base_url: str = OPENAI_URL
+    mode: str = "auto"
+    samples: int = 20
+    max_concurrency: int = 100
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    timeout: float = 120.0
+    attempts: int = 6
+    answer_tokens: int | None = None
+    tokenizer: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    api_key_file: str | None = None
+    probe_cache: str | None = None
+
+
+_WHOLE = ("samples", "max_concurrency", "attempts", "answer_tokens")
+_NUMBERS = ("requests_per_minute", "tokens_per_minute", "timeout")
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Options from `KEY=VALUE` texts, or from Python values of the right type.
+
+    Raises:
+        UsageError: an unknown option, or a value that it cannot have.
+    """
+    known = [entry.name for entry in fields(Options)]
+    values: dict[str, Any] = {"base_url": os.environ.get("OPENAI_BASE_URL") or OPENAI_URL}
+    for key, value in given.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise UsageError(f"openai has no option {key!r}; it has: {', '.join(known)}")
+        if value is not None:
+            values[name] = _value(name, value)
+    values["base_url"] = _checked_url(values["base_url"])
+    if "probe_cache" not in values and not is_local(values["base_url"]):
+        values["probe_cache"] = str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / _CACHE)
+    if values.get("mode", "auto") not in MODES:
+        raise UsageError(f"mode must be one of {', '.join(MODES)}, found {values['mode']!r}")
+    return Options(**values)
+
+
+def _value(name: str, value: Any) -> Any:  # noqa: ANN401  one of the types of Options
+    if name in _WHOLE or name in _NUMBERS:
+        kind = "a whole number" if name in _WHOLE else "a number"
+        try:
+            number = int(value) if name in _WHOLE else float(value)
+        except (TypeError, ValueError):
+            raise UsageError(f"{name} must be {kind} above 0, found {value!r}") from None
+        if not 0 < number < float("inf"):
+            raise UsageError(f"{name} must be {kind} above 0, found {value!r}")
+        return number
+    if name == "extra" and isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise UsageError(f"extra must be a JSON object, found {value!r}: {error}") from None
+    if name == "extra" and not isinstance(value, dict):
+        raise UsageError(f"extra must be a JSON object, found {value!r}")
+    return value
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+        _ = parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in {"http", "https"}:
+        raise UsageError(
+            f"base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found {_without_user(url)!r}"
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            f"base_url must hold no user, password or query, because it is written to files (host {host}); "
+            "put the key in REFLADDER_API_KEY or in a file named with api_key_file"
+        )
+    return url.rstrip("/")
+
+
+def _without_user(url: str) -> str:
+    return url.rpartition("@")[2]
+
+
+def is_local(url: str) -> bool:
+    """Whether a URL leads to this machine."""
+    return urlsplit(url).hostname in _LOCAL_HOSTS
+
+
+def read_key(options: Options) -> str | None:
+    """The key for a server: from `api_key_file`, else REFLADDER_API_KEY, else OPENAI_API_KEY.
+
+    OPENAI_API_KEY is sent over https or to this machine only: a key that was meant for another server must not travel
+    in clear text to whatever host was named.
+
+    Returns:
+        The key, or None for a server that may need none.
+
+    Raises:
+        BackendUnavailableError: the file cannot be read or holds no key, or OpenAI is asked without one.
+    """
+    if options.api_key_file is not None:
+        try:
+            key = Path(options.api_key_file).expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not a text file"
+            raise BackendUnavailableError(
+                f"{options.api_key_file}: cannot read the key ({reason}); name a file that holds it and nothing else"
+            ) from None
+        return _one_line(key, options.api_key_file)
+    own = os.environ.get("REFLADDER_API_KEY", "").strip()
+    if own:
+        return _one_line(own, "REFLADDER_API_KEY")
+    usual = os.environ.get("OPENAI_API_KEY", "").strip()
+    if usual and (options.base_url.startswith("https:") or is_local(options.base_url)):
+        return _one_line(usual, "OPENAI_API_KEY")
+    if options.base_url == OPENAI_URL:
+        raise BackendUnavailableError(
+            f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, name a file with api_key_file, "
+            "or ask another server with --base-url"
+        )
+    return None
+
+
+def _one_line(key: str, where: str) -> str:
+    if not key or not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise BackendUnavailableError(f"{where}: holds no usable key; a key is one line of ASCII without spaces")
+    return key

@@ -1,0 +1,266 @@
+"""From what a server returned to the log-probabilities of labels. Pure functions, no network.
+
+A label is read exactly from its own tokens, or from the most probable tokens of the first place: all the ways to write
+it (`Better`, ` better`, `BETTER`) add up. What cannot be known is not made up: a label outside the tokens that were
+returned has a bound, and its row is unreadable unless the bound is too small to matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from refladder.records import LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score that anybody would notice
+_NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
+_WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begins a label is left out
+_LITTLE = math.log(0.05)  # of a label's own probability that its beginnings may add unseen
+_NOTHING = 1e-12  # share of the mass that stands for a bound of 0, whose logarithm is not finite
+_LEAST = 1e-9  # of p(a label ends here); float32 servers round what is smaller to nothing
+_AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»"  # noqa: RUF001  what may stand around a label without changing it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One token a model could have said, as the server tells it."""
+
+    text: str | None
+    id: int | None
+    logprob: float
+
+
+def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
+    """The tokens of the first generated place, most probable first; empty when the server gave none.
+
+    Reads the chat shape (`content[0].top_logprobs`) and the completions shape (`top_logprobs[0]`, token to value, with
+    `token_id:N` keys when ids were asked for). Values that are no log-probability (-9999, NaN, above 0) are left out.
+    """
+    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
+    if not isinstance(logprobs, dict):
+        return []
+    found: list[Choice] = []
+    content = logprobs.get("content")
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        entries = content[0].get("top_logprobs") or []
+        for entry in [*entries, content[0]]:
+            found += _choice(entry.get("token"), entry.get("id"), entry.get("logprob"))
+    tops = logprobs.get("top_logprobs")
+    if isinstance(tops, list) and tops and isinstance(tops[0], dict):
+        for token, value in tops[0].items():
+            found += _choice(token, None, value)
+    if not found:
+        return []
+    distinct = {(choice.id, choice.text): choice for choice in found}  # the chosen token stands among the top ones too
+    return sorted(distinct.values(), key=lambda choice: -choice.logprob)
+
+
+def _choice(token: Any, number: Any, logprob: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
+    if isinstance(token, str) and token.startswith("token_id:") and token[9:].isdecimal():
+        token, number = None, int(token[9:])
+    value = is_logprob(logprob)
+    if value is None:
+        return []
+    return [
+        Choice(
+            text=token if isinstance(token, str) else None,
+            id=number if isinstance(number, int) else None,
+            logprob=value,
+        )
+    ]
+
+
+def is_logprob(value: Any) -> float | None:  # noqa: ANN401  a server's JSON
+    """A log-probability, or None for what is not one; rounding may put a sure token slightly above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not math.isfinite(value) or value <= _NOT_A_NUMBER or value > 1e-3:  # noqa: PLR2004  rounding in half precision
+        return None
+    return min(0.0, float(value))
+
+
+def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
+    """Which token ids must be read after which label beginning: the fewest requests that read every label.
+
+    Args:
+        sequences: the token ids of every label.
+
+    Returns:
+        Beginning (the empty one first) to the sorted ids that follow it in some label.
+    """
+    wanted: dict[tuple[int, ...], set[int]] = {}
+    for sequence in sequences:
+        for place, token in enumerate(sequence):
+            wanted.setdefault(sequence[:place], set()).add(token)
+    return {beginning: sorted(wanted[beginning]) for beginning in sorted(wanted, key=lambda found: (len(found), found))}
+
+
+def from_tokens(
+    sequences: Sequence[tuple[int, ...]], values: Mapping[tuple[int, ...], Mapping[int, float]]
+) -> LabelReading:
+    """Label log-probabilities from those of their tokens: log p(label) is the sum over its tokens.
+
+    Where one label begins another (`1` and `10`), the shorter is the answer only if the longer does not follow.
+
+    Args:
+        sequences: the token ids of every label.
+        values: after each beginning, the natural-log probability of each token that was asked for.
+    """
+    sums = [
+        math.fsum(values[sequence[:place]][token] for place, token in enumerate(sequence)) for sequence in sequences
+    ]
+    logprobs = []
+    for sequence, total in zip(sequences, sums, strict=True):
+        goes_on = values.get(sequence, {})
+        longer = {
+            other[len(sequence)]
+            for other in sequences
+            if len(other) > len(sequence) and other[: len(sequence)] == sequence
+        }
+        rest = 1 - math.fsum(math.exp(goes_on[token]) for token in longer)
+        logprobs.append(total + (math.log(max(rest, _LEAST)) if longer else 0.0))
+    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, math.fsum(map(math.exp, logprobs))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """A token that begins one label (`W` of `Worse`); `whole` when it is another label itself (`1` of `10`)."""
+
+    label: int
+    choice: Choice
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partial:
+    """Labels read from the most probable tokens of one place.
+
+    `logs` are natural logarithms of the tokens that say a label as a whole, None where none was there. `begun` are the
+    tokens that begin a label and are worth a second look; `bound` is the most that any token outside the list can have.
+    """
+
+    logs: tuple[float | None, ...]
+    begun: tuple[Beginning, ...]
+    bound: float
+    top: int
+    first: str
+
+
+def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
+    """Sort the most probable tokens by the label they say or begin; ways to write one label add up.
+
+    Args:
+        choices: the tokens returned, most probable first.
+        labels: what may be said.
+    """
+    names = [bare(label) for label in labels]
+    weights: list[list[float]] = [[] for _ in labels]
+    begun: list[Beginning] = []
+    for choice in choices:
+        said = bare(choice.text or "")
+        possible = [number for number, name in enumerate(names) if said and name.startswith(said) and name != said]
+        if said in names:
+            weights[names.index(said)].append(choice.logprob)
+            begun += [Beginning(label=number, choice=choice, whole=True) for number in possible]
+        elif len(possible) == 1:
+            begun.append(Beginning(label=possible[0], choice=choice, whole=False))
+    begun = [beginning for beginning in begun if not (beginning.whole and weights[beginning.label])]  # `10` is a token
+    relevant = [*itertools.chain(*weights), *(beginning.choice.logprob for beginning in begun)]
+    least = _WORTH_A_LOOK * math.fsum(map(math.exp, relevant))
+    seen = math.fsum(math.exp(choice.logprob) for choice in choices)
+    return Partial(
+        logs=tuple(log_sum(values) if values else None for values in weights),
+        begun=tuple(beginning for beginning in begun if math.exp(beginning.choice.logprob) > least),
+        bound=min(math.exp(choices[-1].logprob), max(0.0, 1 - seen)) if choices else 1.0,
+        top=len(choices),
+        first=choices[0].text or "" if choices else "",
+    )
+
+
+def complete(
+    partial: Partial, labels: Sequence[str], ends: Mapping[int, float], taken: Mapping[int, Sequence[float]]
+) -> LabelReading:
+    """A reading from a place's most probable tokens, or why there is none.
+
+    A label of which only a beginning was seen, and could not be completed, has that beginning's probability: an upper
+    bound, and the note says so.
+
+    Args:
+        partial: from `from_top`.
+        labels: what may be said.
+        ends: label number to the log-probability of its beginnings with all that was found to complete them; missing
+            where they could not be completed.
+        taken: label number to the log-probabilities of longer labels that began with its token and are not it.
+    """
+    logs: list[float | None] = []
+    bounds: dict[int, float] = {}
+    notes: list[str] = []
+    for number, (label, whole) in enumerate(zip(labels, partial.logs, strict=True)):
+        begun = [beginning for beginning in partial.begun if beginning.label == number]
+        parts = [] if whole is None else [_less(whole, taken.get(number, ()))]
+        if number in ends:
+            parts.append(ends[number])
+        elif begun:
+            open_ended = log_sum([beginning.choice.logprob for beginning in begun])
+            if any(beginning.whole for beginning in begun) or (parts and open_ended > parts[0] + _LITTLE):
+                bounds[number] = math.exp(log_sum([*parts, open_ended]))
+                notes.append(f"label {label!r} was only begun: p <= {bounds[number]:.2g}")
+            elif not parts:
+                parts.append(open_ended)
+                notes.append(f"label {label!r} read from its beginning {begun[0].choice.text!r}, an upper bound")
+        elif not parts:
+            bounds[number] = partial.bound
+            notes.append(f"label {label!r} outside the top {partial.top}: p <= {partial.bound:.2g}")
+        logs.append(log_sum(parts) if parts else None)
+    mass = math.fsum(math.exp(value) for number, value in enumerate(logs) if value is not None and number not in bounds)
+    note = "; ".join(notes) or None
+    if not mass:
+        note = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
+    if not mass or any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
+        return LabelReading(logprobs=None, mass=None, note=note)
+    filled = tuple(
+        value if value is not None and number not in bounds else math.log(max(bounds[number], _NOTHING * mass))
+        for number, value in enumerate(logs)
+    )
+    return LabelReading(logprobs=filled, mass=min(1.0, math.fsum(map(math.exp, filled))), note=note)
+
+
+def from_counts(counts: Sequence[int], asked: int, unreadable: Mapping[str, int], *, fixed: bool) -> LabelReading:
+    """Label probabilities from n answers: p = (count + 1/k) / (n + 1) for k labels, unreadable answers in n.
+
+    Args:
+        counts: answers that said each label.
+        asked: n, all answers.
+        unreadable: reason to how many answers could not be read for it.
+        fixed: whether the server gives the same answer every time, so that this is one vote and no probability.
+    """
+    reasons = [f"{count} x {reason}" for reason, count in sorted(unreadable.items(), key=lambda item: -item[1])]
+    note = f"{sum(unreadable.values())} of {asked} answers unreadable: {', '.join(reasons)}" if reasons else None
+    if not any(counts):
+        return LabelReading(logprobs=None, mass=None, note=note or "no answers")
+    if fixed:
+        note = "one vote, not a probability: the server gives one answer only" + (f"; {note}" if note else "")
+    share = 1 / len(counts)
+    chances = [(count + share) / (asked + 1) for count in counts]
+    return LabelReading(logprobs=tuple(map(math.log, chances)), mass=math.fsum(chances), note=note)
+
+
+def _less(whole: float, taken: Sequence[float]) -> float:
+    rest = 1 - math.fsum(math.exp(value - whole) for value in taken)
+    return whole + math.log(max(rest, _LEAST))
+
+
+def bare(text: str) -> str:
+    """A label without case, spaces and the marks that may stand around it."""
+    return text.strip(_AROUND).casefold()
+
+
+def log_sum(values: Sequence[float]) -> float:
+    """log(sum(exp(values))), without overflow."""
+    most = max(values)
+    return most + math.log(math.fsum(math.exp(value - most) for value in values))

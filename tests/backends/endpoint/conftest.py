@@ -1,0 +1,34 @@
+"""Servers for the tests of the endpoint backend; nothing leaves this machine."""
+
+import pytest
+from toy_server import ToyServer
+
+
+def pytest_collection_modifyitems(config, items):
+    if "servers" in config.option.markexpr:
+        return
+    for item in items:
+        if item.get_closest_marker("servers"):
+            item.add_marker(pytest.mark.skip(reason="starts real servers; run with pytest -m servers"))
+
+
+@pytest.fixture(autouse=True)
+def _no_user_settings(monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "REFLADDER_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def serve():
+    """Start a toy server with these quirks; stopped when the test ends."""
+    running = []
+
+    def start(quirks):
+        server = ToyServer(quirks)
+        server.__enter__()
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        server.__exit__()

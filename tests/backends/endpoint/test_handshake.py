@@ -1,0 +1,273 @@
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from asked import LABELS, question, questions, to
+from toy_model import encode, render
+from toy_server import (
+    LLAMA_CPP_PYTHON,
+    LLAMA_SERVER,
+    OPENAI,
+    SGLANG,
+    TEXT_ONLY,
+    TRANSFORMERS,
+    VLLM,
+    VLLM_OLDER,
+    Quirks,
+)
+
+from refladder.backends.endpoint.probe import Probe, from_text, to_text
+from refladder.errors import LabelsUnavailableError
+from refladder.testing import check_backend
+
+ECHO = Quirks(tokenize="template", token_prompts=False, echo="true", chat_logprobs="silent")
+EXACT = {
+    "exact:token-ids": VLLM,
+    "exact:prompt": VLLM_OLDER,
+    "exact:score": SGLANG,
+    "exact:vocabulary": LLAMA_SERVER,
+    "echo": ECHO,
+}
+
+
+def mode_of(backend):
+    return backend.fingerprint.rpartition(" ")[2]
+
+
+@pytest.mark.parametrize(("mode", "quirks"), EXACT.items())
+def test_exact_modes_read_the_models_own_log_probabilities(serve, mode, quirks):
+    server = serve(quirks)
+    backend = to(server)
+    assert mode_of(backend) == mode
+    asked = questions(6)
+    for prompt, reading in zip(asked, backend.read_labels(asked, LABELS), strict=True):
+        assert reading.logprobs == pytest.approx(server.exact(prompt, LABELS), abs=1e-3)
+        assert reading.mass == pytest.approx(math.fsum(map(math.exp, reading.logprobs)))
+        assert reading.note is None
+
+
+@pytest.mark.parametrize(
+    ("quirks", "mode"),
+    [
+        (OPENAI, "top20"),
+        (replace(VLLM, tokenize=""), "top20-completed"),
+        (LLAMA_CPP_PYTHON, "top"),
+        (TEXT_ONLY, "sample20"),
+        (TRANSFORMERS, "sample1-fixed"),
+        (replace(OPENAI, chat_logprobs="refused"), "sample20"),
+        (replace(OPENAI, only_9999=True), "sample20"),
+        (replace(VLLM, thinks=True), "sample20"),
+        (replace(LLAMA_CPP_PYTHON, chat_logprobs="silent", echo="true"), "echo-plain"),
+        (replace(LLAMA_CPP_PYTHON, chat_logprobs="silent"), "sample20"),  # its echo is off by a row
+        (replace(OPENAI, top_limit=5), "top5"),
+    ],
+)
+def test_the_best_mode_that_holds_is_taken(serve, quirks, mode):
+    assert mode_of(to(serve(quirks))).startswith(mode)
+
+
+@pytest.mark.parametrize("quirks", [VLLM, SGLANG, LLAMA_SERVER, ECHO, OPENAI, TEXT_ONLY, TRANSFORMERS])
+def test_the_contract_of_a_backend(serve, quirks):
+    check_backend(to(serve(quirks)))
+
+
+def test_top_with_a_server_that_continues_an_answer_is_exact_for_labels_of_several_tokens(serve):
+    server = serve(replace(VLLM, tokenize="", top_limit=None))
+    backend = to(server)
+    for prompt, reading in zip(questions(4), backend.read_labels(questions(4), LABELS), strict=True):
+        (_, worse, _) = server.exact(prompt, LABELS)
+        assert reading.logprobs[1] == pytest.approx(worse, abs=1e-2)  # other spellings under 0.1 % are left out
+        better = [server.model.label(encode(render(prompt.messages)), word) for word in ("Better", "better", "BETTER")]
+        spaced = server.model.label(encode(render(prompt.messages)), " Better")
+        total = math.log(math.fsum(map(math.exp, [*better, spaced])))
+        assert reading.logprobs[0] == pytest.approx(total, abs=1e-2)
+
+
+def test_top_without_it_tells_that_a_beginning_is_an_upper_bound(serve):
+    server = serve(OPENAI)
+    (reading,) = to(server).read_labels([question("x")], LABELS)
+    ids = encode(render(question("x").messages))
+    assert reading.logprobs[1] == pytest.approx(server.model.label(ids, "W"), abs=1e-9)
+    assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
+
+
+def test_a_flat_distribution_is_unreadable_and_not_a_number(serve):
+    server = serve(replace(OPENAI, flat=True))
+    (reading,) = to(server, mode="top").read_labels([question("x")], LABELS)
+    assert reading.logprobs is None
+    assert "outside the top 20: p <= " in reading.note or "no label among the top 20" in reading.note
+
+
+def test_sampled_shares_lie_within_their_binomial_error(serve):
+    server = serve(TEXT_ONLY)
+    backend = to(server, samples=200)
+    asked = questions(6)
+    for prompt, reading in zip(asked, backend.read_labels(asked, LABELS), strict=True):
+        ids = encode(render(prompt.messages))
+        spellings = ((("Better", "better", " Better", "BETTER")), ("Worse",), ("Similar", " Similar"))
+        exact = [math.fsum(math.exp(server.model.label(ids, word)) for word in words) for words in spellings]
+        for value, share in zip(reading.logprobs, exact, strict=True):
+            error = math.sqrt(share * (1 - share) / 200)
+            # 4 standard errors and the smoothing; the answer must also end there, which costs up to 3 %
+            assert abs(math.exp(value) - share) < 4 * error + 1 / 200 + 0.03
+
+
+def test_several_answers_in_one_request_where_they_are_several(serve):
+    server = serve(replace(TEXT_ONLY, several="yes"))
+    backend = to(server, samples=7)
+    assert backend.probe.several
+    server.asked.clear()
+    backend.read_labels(questions(3), LABELS)
+    assert [body["n"] for _, body in server.asked] == [7, 7, 7]
+
+
+def test_a_fixed_server_is_asked_once_and_says_so(serve):
+    server = serve(TRANSFORMERS)
+    backend = to(server)
+    assert "votes, not probabilities" in backend.notice
+    server.asked.clear()
+    (reading,) = backend.read_labels([question("x")], LABELS)
+    assert len(server.asked) == 1
+    assert "one vote, not a probability" in reading.note
+
+
+def test_every_answer_that_says_no_label_is_counted_by_its_reason(serve):
+    answers = [
+        {"message": {"content": "Better"}, "finish_reason": "stop"},
+        {"message": {"content": "worse."}, "finish_reason": "stop"},
+        {"message": {"content": "Mejor"}, "finish_reason": "stop"},
+        {"message": {"content": None, "refusal": "no"}, "finish_reason": "stop"},
+        {"message": {"content": ""}, "finish_reason": "content_filter"},
+        {"message": {"content": "Well, let me"}, "finish_reason": "length"},
+        {},
+        {"message": {"content": '{"verdict": "Better"}'}, "finish_reason": "stop"},
+    ]
+    server = serve(replace(TEXT_ONLY, answer=lambda _messages, seed: answers[seed % 8]))
+    backend = to(server, samples=8)
+    (reading,) = backend.read_labels([question("x")], LABELS)
+    assert [math.exp(value) * 9 for value in reading.logprobs] == pytest.approx([2 + 1 / 3, 1 + 1 / 3, 1 / 3])
+    assert reading.note.startswith("5 of 8 answers unreadable: ")
+    counted = Counter({name: number for name, number in backend.counts.items() if name.startswith("answer: ")})
+    assert counted == {
+        "answer: no label in the answer": 1,
+        "answer: refusal": 1,
+        "answer: content filter": 1,
+        "answer: cut before a label": 1,
+        "answer: empty answer": 1,
+    }
+
+
+def test_a_model_that_answers_in_another_language(serve):
+    answer = {"message": {"content": "Mejor"}, "finish_reason": "stop"}
+    backend = to(serve(replace(TEXT_ONLY, answer=lambda _messages, _seed: answer)))
+    (reading,) = backend.read_labels([question("x")], LABELS)
+    assert reading.logprobs is None
+    assert reading.note == (
+        "1 of 1 answers unreadable: 1 x no label in the answer; one is 'Mejor', "
+        "and the prompt asks for Better, Worse, Similar"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quirks", "mode", "reason"),
+    [
+        (OPENAI, "exact", "mode exact was demanded and 'toy' cannot be read that way .exact: no token ids of prompts"),
+        (TRANSFORMERS, "top", "top: log-probabilities were asked for and not returned"),
+        (replace(OPENAI, chat_logprobs="refused"), "top", "logprobs are not supported with this model"),
+        (LLAMA_CPP_PYTHON, "echo", "echo-plain: the echo of .* has log-probability .*, and was .* when it was said"),
+        (replace(VLLM, thinks=True), "exact", "the model thinks before it answers, so its first token is no label"),
+        (replace(VLLM, token_prompts=False), "exact", "completions of token ids: the server answered 400"),
+    ],
+)
+def test_a_mode_that_is_demanded_and_impossible(serve, quirks, mode, reason):
+    with pytest.raises(LabelsUnavailableError, match=reason):
+        _ = to(serve(quirks), mode=mode).fingerprint
+
+
+def test_the_reasons_against_better_modes_are_told(serve):
+    notice = to(serve(TRANSFORMERS)).notice
+    assert "not better: exact: no token ids" in notice
+    assert "top: log-probabilities were asked for and not returned" in notice
+
+
+def test_the_dialect_of_newer_models(serve):
+    server = serve(replace(TEXT_ONLY, length_field="max_completion_tokens", tempered=False))
+    backend = to(server)
+    assert backend.probe.dialect.length_field == "max_completion_tokens"
+    assert not backend.probe.dialect.tempered
+    assert backend.read_labels([question("x")], LABELS)[0].logprobs is not None
+
+
+def test_a_model_whose_thoughts_are_not_shown_gets_room_for_them(serve):
+    def answer(_messages, _seed):
+        room = server.asked[-1][1]["max_tokens"]
+        content = "" if room < 100 else "Better"
+        return {"message": {"content": content}, "finish_reason": "length" if room < 100 else "stop"}
+
+    server = serve(replace(TEXT_ONLY, answer=answer))
+    backend = to(server)
+    assert backend.probe.thinks
+    assert backend.read_labels([question("x")], LABELS)[0].logprobs is not None
+    assert server.asked[-1][1]["max_tokens"] == 4096
+    assert to(server, answer_tokens="200").read_labels([question("x")], LABELS)[0].logprobs is not None
+    assert server.asked[-1][1]["max_tokens"] == 200
+
+
+def test_the_handshake_is_made_once_and_kept_between_runs(serve, tmp_path):
+    server = serve(VLLM)
+    cache = tmp_path / "new" / "probes.json"
+    first = to(server, probe_cache=str(cache)).fingerprint
+    server.asked.clear()
+    assert to(server, probe_cache=str(cache)).fingerprint == first
+    assert server.asked == []
+    _ = to(server, probe_cache=str(cache), mode="top").fingerprint
+    assert server.asked != []
+    assert len(json.loads(cache.read_text())) == 2
+
+
+def test_a_cached_probe_of_another_kind_or_age_is_made_again():
+    probe = Probe(mode="top", top=20, refused=("exact: no",))
+    assert from_text(to_text(probe)) == probe
+    old = json.loads(to_text(probe))
+    old["made"] -= 100_000
+    for text in ("", "[]", "{}", '{"schema": "other"}', json.dumps(old), '{"schema": "endpoint-probe/1", "mode": 3}'):
+        assert from_text(text) is None
+
+
+def test_the_fingerprint_says_model_server_and_mode(serve):
+    server = serve(VLLM)
+    assert to(server).fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1 exact:token-ids"
+    assert to(server, extra='{"top_k": 1}').fingerprint.endswith(" exact:token-ids extra=[('top_k', 1)]")
+    assert all(body["top_k"] == 1 for _, body in server.asked[-5:])
+
+
+def test_labels_of_digits_where_one_begins_another(serve):
+    server = serve(VLLM)
+    labels = tuple(map(str, range(1, 11)))
+    (reading,) = to(server).read_labels([question("x")], labels)
+    ids = encode(render(question("x").messages))
+    ten = server.model.label(ids, "10")
+    one = math.log(math.exp(server.model.label(ids, "1")) - math.exp(ten))
+    assert reading.logprobs[9] == pytest.approx(ten, abs=1e-9)
+    assert reading.logprobs[0] == pytest.approx(one, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("quirks", "mode"), [(VLLM, "exact"), (VLLM_OLDER, "exact"), (ECHO, "echo"), (VLLM, "sample"), (VLLM, "top")]
+)
+def test_tokens_counted_before_a_run_are_the_tokens_sent(serve, quirks, mode):
+    backend = to(serve(replace(quirks, goes_on=False)), mode=mode, samples=5)
+    counted = sum(backend.count_tokens(questions(4)))
+    before = backend.counts["prompt tokens"]
+    assert all(reading.logprobs is not None for reading in backend.read_labels(questions(4), LABELS))
+    assert counted == backend.counts["prompt tokens"] - before
+
+
+def test_tokens_of_writing_prompts_and_of_answers(serve):
+    prompts = [replace(prompt, labels=()) for prompt in questions(3)]
+    assert to(serve(VLLM)).count_tokens(prompts) == [len(encode(render(prompt.messages))) for prompt in prompts]
+    assert to(serve(OPENAI)).count_tokens(prompts) is None
+    assert to(serve(OPENAI)).label_tokens == 1
+    assert to(serve(TEXT_ONLY), samples=5).label_tokens == 80  # 5 answers of at most 16 tokens

@@ -1,0 +1,140 @@
+import math
+
+import pytest
+
+from refladder.backends.endpoint.reading import (
+    Choice,
+    complete,
+    first_choices,
+    from_counts,
+    from_tokens,
+    from_top,
+    next_tokens,
+)
+
+LABELS = ("Better", "Worse", "Similar")
+
+
+def tops(**tokens):
+    return sorted(
+        (Choice(text=text, id=None, logprob=math.log(value)) for text, value in tokens.items()),
+        key=lambda choice: -choice.logprob,
+    )
+
+
+def probabilities(reading):
+    return [math.exp(value) for value in reading.logprobs]
+
+
+def test_a_label_is_the_sum_over_its_own_tokens():
+    values = {(): {1: math.log(0.5), 2: math.log(0.2), 4: math.log(0.1)}, (2,): {3: math.log(0.9)}}
+    reading = from_tokens([(1,), (2, 3), (4,)], values)
+    assert probabilities(reading) == pytest.approx([0.5, 0.18, 0.1])  # 0.2 * 0.9
+    assert reading.mass == pytest.approx(0.78)
+
+
+def test_a_label_that_begins_another_is_the_answer_only_when_the_other_does_not_follow():
+    # 1 then 0 is the label 10: p(10) = .4 * .25 = .1, p(1) = .4 - .1
+    values = {(): {1: math.log(0.4)}, (1,): {0: math.log(0.25)}}
+    assert probabilities(from_tokens([(1,), (1, 0)], values)) == pytest.approx([0.3, 0.1])
+
+
+def test_the_fewest_beginnings_that_read_every_label():
+    assert next_tokens([(1,), (2, 3), (2, 5)]) == {(): [1, 2], (2,): [3, 5]}
+
+
+def test_ways_to_write_one_label_add_up():
+    partial = from_top(
+        tops(Better=0.4, better=0.1, **{" Better": 0.2, '"Better': 0.05, "Worse": 0.1, "Similar": 0.1}), LABELS
+    )
+    assert probabilities(complete(partial, LABELS, {}, {})) == pytest.approx([0.75, 0.1, 0.1])
+
+
+def test_a_label_outside_the_list_has_a_bound_and_no_number():
+    partial = from_top(tops(Better=0.8, Similar=0.1, The=0.003), LABELS)
+    reading = complete(partial, LABELS, {}, {})
+    assert reading.logprobs is None
+    assert reading.note == "label 'Worse' outside the top 3: p <= 0.003"
+
+
+def test_the_bound_is_what_is_left_when_that_is_less_than_the_last_token():
+    partial = from_top(tops(Better=0.7, Similar=0.29), LABELS)  # 0.01 is left, the last has 0.29
+    assert complete(partial, LABELS, {}, {}).note == "label 'Worse' outside the top 2: p <= 0.01"
+
+
+def test_a_bound_that_cannot_matter_is_used_and_told():
+    partial = from_top(tops(Better=0.8, Similar=0.1, The=0.00001), LABELS)
+    reading = complete(partial, LABELS, {}, {})
+    assert probabilities(reading) == pytest.approx([0.8, 1e-5, 0.1])
+    assert reading.note == "label 'Worse' outside the top 3: p <= 1e-05"
+
+
+def test_the_beginning_of_a_label_is_an_upper_bound_and_told():
+    partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
+    reading = complete(partial, LABELS, {}, {})
+    assert probabilities(reading) == pytest.approx([0.6, 0.3, 0.05])
+    assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
+
+
+def test_a_beginning_that_was_completed_is_exact():
+    partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
+    reading = complete(partial, LABELS, {1: math.log(0.3 * 0.9)}, {})
+    assert probabilities(reading) == pytest.approx([0.6, 0.27, 0.05])
+    assert reading.note is None
+
+
+def test_one_is_not_ten_when_digits_are_tokens():
+    labels = ("1", "2", "10")
+    partial = from_top(tops(**{"1": 0.5, "2": 0.4}), labels)
+    reading = complete(partial, labels, {}, {})
+    assert reading.logprobs is None
+    assert "label '10' was only begun: p <= 0.5" in reading.note
+    completed = complete(partial, labels, {2: math.log(0.2)}, {0: [math.log(0.2)]})
+    assert probabilities(completed) == pytest.approx([0.3, 0.4, 0.2])  # .5 - .2 is left for 1
+
+
+def test_no_label_at_all():
+    reading = complete(from_top(tops(Mejor=0.9, El=0.05), LABELS), LABELS, {}, {})
+    assert reading.note == "no label among the top 2 tokens; the first is 'Mejor'"
+
+
+def test_minus_9999_is_not_a_number():
+    rows = [
+        {"token": "Better", "logprob": -0.1},
+        {"token": "Worse", "logprob": -9999.0},
+        {"token": "x", "logprob": None},
+    ]
+    choice = {"logprobs": {"content": [{"token": "Better", "logprob": -0.1, "top_logprobs": rows}]}}
+    assert [(found.text, found.logprob) for found in first_choices(choice)] == [("Better", -0.1)]
+
+
+def test_the_completions_shape_with_ids_for_names():
+    choice = {"logprobs": {"top_logprobs": [{"token_id:17": -1.0, "token_id:4": -0.5}]}}
+    assert [(found.id, found.text) for found in first_choices(choice)] == [(4, None), (17, None)]
+
+
+@pytest.mark.parametrize(
+    "choice", [None, {}, {"logprobs": None}, {"logprobs": {"content": []}}, {"logprobs": {"top_logprobs": [None]}}]
+)
+def test_no_log_probabilities(choice):
+    assert first_choices(choice) == []
+
+
+def test_counts_of_answers():
+    # n = 20, one unreadable: (12 + 1/3) / 21, (6 + 1/3) / 21, (1 + 1/3) / 21
+    reading = from_counts([12, 6, 1], 20, {"refusal": 1}, fixed=False)
+    assert probabilities(reading) == pytest.approx([37 / 63, 19 / 63, 4 / 63])
+    assert reading.mass == pytest.approx(60 / 63)
+    assert reading.note == "1 of 20 answers unreadable: 1 x refusal"
+
+
+def test_no_answer_could_be_read():
+    reading = from_counts([0, 0, 0], 3, {"refusal": 2, "empty answer": 1}, fixed=False)
+    assert reading.logprobs is None
+    assert reading.note == "3 of 3 answers unreadable: 2 x refusal, 1 x empty answer"
+
+
+def test_a_server_with_one_answer_gives_a_vote():
+    reading = from_counts([0, 1, 0], 1, {}, fixed=True)
+    assert probabilities(reading) == pytest.approx([1 / 6, 4 / 6, 1 / 6])  # (0 + 1/3) / 2, (1 + 1/3) / 2
+    assert reading.note == "one vote, not a probability: the server gives one answer only"

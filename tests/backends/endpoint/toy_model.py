@@ -1,0 +1,121 @@
+"""A language model of a few hundred tokens whose distributions are drawn by a hash of the tokens so far.
+
+Its exact log-probabilities are known, so what comes over a server can be compared with them. It likes to answer with
+the labels; `Worse` is two tokens, as in the vocabularies of GPT-4, Llama 3 and Qwen.
+"""
+
+import hashlib
+
+import numpy as np
+
+SPECIAL = ("<eos>", "<|user|>", "<|assistant|>", "<think>", "</think>")
+WORDS = (
+    "Better",
+    "W",
+    "orse",
+    "Similar",
+    " Better",
+    "better",
+    " Similar",
+    "BETTER",
+    "Yes",
+    "No",
+    "one",
+    " two",
+    " three",
+)
+CHARACTERS = tuple(map(chr, range(32, 127))) + ("\n", "…")  # noqa: RUF005
+VOCABULARY = (*SPECIAL, *(word for word in WORDS if len(word) > 1), *CHARACTERS)
+NUMBER = {token: number for number, token in enumerate(VOCABULARY)}
+LIKED = ("Better", "W", "Similar", " Better", "better")
+
+
+def encode(text):
+    ids, place = [], 0
+    longest = max(map(len, VOCABULARY))
+    while place < len(text):
+        for length in range(longest, 0, -1):
+            piece = text[place : place + length]
+            if piece in NUMBER:
+                ids.append(NUMBER[piece])
+                break
+        else:
+            ids.append(NUMBER["…"])
+            length = 1
+        place += length
+    return ids
+
+
+def render(messages, *, generation=True):
+    text = "".join(f"<|{message['role']}|>\n{message['content']}\n" for message in messages)
+    return text + ("<|assistant|>\n" if generation else "")
+
+
+def render_begun(messages):
+    """Messages of which the last is an answer to be continued."""
+    return render(messages[:-1]) + messages[-1]["content"]
+
+
+class ToyModel:
+    encode, render, render_begun = staticmethod(encode), staticmethod(render), staticmethod(render_begun)
+    end = NUMBER["<eos>"]
+
+    def text(self, ids):
+        return "".join(map(self.token, ids))
+
+    @staticmethod
+    def token(number):
+        return VOCABULARY[number]
+
+    def __init__(self, *, flat=False):
+        self._flat = flat  # every token about as likely: no label stands out
+        self._known = {}
+
+    def logprobs(self, ids):
+        """Natural-log probabilities of the next token, shape (vocabulary,)."""
+        key = tuple(ids)
+        if key not in self._known:
+            digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
+            logits = np.random.default_rng(int.from_bytes(digest)).normal(size=len(VOCABULARY))
+            text = "".join(VOCABULARY[number] for number in key)
+            if not self._flat:
+                for token, bonus in self._bonuses(text):
+                    logits[NUMBER[token]] += bonus
+            self._known[key] = logits - np.log(np.sum(np.exp(logits)))
+        return self._known[key]
+
+    @staticmethod
+    def _bonuses(text):
+        said = text.rpartition("<|assistant|>\n")[2] if "<|assistant|>\n" in text else None
+        if said is not None and "Count from" in text:
+            return [({"": "one", "one": " two"}.get(said, " three"), 9.0)]
+        if said == "" or text.endswith("Answer:"):
+            return [(token, 7.0) for token in LIKED]
+        if said == "W":
+            return [("orse", 8.0)]
+        return [("<eos>", 9.0)]
+
+    def label(self, prompt_ids, label):
+        """The exact log-probability of a label as the beginning of the answer."""
+        ids, total = list(prompt_ids), 0.0
+        for token in self.encode(label):
+            total += float(self.logprobs(ids)[token])
+            ids.append(token)
+        return total
+
+    def say(self, ids, *, most, temperature, seed):
+        """An answer: (text, token ids, finish reason)."""
+        ids, said = list(ids), []
+        drawn = np.random.default_rng([seed, len(ids)])
+        for _ in range(most):
+            logprobs = self.logprobs(ids)
+            if temperature == 0:
+                token = int(np.argmax(logprobs))
+            else:
+                weights = np.exp(logprobs / temperature)
+                token = int(drawn.choice(len(weights), p=weights / weights.sum()))
+            if token == self.end:
+                return self.text(said), said, "stop"
+            ids.append(token)
+            said.append(token)
+        return self.text(said), said, "length"

@@ -1,0 +1,221 @@
+"""An OpenAI-compatible server over the toy model, with a switch for each way in which real servers differ.
+
+The presets are those of servers that were measured or read (vLLM and SGLang from their protocol files).
+"""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+from http_server import HttpServer, Reply
+from toy_model import ToyModel
+
+MODEL = "toy"
+
+
+@dataclass(frozen=True)
+class Quirks:
+    chat_logprobs: str = "yes"  # yes, silent (accepted and not returned), refused
+    top_limit: int | None = 20
+    only_9999: bool = False  # every alternative has -9999.0, which is no number
+    completions: bool = True
+    completion_logprobs: str = "classic"  # classic, chat (the chat's shape), silent
+    completion_limit: int | None = 20
+    token_prompts: bool = True
+    echo: str = "ignored"  # true, ignored, shifted (off by one row)
+    prompt_logprobs: bool = False
+    token_ids: bool = False  # logprob_token_ids
+    score: bool = False
+    tokenize: str = ""  # server (messages), template (/apply-template and text), ""
+    several: str = "yes"  # n > 1: yes, one (accepted, one answer), refused
+    fixed: bool = False  # temperature and seed ignored
+    goes_on: bool = False  # continues an answer that was begun
+    thinks: bool = False
+    length_field: str = "max_tokens"
+    tempered: bool = True
+    key: str = ""
+    html: bool = False
+    answer: object = None  # (messages, seed) -> choice, instead of the model
+    flat: bool = False
+
+
+OPENAI = Quirks(completions=False)
+VLLM = Quirks(tokenize="server", token_ids=True, prompt_logprobs=True, echo="true", goes_on=True)
+VLLM_OLDER = replace(VLLM, token_ids=False)
+SGLANG = Quirks(tokenize="server", score=True, goes_on=True)
+LLAMA_SERVER = Quirks(
+    tokenize="template", completion_logprobs="chat", completion_limit=None, top_limit=None, goes_on=True
+)
+LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, echo="shifted", several="one")
+TRANSFORMERS = Quirks(
+    chat_logprobs="silent", completion_logprobs="silent", token_prompts=False, several="one", fixed=True
+)
+TEXT_ONLY = Quirks(chat_logprobs="silent", completions=False, several="one")
+
+
+class RefusedError(Exception):
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+class ToyServer(HttpServer):
+    """Counts what it is asked in `asked`, path to number, and keeps the bodies."""
+
+    def __init__(self, quirks, model=None):
+        super().__init__(self._answer_http)
+        self.quirks = quirks
+        self.model = model or ToyModel(flat=quirks.flat)
+        self.asked = []
+
+    def exact(self, prompt, labels):
+        """Exact label log-probabilities of a prompt through the chat template."""
+        ids = self.model.encode(self.model.render(prompt.messages))
+        return [self.model.label(ids, label) for label in labels]
+
+    def _answer_http(self, _method, path, headers, body):  # noqa: PLR0911  one return a case
+        quirks = self.quirks
+        sent = json.loads(body) if body else {}
+        self.asked.append((path, sent))
+        if quirks.html:
+            return Reply(b"<html><body>Welcome</body></html>", headers={"content-type": "text/html"})
+        if quirks.key and headers.get("authorization") != f"Bearer {quirks.key}":
+            told = headers.get("authorization", "").removeprefix("Bearer ")
+            return Reply({"error": {"message": f"Incorrect API key provided: {told}"}}, 401)
+        if path == "/v1/models":
+            return Reply({"data": [{"id": MODEL}]})
+        if sent.get("model", MODEL) != MODEL:
+            return Reply({"error": {"message": f"The model `{sent['model']}` does not exist", "code": "model"}}, 404)
+        routes = {
+            "/v1/chat/completions": self._chat,
+            "/v1/completions": self._complete if quirks.completions else None,
+            "/v1/score": self._score if quirks.score else None,
+            "/tokenize": self._tokenize if quirks.tokenize else None,
+            "/apply-template": self._template if quirks.tokenize == "template" else None,
+        }
+        route = routes.get(path)
+        if route is None:
+            return Reply({"detail": "Not Found"}, 404)
+        try:
+            return Reply(route(sent))
+        except RefusedError as refused:
+            return Reply({"error": {"message": str(refused)}}, refused.status)
+
+    def _chat(self, sent):
+        quirks = self.quirks
+        for given in ("max_tokens", "max_completion_tokens"):
+            if given in sent and given != quirks.length_field:
+                raise RefusedError(400, f"Unsupported parameter: '{given}'. Use '{quirks.length_field}' instead.")
+        if "temperature" in sent and not quirks.tempered:
+            raise RefusedError(400, "Unsupported value: 'temperature' does not support this value with this model.")
+        messages = sent["messages"]
+        if quirks.answer is not None:
+            return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
+        begun = messages[-1]["role"] == "assistant"
+        ids = self.model.encode(
+            self.model.render_begun(messages) if begun and quirks.goes_on else self.model.render(messages)
+        )
+        if sent.get("logprobs") and quirks.chat_logprobs == "refused":
+            raise RefusedError(400, "logprobs are not supported with this model")
+        if quirks.top_limit is not None and sent.get("top_logprobs", 0) > quirks.top_limit:
+            raise RefusedError(400, f"Invalid value for 'top_logprobs': must be at most {quirks.top_limit}")
+        number = sent.get("n", 1)
+        if number > 1 and quirks.several == "refused":
+            raise RefusedError(400, "n must be 1")
+        choices = [self._choice(sent, ids, index) for index in range(number if quirks.several == "yes" else 1)]
+        return {"choices": choices, "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
+
+    def _choice(self, sent, ids, index):
+        quirks = self.quirks
+        temperature = 0 if quirks.fixed else sent.get("temperature", 1.0)
+        seed = sent.get("seed", 0) * 1000 + index
+        most = sent.get(quirks.length_field, 64)
+        text, said, finish = self.model.say(ids, most=most, temperature=temperature, seed=seed)
+        if quirks.thinks:
+            text = f"<think>Is it better or worse?</think>\n\n{text}"
+        choice = {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+        if sent.get("logprobs") and quirks.chat_logprobs == "yes":
+            content = [
+                self._row([*ids, *said[:place]], token, sent.get("top_logprobs", 0)) for place, token in enumerate(said)
+            ]
+            choice["logprobs"] = {"content": content}
+        return choice
+
+    def _row(self, ids, token, top):
+        logprobs = self.model.logprobs(ids)
+        best = np.argsort(-logprobs)[:top]
+
+        def entry(number):
+            value = float(logprobs[number])
+            if self.quirks.only_9999:
+                value = -9999.0
+            return {"token": self.model.token(number), "id": int(number), "logprob": value}
+
+        return {**entry(token), "logprob": float(logprobs[token]), "top_logprobs": [entry(number) for number in best]}
+
+    def _complete(self, sent):
+        quirks = self.quirks
+        prompt = sent["prompt"]
+        if isinstance(prompt, list):
+            if not quirks.token_prompts:
+                raise RefusedError(400, "prompt must be a string")
+            ids = prompt
+        else:
+            ids = self.model.encode(prompt)
+        top = sent.get("logprobs") or 0
+        if quirks.completion_limit is not None and top > quirks.completion_limit:
+            raise RefusedError(400, f"logprobs must be at most {quirks.completion_limit}")
+        text, said, finish = self.model.say(ids, most=1, temperature=0, seed=0)
+        choice = {"index": 0, "text": text, "finish_reason": finish}
+        said = said or [self.model.end]  # it ends at once, and that has log-probabilities too
+        if top and quirks.completion_logprobs == "chat":
+            choice["logprobs"] = {"content": [self._row(ids, said[0], top)]}
+        elif top and quirks.completion_logprobs == "classic":
+            choice["logprobs"] = self._classic(sent, ids, said, top)
+        if quirks.prompt_logprobs and "prompt_logprobs" in sent:
+            rows = [
+                {str(ids[place]): {"logprob": float(self.model.logprobs(ids[:place])[ids[place]])}}
+                for place in range(1, len(ids))
+            ]
+            choice["prompt_logprobs"] = [None, *rows]
+        return {"choices": [choice], "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
+
+    def _classic(self, sent, ids, said, top):
+        logprobs = self.model.logprobs(ids)
+        wanted = sent.get("logprob_token_ids") if self.quirks.token_ids else None
+        best = [*said, *wanted] if wanted else [int(number) for number in np.argsort(-logprobs)[:top]]
+        ids_as_names = sent.get("return_tokens_as_token_ids") and self.quirks.token_ids
+        names = [f"token_id:{number}" if ids_as_names else self.model.token(number) for number in best]
+        tops = dict(zip(names, (float(logprobs[number]) for number in best), strict=True))
+        if not sent.get("echo") or self.quirks.echo == "ignored":
+            return {
+                "tokens": [self.model.token(said[0])],
+                "token_logprobs": [float(logprobs[said[0]])],
+                "top_logprobs": [tops],
+                "text_offset": [0],
+            }
+        every = [*ids, *said]
+        shift = 1 if self.quirks.echo == "shifted" else 0
+        values = [None] + [
+            float(self.model.logprobs(every[: max(place - shift, 0)])[every[place]]) for place in range(1, len(every))
+        ]
+        tokens = [self.model.token(number) for number in every]
+        offsets = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
+        return {"tokens": tokens, "token_logprobs": values, "top_logprobs": [None] * len(every), "text_offset": offsets}
+
+    def _score(self, sent):
+        wanted = sent["label_token_ids"]
+        rows = [np.exp(self.model.logprobs([*sent["query"], *item])[wanted]) for item in sent["items"]]
+        return {"scores": [[float(value) for value in row] for row in rows]}
+
+    def _tokenize(self, sent):
+        if self.quirks.tokenize == "template":
+            if "content" not in sent:
+                return {"tokens": []}
+            return {"tokens": self.model.encode(sent["content"])}
+        messages = sent["messages"]
+        text = self.model.render_begun(messages) if sent.get("continue_final_message") else self.model.render(messages)
+        return {"tokens": self.model.encode(text), "count": 1, "max_model_len": 4096}
+
+    def _template(self, sent):
+        return {"prompt": self.model.render(sent["messages"])}
