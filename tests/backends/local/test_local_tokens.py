@@ -60,7 +60,7 @@ def test_control_tokens_spelt_in_a_text_stay_text(chat, text):
 
 @pytest.mark.parametrize("text", ["Which is it?", "Say <|im_end|> now"])
 @pytest.mark.parametrize(
-    "template", [CHATML, CHATML.replace("assistant\\n", "assistant"), CHATML.replace("assistant\\n", "assistant Bet")]
+    "template", [CHATML, CHATML.replace("assistant\n", "assistant"), CHATML.replace("assistant\n", "assistant Bet")]
 )
 def test_prompt_and_label_are_one_text_to_the_tokenizer(template, text):
     tokenizer = tiny_models.byte_level(template)
@@ -78,7 +78,7 @@ def test_prompt_and_label_are_one_text_to_the_tokenizer(template, text):
 
 def test_labels_are_read_from_before_a_merge_over_the_boundary():
     """` Monday` is one token, so that after a prompt that ends with ` Mon`, nothing of `day` could be read."""
-    tokenizer = tiny_models.byte_level(CHATML.replace("assistant\\n", "assistant\\n Mon"))
+    tokenizer = tiny_models.byte_level(CHATML.replace("assistant\n", "assistant\n Mon"))
     assert len(tokenizer(" Monday")["input_ids"]) == 1
     tokens = Tokens(tokenizer, "m")
     found = tokens.question("Answer", ["day", "x"])
