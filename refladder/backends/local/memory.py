@@ -63,6 +63,20 @@ def keep_freed_memory() -> None:
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+def kept_bytes(config: Any, size: int) -> int:  # noqa: ANN401  of transformers
+    """Bytes of the keys and values of one token in all layers.
+
+    Args:
+        config: of a text model.
+        size: bytes of one number.
+    """
+    hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
+    layers = int(getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12))
+    heads = int(getattr(config, "num_attention_heads", 0) or 16)
+    width = int(getattr(config, "head_dim", 0) or max(1, hidden // heads))
+    return 2 * layers * int(getattr(config, "num_key_value_heads", 0) or heads) * width * size
+
+
 def fitting(row: int, longest: int, reads: int, config: Any, memory: int) -> int:  # noqa: ANN401  of transformers
     """Tokens that may go through a model in one forward, by a rough count of what lives at once in a layer.
 
@@ -75,13 +89,12 @@ def fitting(row: int, longest: int, reads: int, config: Any, memory: int) -> int
     """
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     inner = int(getattr(config, "intermediate_size", 0) or 4 * hidden)
-    layers = int(getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12))
     heads = int(getattr(config, "num_attention_heads", 0) or 16)
     scores = 4 * heads if getattr(config, "_attn_implementation", "") == "eager" else 8
     while row > 1:
         activations = 4 * row * (12 * hidden + 4 * inner)
         attention = scores * row * (row + longest)
-        kept = 4 * layers * hidden * (row + longest)
+        kept = 2 * kept_bytes(config, 4) * (row + longest)  # twice: a cache is copied where it grows
         logits = 10 * min(reads, row) * int(getattr(config, "vocab_size", 0) or 32_000)
         if activations + attention + kept + logits <= memory:
             break

@@ -65,7 +65,7 @@ class Tokens:
         controls = [
             str(token)
             for token in tokenizer.added_tokens_decoder.values()
-            if len(str(token)) > 1 and (token.special or str(token).startswith("<"))
+            if len(str(token).strip()) > 1 and (token.special or str(token) in (template or ""))
         ]
         longest_first = sorted(controls, key=lambda text: (-len(text), text))
         self._controls = re.compile("|".join(map(re.escape, longest_first))) if controls else None

@@ -11,7 +11,7 @@ import pytest
 from conftest import ARTICLE, LABELS, compare
 
 from refladder.backends import connect
-from refladder.backends.local.memory import free_memory, halving, parse_memory
+from refladder.backends.local.memory import free_memory, halving, kept_bytes, parse_memory
 from refladder.errors import BackendError, BackendUnavailableError, UnknownNameError, UsageError
 from refladder.records import Sampling
 
@@ -213,6 +213,11 @@ def test_amounts_of_memory():
     assert amounts == [None, 1024, 8 * 2**30, 1536, 2 * 2**30, 512 * 2**20]
     with pytest.raises(UsageError, match="memory=0: must be an amount"):
         parse_memory("0")
+
+
+def test_keys_and_values_of_a_token(opened):
+    # 2 (keys, values) * 2 layers * 2 heads of them * 16 wide * 4 bytes
+    assert kept_bytes(opened("llama").scorer.model.config, 4) == 512
 
 
 def test_free_memory_is_below_what_the_machine_has():

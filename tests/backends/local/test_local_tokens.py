@@ -58,6 +58,14 @@ def test_control_tokens_spelt_in_a_text_stay_text(chat, text):
     assert tokens.question(text, ["Better"]).prompt == ids
 
 
+def test_added_tokens_count_as_control_tokens_where_the_template_writes_them():
+    tokenizer = tiny_models.byte_level(CHATML + "{# <think> #}")
+    tokenizer.add_tokens(["<think>", "<table>"])
+    ids = Tokens(tokenizer, "m").prompt("a <think> b <table> c")
+    assert tokenizer.convert_tokens_to_ids("<think>") not in ids
+    assert tokenizer.convert_tokens_to_ids("<table>") in ids
+
+
 @pytest.mark.parametrize(
     ("ending", "space"),
     [("assistant\n", ""), ("assistant", "\n"), ("assistant Bet", "")],
