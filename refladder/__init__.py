@@ -1,3 +1,50 @@
-"""refladder: absolute scores for generated text, by comparison with a ladder of reference texts of rising quality."""
+"""refladder: absolute scores for generated text, by comparison with a ladder of reference texts of rising quality.
+
+The public names are loaded when they are first used, so that `import refladder` is quick and needs no optional package.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from refladder.backends import connect as connect
+    from refladder.jobs.columns import Scale as Scale
+    from refladder.jobs.score import Scorer as Scorer
+    from refladder.loaders import load_benchmark as load_benchmark
+    from refladder.metaeval.agreement import evaluate_method as evaluate_method
+    from refladder.published import read_ladder_set as read_ladder_set
+    from refladder.published import write_ladder_set as write_ladder_set
+    from refladder.records import Context as Context
+    from refladder.records import Dimension as Dimension
+    from refladder.records import Output as Output
+    from refladder.records import Sampling as Sampling
+    from refladder.synth import build_ladders as build_ladders
 
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "Context": "refladder.records",
+    "Dimension": "refladder.records",
+    "Output": "refladder.records",
+    "Sampling": "refladder.records",
+    "Scale": "refladder.jobs.columns",
+    "Scorer": "refladder.jobs.score",
+    "build_ladders": "refladder.synth",
+    "connect": "refladder.backends",
+    "evaluate_method": "refladder.metaeval.agreement",
+    "load_benchmark": "refladder.loaders",
+    "read_ladder_set": "refladder.published",
+    "write_ladder_set": "refladder.published",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  any public name
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'refladder' has no attribute {name!r}; public: {', '.join(sorted(_PUBLIC))}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*_PUBLIC, "__version__"])

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_SHOWN = 40  # names that a message lists
+
+
 class RefladderError(Exception):
     """Base of every error that refladder raises on purpose."""
 
@@ -45,7 +48,9 @@ class UnknownNameError(UsageError):
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ";"
-        super().__init__(f"unknown {kind} {name!r}{hint} Known: {', '.join(names) or 'none'}")
+        shown = ", ".join(names[:_SHOWN]) or "none"
+        more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        super().__init__(f"unknown {kind} {name!r}{hint} Known: {shown}{more}")
         self.kind = kind
         self.name = name
 

@@ -40,7 +40,13 @@ def find(kind: str, name: str, table: Mapping[str, str]) -> Any:  # noqa: ANN401
             "uninstall that package or rename its entry point"
         )
     if name in registered:
-        return registered[name].load()
+        try:
+            return registered[name].load()
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"{kind} {name!r}: the package that registers it cannot be loaded from {registered[name].value!r} "
+                f"({error}); mend or uninstall that package"
+            ) from error
     if name not in table:
         raise UnknownNameError(kind, name, {*table, *registered})
     module, _, attribute = table[name].partition(":")

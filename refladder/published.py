@@ -11,11 +11,11 @@ SET/
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.artifacts import read_records, to_line, write_records
+from refladder.artifacts import read_records, throw_away, to_line, write_records
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.records import Context, Dimension, Ladder, LadderFailure
 
@@ -86,32 +86,28 @@ def ladder_set(
 
     Raises:
         UsageError: no ladders; two for one context and dimension; different tasks or numbers of rungs; levels that are
-            not 1..N; a dimension or context that is not in the set.
+            not 1..N; a dimension or context that is not in the set, or stands there twice; a scale without extent.
     """
     if not ladders:
         raise UsageError(f"{name}: no ladders in it; build some with `refladder build`")
-    by_context = {context.id: context for context in contexts}
+    by_context: dict[str, Context] = {}
+    for context in contexts:
+        if by_context.setdefault(context.id, context) is not context:
+            raise UsageError(f"{name}: context {context.id!r} stands there twice")
+    _check_scales(name, dimensions)
     known = {dimension.name for dimension in dimensions}
     first = ladders[0]
     found: dict[tuple[str, str], Ladder] = {}
     for ladder in ladders:
         place = f"{name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
-        key = (ladder.context_id, ladder.dimension)
-        if key in found:
+        if found.setdefault((ladder.context_id, ladder.dimension), ladder) is not ladder:
             raise UsageError(f"{place} stands there twice")
         if ladder.dimension not in known:
             raise UsageError(f"{place} is of a dimension that dimensions.jsonl does not have: {sorted(known)}")
-        if by_context and ladder.context_id not in by_context:
-            raise UsageError(f"{place} is of a context that contexts.jsonl does not have")
+        _check_context(place, ladder, by_context)
         if ladder.task != first.task:
             raise UsageError(f"{place} is of task {ladder.task!r}, the first of {first.task!r}; keep one task in a set")
-        if [rung.level for rung in ladder.rungs] != list(range(1, len(ladder.rungs) + 1)):
-            raise UsageError(f"{place} has levels {[rung.level for rung in ladder.rungs]}; they must be 1, 2, ..., N")
-        if len(ladder.rungs) != len(first.rungs):
-            raise UsageError(
-                f"{place} has {len(ladder.rungs)} rungs, the first {len(first.rungs)}; one set is one scale"
-            )
-        found[key] = ladder
+        _check_levels(place, ladder, first)
     return LadderSet(
         name=name,
         digest=digest_of(ladders),
@@ -121,6 +117,37 @@ def ladder_set(
         ladders=found,
         failures={(failure.context_id, failure.dimension): failure for failure in failures},
     )
+
+
+def _check_context(place: str, ladder: Ladder, contexts: Mapping[str, Context]) -> None:
+    if not contexts:
+        return
+    context = contexts.get(ladder.context_id)
+    if context is None:
+        raise UsageError(f"{place} is of a context that contexts.jsonl does not have")
+    if context.task != ladder.task:
+        raise UsageError(f"{place} is of task {ladder.task!r}, its context of {context.task!r}")
+
+
+def _check_levels(place: str, ladder: Ladder, first: Ladder) -> None:
+    levels = [rung.level for rung in ladder.rungs]
+    if not levels or levels != list(range(1, len(levels) + 1)):
+        raise UsageError(f"{place} has levels {levels}; they must be 1, 2, ..., N")
+    if len(levels) != len(first.rungs):
+        raise UsageError(f"{place} has {len(levels)} rungs, the first {len(first.rungs)}; one set is one scale")
+
+
+def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
+    seen = set()
+    for dimension in dimensions:
+        if dimension.name in seen:
+            raise UsageError(f"{name}: dimension {dimension.name!r} stands there twice")
+        seen.add(dimension.name)
+        if dimension.low >= dimension.high:
+            raise UsageError(
+                f"{name}: the scale of {dimension.name!r} goes from {dimension.low:g} to {dimension.high:g}; "
+                "low must be less than high"
+            )
 
 
 def read_ladder_set(name: str) -> LadderSet:
@@ -135,13 +162,15 @@ def read_ladder_set(name: str) -> LadderSet:
     contexts, failures = folder / "contexts.jsonl", folder / "failures.jsonl"
     if not (folder / "ladders.jsonl").is_file():
         raise DataError(f"{folder / 'ladders.jsonl'}: no such file; a ladder set is what `refladder build` writes")
-    return ladder_set(
+    found = ladder_set(
         name,
         list(read_records(Dimension, folder / "dimensions.jsonl")),
         read_records(Context, contexts) if contexts.is_file() else (),
         list(read_records(Ladder, folder / "ladders.jsonl")),
         read_records(LadderFailure, failures) if failures.is_file() else (),
     )
+    # The last part of a path is enough beside the digest, and the same wherever the folder lies.
+    return found if name in published_names() else replace(found, name=folder.resolve().name)
 
 
 def write_ladder_set(
@@ -162,11 +191,11 @@ def write_ladder_set(
     if failures:
         write_records(folder / "failures.jsonl", failures)
     else:
-        (folder / "failures.jsonl").unlink(missing_ok=True)
+        throw_away(folder / "failures.jsonl")
 
 
 def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:
-    """The dimensions of those names, in the order asked; all when none is named.
+    """The dimensions of those names, each once, in the order asked; all when none is named.
 
     Raises:
         UnknownNameError: a name that is not there.
@@ -175,4 +204,4 @@ def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> 
     for name in names:
         if name not in by_name:
             raise UnknownNameError("dimension", name, by_name)
-    return tuple(by_name[name] for name in names) if names else tuple(dimensions)
+    return tuple(by_name[name] for name in dict.fromkeys(names)) if names else tuple(dimensions)

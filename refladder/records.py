@@ -197,19 +197,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """One absolute number for one output on one dimension; None where nothing could be judged."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
-    output_id: str
-    dimension: str
-    value: float | None
-    interval: tuple[float, float] | None
-    bounds: tuple[float, float]
-    signature: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """A filled template: what a backend is asked.
 

@@ -17,14 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from refladder.artifacts import atomic, open_bytes
+from refladder.artifacts import Writer, atomic, is_device, open_bytes
 from refladder.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+_LINE_ENDS = ("\n", "\r\n", "")
+_decode = json.JSONDecoder().raw_decode
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _BATCH = 4096  # Parquet rows held at a time
 STANDARD = "-"  # the name of standard input and output
 
@@ -59,8 +62,48 @@ def standard_form(path: str, source_form: str) -> str | None:
     return "csv" if path == STANDARD and source_form == "csv" else None
 
 
-def read_rows(path: str, given: str | None = None) -> Iterator[Row]:
+def read_once(path: str) -> bool:
+    """Whether a table can be read only once: standard input, or a pipe such as `<(zcat FILE)`."""
+    return path == STANDARD or is_device(Path(path))
+
+
+class Rows:
+    """The rows of a table, in order; an iterator that tells the columns before the first row is taken.
+
+    Args:
+        rows: the rows.
+        header: the columns, for a format that names them even when there are no rows.
+    """
+
+    def __init__(self, rows: Iterator[Row], header: Sequence[str] | None = None) -> None:
+        self._rows = rows
+        self._header = header
+
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def first(self) -> Row | None:
+        """The first row, which is not lost by looking at it; None when there is none."""
+        row = next(self._rows, None)
+        if row is not None:
+            self._rows = itertools.chain([row], self._rows)
+        return row
+
+    def columns(self) -> list[str] | None:
+        """The columns, by the header or else by the first row; None for JSON lines without a row."""
+        if self._header is not None:
+            return list(self._header)
+        row = self.first()
+        return None if row is None else list(row.fields)
+
+
+def read_rows(path: str, given: str | None = None) -> Rows:
     """Rows of a table, in order, holding no more than a few thousand in memory.
+
+    Blank lines at the end of JSON lines or CSV are no rows; one between rows is refused.
 
     Args:
         path: a file (JSON lines and CSV may be gzip), or `-` for standard input.
@@ -74,8 +117,8 @@ def read_rows(path: str, given: str | None = None) -> Iterator[Row]:
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
-    stream = sys.stdin.buffer if path == STANDARD else open_bytes(Path(path))
-    return _read_jsonl(name, stream) if form == "jsonl" else _read_csv(name, stream)
+    lines = _decoded(name, sys.stdin.buffer if path == STANDARD else open_bytes(Path(path)))
+    return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
 def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
@@ -94,33 +137,59 @@ def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
         raise DataError(f"{name}:{number + 1}: the stream is damaged or cut off ({error}); fetch it again") from error
 
 
-def _read_jsonl(name: str, stream: IO[bytes]) -> Iterator[Row]:
-    loads = json.loads
-    for number, line in enumerate(_decoded(name, stream), start=1):
+def _parsed(line: str) -> Any:  # noqa: ANN401  JSON may be anything
+    try:
+        value, end = _decode(line)  # what json.loads does for an ordinary line, in less time
+    except ValueError:
+        return json.loads(line)
+    return value if line[end:] in _LINE_ENDS else json.loads(line)
+
+
+def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
+    blank = 0
+    for number, line in enumerate(lines, start=1):
         try:
-            fields = loads(line)
-        except ValueError as error:
+            fields = _parsed(line)
+        except (ValueError, RecursionError) as error:
+            if not line.strip():
+                blank = blank or number
+                continue
             raise DataError(f"{name}:{number}: not JSON ({error}); each line must be one JSON object") from error
         if type(fields) is not dict:
             raise DataError(f"{name}:{number}: a JSON {type(fields).__name__}; each line must be one JSON object")
+        if blank:
+            raise DataError(f"{name}:{blank}: a blank line between rows; each line must be one JSON object")
         yield Row(f"{name}:{number}", fields, line)
 
 
-def _read_csv(name: str, stream: IO[bytes]) -> Iterator[Row]:
+def _read_csv(name: str, lines: Iterator[str]) -> Rows:
     csv.field_size_limit(sys.maxsize)  # the module's own limit, 128 KiB a cell, is less than a long article
-    reader = csv.reader(_decoded(name, stream), strict=True)
+    reader = csv.reader(lines, strict=True)
     try:
         header = next(reader, None)
-        if not header:
-            raise DataError(f"{name}:1: an empty file; the first line of a CSV file names its columns")
-        if len(set(header)) != len(header):
-            twice = next(column for column in header if header.count(column) > 1)
-            raise DataError(f"{name}:1: column {twice!r} stands there twice; rename one")
-        start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
+    if not header:
+        what = "an empty file" if header is None else "a blank line"
+        raise DataError(f"{name}:1: {what}; the first line of a CSV file names its columns")
+    if len(set(header)) != len(header):
+        twice = next(column for column in header if header.count(column) > 1)
+        raise DataError(f"{name}:1: column {twice!r} stands there twice; rename one")
+    return Rows(_csv_rows(name, reader, header), header)
+
+
+def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # noqa: ANN401  the csv module's own type
+    start, blank = reader.line_num + 1, 0
+    try:
         for cells in reader:
-            if len(cells) != len(header):
+            if not cells:  # what the csv module gives for a blank line, and for nothing else
+                blank = blank or start
+            elif blank:
+                raise DataError(f"{name}:{blank}: a blank line between rows; remove it")
+            elif len(cells) != len(header):
                 raise DataError(f"{name}:{start}: {len(cells)} cells, but the header names {len(header)} columns")
-            yield Row(f"{name}:{start}", dict(zip(header, cells, strict=True)))
+            else:
+                yield Row(f"{name}:{start}", dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
@@ -135,21 +204,29 @@ def _pyarrow() -> tuple[Any, Any]:
     return pa, parquet
 
 
-def _read_parquet(path: str) -> Iterator[Row]:
+def _read_parquet(path: str) -> Rows:
     pa, parquet = _pyarrow()
     if path == STANDARD:
         raise UsageError("Parquet cannot be read from standard input; give the file's path")
     try:
         file = parquet.ParquetFile(path)
-        number = 0
-        for batch in file.iter_batches(batch_size=_BATCH):
-            for fields in batch.to_pylist():
-                number += 1
-                yield Row(f"{path}:{number}", fields)
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
-    except pa.ArrowInvalid as error:
+    except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path}: not a Parquet file ({error})") from error
+    return Rows(_parquet_rows(path, file, pa), file.schema_arrow.names)
+
+
+def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:  # noqa: ANN401  pyarrow has no types
+    number = 0
+    try:
+        with file:
+            for batch in file.iter_batches(batch_size=_BATCH):
+                for fields in batch.to_pylist():
+                    number += 1
+                    yield Row(f"{path}:{number}", fields)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path}:{number + 1}: this Parquet file is damaged ({error}); fetch it again") from error
 
 
 class Write(Protocol):
@@ -161,7 +238,13 @@ class Write(Protocol):
 
 
 @contextmanager
-def open_sink(path: str, given: str | None, added: Mapping[str, type], source: str | None = None) -> Iterator[Write]:
+def open_sink(
+    path: str,
+    given: str | None,
+    added: Mapping[str, type],
+    columns: Sequence[str] | None = None,
+    source: str | None = None,
+) -> Iterator[Write]:
     """A function `write(row, values)` that puts rows, with values for the added columns, in a file or on stdout.
 
     A file appears whole, when the block ends well, or not at all.
@@ -170,6 +253,7 @@ def open_sink(path: str, given: str | None, added: Mapping[str, type], source: s
         path: a file, or `-` for standard output.
         given: the format where the file's ending does not say it.
         added: columns that are put after the row's own, with their type (float or str).
+        columns: the rows' own columns, so that CSV and Parquet have their header when there are no rows.
         source: the Parquet file the rows come from, if it is one: its column types are kept.
 
     Raises:
@@ -181,15 +265,15 @@ def open_sink(path: str, given: str | None, added: Mapping[str, type], source: s
         if form == "parquet":
             raise UsageError("Parquet cannot be written to standard output; give --out FILE.parquet")
         stream = sys.stdout.buffer
-        yield _sink(form, stream, added, source)
+        yield _sink(form, stream, added, columns, source)
         stream.flush()
         return
     with atomic(Path(path)) as file:
         if form == "parquet":
-            with _parquet_sink(file, added, source) as write:
+            with _parquet_sink(path, file, added, columns, source) as write:
                 yield write
         else:
-            yield _sink(form, file, added, source)
+            yield _sink(form, file, added, columns, source)
 
 
 def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
@@ -198,10 +282,13 @@ def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
         raise UsageError(f"{row.where}: column {clash[0]!r} is there already; rename or drop it first")
 
 
-def _sink(form: str, stream: IO[bytes], added: Mapping[str, type], source: str | None) -> Write:
+def _sink(
+    form: str, stream: Writer | IO[bytes], added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
+) -> Write:
     if form == "csv":
-        return _csv_writer(stream, added)
-    from_parquet = source is not None
+        return _csv_writer(stream, added, columns)
+    # Parquet holds dates and bytes, which JSON spells as text.
+    encode = _encode if source is None else json.JSONEncoder(ensure_ascii=False, default=str).encode
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         if added:
@@ -212,40 +299,48 @@ def _sink(form: str, stream: IO[bytes], added: Mapping[str, type], source: str |
                 return
             head = row.raw.rstrip()[:-1].rstrip()
             comma = "," if row.fields else ""
-            stream.write(f"{head}{comma}{json.dumps(values, ensure_ascii=False)[1:]}\n".encode())
+            stream.write(f"{head}{comma}{_encode(values)[1:]}\n".encode("utf-8", "backslashreplace"))
             return
         fields = {**row.fields, **(values or {})}
-        # Parquet holds dates and bytes, which JSON spells as text
-        stream.write(json.dumps(fields, ensure_ascii=False, default=str if from_parquet else None).encode() + b"\n")
+        stream.write(encode(fields).encode("utf-8", "backslashreplace") + b"\n")  # half a surrogate pair: as in JSON
 
     return write
 
 
-def _csv_writer(stream: IO[bytes], added: Mapping[str, type]) -> Write:
+def _csv_writer(stream: Writer | IO[bytes], added: Mapping[str, type], columns: Sequence[str] | None) -> Write:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    columns: list[str] = []
+    header = list(columns or ())
 
-    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
-        if not columns:
-            _refuse_clash(row, added)
-            columns.extend(row.fields)
-            writer.writerow([*columns, *added])
-        _same_columns(row, columns)
-        given = values or {}
-        writer.writerow([*(_cell(value) for value in row.fields.values()), *(_cell(given.get(name)) for name in added)])
-        stream.write(text.getvalue().encode())
+    def put(where: str, cells: list[object]) -> None:
+        writer.writerow(cells)
+        try:
+            stream.write(text.getvalue().encode())
+        except UnicodeEncodeError as error:
+            raise DataError(f"{where}: half a surrogate pair, which CSV cannot hold; write .jsonl") from error
         text.seek(0)
         text.truncate()
 
+    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+        if not header:
+            _refuse_clash(row, added)
+            header.extend(row.fields)
+            put(row.where, [*header, *added])
+        _same_columns(row, header)
+        given = values or {}
+        put(row.where, [*(_cell(row.fields[name]) for name in header), *(_cell(given.get(name)) for name in added)])
+
+    if columns is not None and (header or added):
+        _refuse_clash(Row("the header", dict.fromkeys(header)), added)
+        put("the header", [*header, *added])
     return write
 
 
 def _same_columns(row: Row, columns: list[str]) -> None:
-    if list(row.fields) != columns:
-        different = sorted(set(row.fields) ^ set(columns)) or ["their order"]
+    if list(row.fields) != columns and row.fields.keys() != set(columns):
+        different = min(row.fields.keys() ^ set(columns))
         raise DataError(
-            f"{row.where}: its columns differ from the first row's ({different[0]}); write .jsonl, which allows that"
+            f"{row.where}: its columns differ from the first row's ({different}); write .jsonl, which allows that"
         )
 
 
@@ -256,27 +351,32 @@ def _cell(value: object) -> object:
 
 
 @contextmanager
-def _parquet_sink(stream: IO[bytes], added: Mapping[str, type], source: str | None) -> Iterator[Write]:
+def _parquet_sink(
+    path: str, stream: Writer, added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
+) -> Iterator[Write]:
     pa, parquet = _pyarrow()
     types = {float: pa.float64(), str: pa.string()}
     held: list[dict[str, Any]] = []
-    columns: list[str] = []
+    header = list(columns or ())
     writer: Any = None
 
     def flush() -> None:
         nonlocal writer
-        if writer is None:
-            own = parquet.read_schema(source) if source else _infer(pa, held, columns)
-            schema = pa.schema([*own, *(pa.field(name, types[kind]) for name, kind in added.items())])
-            writer = parquet.ParquetWriter(stream, schema)
-        writer.write_table(pa.Table.from_pylist(held, schema=writer.schema))
+        try:
+            if writer is None:
+                own = parquet.read_schema(source) if source else _inferred(pa, held, header)
+                schema = pa.schema([*own, *(pa.field(name, types[kind]) for name, kind in added.items())])
+                writer = parquet.ParquetWriter(stream, schema)
+            writer.write_table(pa.Table.from_pylist(held, schema=writer.schema))
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+            raise DataError(f"{path}: the rows do not fit one Parquet table ({error}); write .jsonl") from error
         held.clear()
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
-        if not columns:
-            _refuse_clash(row, added)
-            columns.extend(row.fields)
-        _same_columns(row, columns)
+        if not header:
+            header.extend(row.fields)
+        _refuse_clash(row, added)
+        _same_columns(row, header)
         held.append({**row.fields, **(values or {})})
         if len(held) >= _BATCH:
             flush()
@@ -286,11 +386,10 @@ def _parquet_sink(stream: IO[bytes], added: Mapping[str, type], source: str | No
     writer.close()
 
 
-def _infer(pa: Any, held: list[dict[str, Any]], columns: list[str]) -> Any:  # noqa: ANN401
-    return pa.Table.from_pylist([{name: fields[name] for name in columns} for fields in held]).schema
-
-
-def first_row(rows: Iterator[Row]) -> tuple[Row | None, Iterator[Row]]:
-    """Look at the first row without losing it; None when there is none."""
-    first = next(rows, None)
-    return first, rows if first is None else itertools.chain([first], rows)
+def _inferred(pa: Any, held: list[dict[str, Any]], columns: list[str]) -> Any:  # noqa: ANN401
+    """Column types by the first rows; text where there is no value to tell."""
+    found = pa.Table.from_pylist([{name: fields[name] for name in columns} for fields in held]).schema
+    fields = {
+        field.name: pa.field(field.name, pa.string() if pa.types.is_null(field.type) else field.type) for field in found
+    }
+    return [fields.get(name, pa.field(name, pa.string())) for name in columns]

@@ -145,7 +145,7 @@ def measure(text: str, source: Source) -> Measures | None:
     misfits = len(pairs & _MISFIT_PAIRS) + sum(map(eq, words, words[1:])) + (words[-1] in _HANGING)
     return Measures(
         variety=min(1.0, math.log1p(different) / 7),
-        coverage=math.sqrt(min(1.0, sum([weights[word] for word in content if word in weights]))),
+        coverage=math.sqrt(min(1.0, math.fsum([weights[word] for word in content if word in weights]))),
         support=len(content & source.words) / max(1, different),
         copying=len(pairs & source.pairs) / max(1, len(pairs)),
         background=min(1.0, math.log1p(len(content & source.background)) / 3),

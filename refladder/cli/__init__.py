@@ -6,17 +6,22 @@ outputs, 130 interrupted.
 
 from __future__ import annotations
 
+import builtins
+import errno
 import os
 import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from refladder import __version__
 from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS = {
     "build": "refladder.cli.build",
@@ -27,15 +32,33 @@ COMMANDS = {
     "rescore": "refladder.cli.rescore",
     "score": "refladder.cli.score",
     "show": "refladder.cli.show",
+    "store": "refladder.cli.store",
 }
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+_MENDABLE = (UsageError, DataError, PromptError)
+
+
+class _OutputFailedError(Exception):
+    """Standard output cannot be written; click would leave with a code of its own for a closed pipe."""
 
 
 class _Lazy(click.Group):
     """Imports a command when it is asked for, so that --help and completion stay quick."""
 
+    def invoke(self, context: click.Context) -> object:
+        try:
+            result = super().invoke(context)
+            sys.stdout.flush()
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ENOSPC):
+                raise
+            raise _OutputFailedError(
+                f"standard output: cannot be written ({error.strerror}); free space or choose another place"
+            ) from error
+        return result
+
     def list_commands(self, _context: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS]  # `list` is the module of that command, once it is imported
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
@@ -81,11 +104,13 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
         raise DataError(f"{path}: not TOML ({error})") from error
     defaults: dict[str, dict[str, object]] = {}
     for name, table in tables.items():
-        if name not in COMMANDS or not isinstance(table, dict):
+        if name not in COMMANDS:
             raise UnknownNameError(f"table in {path}", name, COMMANDS)
+        if not isinstance(table, dict):
+            raise DataError(f"{path}: {name!r} must be a table, [{name}], found {table!r:.60}")
         command = cast("click.Command", cast("_Lazy", context.command).get_command(context, name))
         names = {
-            spelling.lstrip("-"): str(option.name)
+            spelling.lstrip("-"): option
             for option in command.params
             if isinstance(option, click.Option)
             for spelling in option.opts
@@ -94,16 +119,19 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
         for key in table:
             if key not in names:
                 raise UnknownNameError(f"option in {path} [{name}]", key, names)
-        defaults[name] = {names[key]: value for key, value in table.items()}
+            if names[key].multiple != isinstance(table[key], builtins.list):
+                wanted = "a list, as the option can be repeated" if names[key].multiple else "one value"
+                raise DataError(f"{path}: [{name}] {key} must be {wanted}, found {table[key]!r:.60}")
+        defaults[name] = {str(names[key].name): value for key, value in table.items()}
     return defaults
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     sys.exit(run(arguments))
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every error of ours becomes one line on standard error and an exit code."""
     try:
         result = cli.main(args=arguments, prog_name="refladder", standalone_mode=False)
@@ -114,12 +142,21 @@ def run(arguments: list[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("refladder: interrupted; what was done is kept: the same command goes on from it", err=True)
+        click.echo(
+            "refladder: interrupted; run the same command again: build, score and evaluate go on from what they kept",
+            err=True,
+        )
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
-    except RefladderError as error:
-        click.echo(f"refladder: {error}", err=True)
-        return MISUSED if isinstance(error, UsageError | DataError | PromptError) else FAILED
+    except (RefladderError, _OutputFailedError) as error:
+        return _told(error)
     return result if isinstance(result, int) else 0
+
+
+def _told(error: Exception) -> int:
+    if isinstance(error, _OutputFailedError):
+        # What is still held back for standard output goes nowhere, so that leaving does not fail on it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error.__cause__, BrokenPipeError):  # the reader of a pipe has had enough
+            return PIPE_CLOSED
+    click.echo(f"refladder: {error}", err=True)
+    return FAILED if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE) else MISUSED

@@ -7,22 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder.cli import console
+from refladder.cli import console, spending
 from refladder.cli.data import DATA, contexts_and_dimensions
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from refladder.backends import Backend
 
 
 @click.command(short_help="Write ladders for contexts.")
 @DATA
 @click.option("--out", required=True, type=console.PATH, help="Folder the ladder set goes to.")
 @click.option(
-    "--writer", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What writes."
+    "--writer",
+    default="builtin",
+    metavar="BACKEND",
+    shell_complete=console.names_of("backends"),
+    help="The backend that writes; `refladder list backends`.",
 )
 @console.WRITER_OPTION
 @console.SAMPLING
 @click.option("--human", type=str, help="Table of rungs written by people: context_id, dimension, level, text.")
+@spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @console.JSON
@@ -51,32 +58,60 @@ def command(
     A build that was cut off goes on where it stopped when the same command is run again. Exit code 3: some ladders
     could not be written; failures.jsonl says why.
     """
-    from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.build import JOURNAL, build, read_human_rungs  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
+    from refladder.synth import build_ladders  # noqa: PLC0415
 
     console.check_prompts(prompts)
     contexts, dimensions = contexts_and_dimensions(**data)
+    sampling = Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed)
+    by_people = read_human_rungs(human) if human else None
+    budgeted = spending.current(context)
+
+    def opened() -> Backend:
+        return budgeted.open(writer, writer_option, "--writer-option")
+
+    def rehearse() -> int:
+        with copied(None if restart else out) as copy:
+            build_ladders(
+                opened(),
+                contexts,
+                dimensions,
+                rungs=rungs,
+                sampling=sampling,
+                attempts=attempts,
+                prompts=prompts,
+                journal=None if copy is None else copy / JOURNAL,
+                human=by_people,
+            )
+        return 0
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
     with console.progress("writing") as progress:
         report = build(
-            console.open_backend(writer, writer_option, "--writer-option"),
+            opened(),
             contexts,
             dimensions,
             out,
             rungs=rungs,
-            sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
+            sampling=sampling,
             attempts=attempts,
             prompts=prompts,
-            human=read_human_rungs(human) if human else None,
+            human=by_people,
             restart=restart,
             config=console.resolved(context),
             progress=progress,
         )
     if as_json:
-        click.echo(json.dumps({"folder": str(out), "ladders": report.ladders, "failed": len(report.failures)}))
+        counts = {"folder": str(out), "ladders": report.ladders, "failed": len(report.failures)}
+        click.echo(json.dumps({**counts, "spent": budgeted.spent()}))
     else:
         failed = len(report.failures)
         click.echo(f"{report.ladders:,} ladders of {rungs} rungs in {out}, {failed:,} rungs failed", err=True)
         for failure in report.failures[:10]:
             place = f"{failure.context_id} {failure.dimension} rung {failure.level}"
             click.echo(f"  {place}: {failure.reasons[-1]}", err=True)
+        console.tell_spent(budgeted.spent())
     return console.UNSCORED if report.failures else 0

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_REASONS = 10  # shown of a run, the most frequent
 _WIDTH = 100  # of tables when standard output is not a terminal
 
 BUILTIN_NOTICE = (
@@ -72,13 +73,13 @@ WEIGHT = click.option(
     "weight",
     multiple=True,
     metavar="DIMENSION=NUMBER",
-    help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); repeat. 1 if not given.",
+    help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); may be repeated. Without it, 1.",
 )
 JUDGE_OPTION = click.option(
-    "--judge-option", multiple=True, metavar="KEY=VALUE", help="An option of the judge's backend; repeat."
+    "--judge-option", multiple=True, metavar="KEY=VALUE", help="An option of the judge's backend; may be repeated."
 )
 WRITER_OPTION = click.option(
-    "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; repeat."
+    "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; may be repeated."
 )
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
 JUDGING = options(
@@ -101,11 +102,13 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     Raises:
         UsageError: one has no `=`.
     """
-    found = {}
+    found: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
         if not equals or not key:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
+        if key in found:
+            raise UsageError(f"{flag} {key}: given twice, as {found[key]!r} and {value!r}; give it once")
         found[key] = value
     return found
 
@@ -214,10 +217,10 @@ def summary(report: ScoreReport) -> dict[str, Any]:
     }
 
 
-def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
-    """Print the summary of a scoring run; returns the exit code."""
+def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence[Mapping[str, Any]] = ()) -> int:
+    """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
-        click.echo(json.dumps(summary(report), ensure_ascii=False), err=to_stderr)
+        click.echo(json.dumps({**summary(report), "spent": list(spent)}, ensure_ascii=False), err=to_stderr)
     else:
         missing = sum(report.unscored.values())
         click.echo(
@@ -225,17 +228,54 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool) -> int:
             f"{report.reused:,} of them kept from before, {report.unreadable:,} unreadable",
             err=True,
         )
-        for reason, count in sorted(report.reasons.items(), key=lambda item: -item[1]):
-            click.echo(f"  {count:,} x {reason}", err=True)
+        reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
+        for reason, count in reasons[:_REASONS]:
+            click.echo(f"  {count:,} x {printable(reason)}", err=True)
+        if len(reasons) > _REASONS:
+            click.echo(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons", err=True)
         if report.order_pairs:
             share = report.disagreements / report.order_pairs
             click.echo(f"inconsistency between the two orders: {share:.1%} of {report.order_pairs:,} pairs", err=True)
+        tell_spent(spent)
     return 0 if report.complete else UNSCORED
+
+
+def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:
+    """Print what backends were asked, on standard error, where there is more to tell than the number of judgments."""
+    for one in spent:
+        if one["prompt_tokens"] is None and one["from_store"] is None:
+            continue
+        stored = "" if one["from_store"] is None else f", {one['from_store']:,} answers from the store"
+        click.echo(f"{one['backend']}: {in_words(one)} in {one['seconds']:,.1f} s{stored}", err=True)
+
+
+def in_words(counts: Mapping[str, Any]) -> str:
+    """Calls, tokens and price; characters where the tokens are not known."""
+    parts = [f"{counts['calls']:,} calls"]
+    if not counts["calls"]:
+        return parts[0]
+    if counts["requests"] is not None:
+        parts.append(f"{counts['requests']:,} requests")
+    if counts["prompt_tokens"] is None:
+        parts.append(f"{counts['characters']:,} characters of prompts (tokens not known)")
+    else:
+        parts.append(f"{counts['prompt_tokens']:,} prompt tokens")
+        bound = "at most " if counts["requests"] is None else ""
+        parts.append(f"{bound}{counts['answer_tokens']:,} answer tokens")
+    if counts["usd"] is not None:
+        parts.append(f"{counts['usd']:.4f} USD")
+    return ", ".join(parts)
 
 
 def printable(text: str) -> str:
     """Text that may be shown in a terminal: control characters, which could move its cursor, become U+FFFD."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def short(text: str, width: int) -> str:
+    """A text on one line, cut at `width` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
 def weights(given: Sequence[str]) -> Mapping[str, float]:

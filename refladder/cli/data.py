@@ -22,12 +22,22 @@ DATA = console.options(
     click.option("--source", type=str, help="File or folder with the data; by default its public home is fetched."),
     click.option("--task-file", type=console.PATH, help="For `own`: TOML file with the task and its dimensions."),
     click.option(
-        "--column", "column", multiple=True, metavar="FIELD=NAME", help="For `own`: your column for a field; repeat."
+        "--column",
+        "column",
+        multiple=True,
+        metavar="FIELD=NAME",
+        help="For `own`: your column for a field; may be repeated.",
     ),
     click.option(
         "--option", "option", multiple=True, metavar="KEY=VALUE", help="An option of the benchmark, such as human=true."
     ),
-    click.option("--dimension", "dimension", multiple=True, metavar="NAME", help="Only these dimensions; repeat. All."),
+    click.option(
+        "--dimension",
+        "dimension",
+        multiple=True,
+        metavar="NAME",
+        help="Only this dimension; may be repeated. Without it, all.",
+    ),
 )
 
 _WORDS: dict[str, object] = {"true": True, "false": False}

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 SETS = ("demo/summarization", "demo/dialogue", "demo/story")
 THRESHOLD = 3.0
+INTRODUCTION = f"""\
+Three small data sets, no model and no network. {console.BUILTIN_NOTICE}.
+Each set has contexts, outputs of six systems for each context, and a rating from 1 to 5 for each output."""
+EXPLANATION = """\
+4. evaluate: do scores put a context's outputs in the same order as the ratings? 1: the same, 0: no relation,
+   -1: the reverse. `ladder` is refladder; the other rows need no ladder: a method should beat them."""
 
 
 @click.command(short_help="Run the whole job on shipped data.")
@@ -25,9 +31,12 @@ def command(*, out: Path) -> None:
 
     No model and no network: the built-in backend writes and judges.
     """
+    click.echo(INTRODUCTION)
     for name in SETS:
         _one(name, out / name.rpartition("/")[2])
-    click.echo(f"Everything the demo wrote is in {out}/. Next: refladder show {out}/story/ladders story-01")
+    click.echo(f"Everything the demo wrote is in {out}/. Next, a ladder that was written by hand, and a text of yours:")
+    click.echo("  refladder show demo/story story-04 --dimension coherence")
+    click.echo('  refladder score --ladders demo/story --context-id story-04 --text "Once upon a time ..."')
 
 
 def _one(name: str, folder: Path) -> None:
@@ -39,6 +48,7 @@ def _one(name: str, folder: Path) -> None:
     from refladder.jobs.outputs import Mapped  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
     from refladder.loaders import load_benchmark  # noqa: PLC0415
+    from refladder.metaeval.agreement import PARTIAL  # noqa: PLC0415
     from refladder.metaeval.tables import to_rich  # noqa: PLC0415
     from refladder.published import read_ladder_set  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
@@ -47,9 +57,9 @@ def _one(name: str, folder: Path) -> None:
     backend = connect("builtin")
     benchmark = load_benchmark(name)
     dimensions = benchmark.dimensions
-    click.echo(f"== {name}: {len(benchmark.contexts)} contexts, {len(benchmark.outputs)} outputs")
+    click.echo(f"\n== {name}: {len(benchmark.contexts)} contexts, {len(benchmark.outputs)} outputs")
     built = build(backend, benchmark.contexts, dimensions, folder / "ladders", rungs=5, sampling=Sampling(), attempts=3)
-    click.echo(f"1. build: {built.ladders} ladders of 5 rungs, {len(built.failures)} failed")
+    click.echo(f"1. build: {built.ladders} ladders of 5 texts of rising quality, {len(built.failures)} failed")
     opened = read_ladder_set(str(folder / "ladders"))
     scale = Scale(rule="ladder-sum", weights={})
     outputs = folder / "outputs.jsonl"
@@ -62,11 +72,12 @@ def _one(name: str, folder: Path) -> None:
     )
     column = column_names(dimensions[0].name)[1]
     kept = filter_rows(Condition(least={column: THRESHOLD}), str(scored), str(passed))
-    click.echo(f"3. filter: {kept.passed} of {kept.rows} outputs have {column} >= {THRESHOLD:g}")
-    click.echo("4. evaluate: how well the scores agree with the ratings (1 = same order, 0 = no relation)")
+    click.echo(f"3. filter: {kept.passed} of {kept.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}")
+    click.echo(EXPLANATION)
     method, _ = score_benchmark(Scorer(backend, opened, dimensions, scale), benchmark)
     protocol = Protocol(levels=("within_context",), statistics=("spearman",))
-    for table in to_rich(agreement(benchmark, dimensions, [method], protocol)):
+    rows = [row for row in agreement(benchmark, dimensions, [method], protocol) if row.statistic != PARTIAL]
+    for table in to_rich(rows):
         screen.print(table)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import functools
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from refladder.cli import console
+from refladder.cli import console, spending
 from refladder.cli.data import DATA, load
+from refladder.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from refladder.backends import Backend
+    from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
 
 LEVELS = ("within_context", "pooled", "between_systems")
@@ -32,7 +37,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "method_options",
     multiple=True,
     metavar="METHOD.KEY=VALUE",
-    help="What only that method knows; repeat.",
+    help="What only that method knows; may be repeated.",
 )
 @click.option(
     "--judge",
@@ -41,7 +46,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     help="What judges outputs. builtin.",
 )
 @console.JUDGE_OPTION
-@click.option("--writer", metavar="BACKEND", help="What writes the ladders. The judge.")
+@click.option("--writer", metavar="BACKEND", help="What writes the ladders. Without it, the judge.")
 @console.WRITER_OPTION
 @click.option(
     "--ladders",
@@ -54,20 +59,24 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "scores",
     multiple=True,
     metavar="FILE",
-    help="Scores of any other program, one row an output (output_id, then a column a dimension); repeat.",
+    help="Scores of any other program, one row an output (output_id, then a column a dimension); may be repeated.",
 )
 @console.SAMPLING
 @console.RULE
 @console.JUDGING
 @click.option(
-    "--level", "levels", multiple=True, type=click.Choice(LEVELS), help="Levels; repeat. All in JSON, else the first."
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice(LEVELS),
+    help="Level; may be repeated. Without it, within_context; in JSON, all.",
 )
 @click.option(
     "--statistic",
     "statistics",
     multiple=True,
     type=click.Choice(STATISTICS),
-    help="Statistics; repeat. All in JSON, else the first.",
+    help="Statistic; may be repeated. Without it, spearman; in JSON, all.",
 )
 @click.option(
     "--constant",
@@ -78,6 +87,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
 @click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples and permutations.")
 @click.option("--reference", metavar="METHOD", help="Test every other method against this one, paired by context.")
 @click.option("--work", type=console.PATH, help="Folder that keeps ladders and judgments, to go on from.")
+@spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @click.option(
@@ -133,24 +143,31 @@ def command(
     score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
     from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
+    if ladders is not None and writer is not None:
+        raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
     console.check_prompts(prompts)
     if as_json:
         form = "json"
     loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
     dimensions = choose_dimensions(loaded.dimensions, dimension)
     others = [read_scores(path, loaded, dimensions) for path in scores]  # a bad file is told before a judge is asked
-    judging = functools.cache(lambda: console.open_backend(judge or "builtin", judge_option))
-    writing = functools.cache(
-        lambda: console.open_backend(writer or judge or "builtin", writer_option, "--writer-option")
-    )
+    budgeted = spending.current(context)
+
+    def judging() -> Backend:
+        return budgeted.open(judge or "builtin", judge_option)
+
+    def writing() -> Backend:
+        return budgeted.open(writer or judge or "builtin", writer_option, "--writer-option")
+
     same = writer in (None, judge) and not writer_option
     if methods is None:
-        methods = LADDER if judge is not None or not scores else ""
+        methods = LADDER if (judge or writer or ladders) is not None or not scores else ""
     settings = MethodSettings(
         seed=seed,
         writer=None if same else writing,
@@ -168,6 +185,15 @@ def command(
         progress=console.progress,
     )
     names = [name.strip() for name in methods.split(",") if name.strip()]
+
+    def rehearse() -> int:
+        with copied(None if restart else work) as copy:
+            dry = replace(settings, work=copy, progress=lambda _what: nullcontext())
+            _tell_notes(run_methods(names, loaded, dimensions, judging, dry), "json")
+        return 0
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
     runs = run_methods(names, loaded, dimensions, judging, settings)
     scored = [run.result.method for run in runs if run.result.method is not None]
     scored += others
@@ -187,14 +213,19 @@ def command(
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
     _print(rows, form)
+    _tell_notes(runs, form)
+    console.tell_spent(budgeted.spent())
+    unscored = any(row.unscored for row in rows)
+    return console.UNSCORED if unscored else 0
+
+
+def _tell_notes(runs: Sequence[MethodRun], form: str) -> None:
     for run in runs:
         for note in (run.result.skipped, *run.result.notes):
             if note is not None:
                 click.echo(f"{run.name}: {note}", err=True)
         if run.result.report is not None and form == "text":
             console.tell(run.result.report, as_json=False, to_stderr=True)
-    unscored = any(row.unscored for row in rows)
-    return console.UNSCORED if unscored else 0
 
 
 def _print(rows: list[Agreement], form: str) -> None:

@@ -13,20 +13,32 @@ from refladder.rows import FORMATS, STANDARD
 @click.command(short_help="Split scored rows by threshold or top fraction.")
 @click.argument("source", default=STANDARD)
 @click.option(
-    "--min", "least", multiple=True, metavar="COLUMN=NUMBER", help="Least value that passes; repeat: all must hold."
+    "--min",
+    "least",
+    multiple=True,
+    metavar="COLUMN=NUMBER",
+    help="Least value that passes; may be repeated: all must hold.",
 )
-@click.option("--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Greatest value that passes; repeat.")
+@click.option(
+    "--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Greatest value that passes; may be repeated."
+)
 @click.option(
     "--top", type=float, help="Fraction (0 to 1) of the rows that reach every threshold, best first; needs --by."
 )
 @click.option("--by", "top_by", metavar="COLUMN", help="Column that --top goes by; equal values: earlier rows first.")
 @click.option("--out", default=STANDARD, help="File for the rows that pass; - is standard output.")
-@click.option("--rejected", help="File for the rows that do not pass. They are dropped, and counted.")
+@click.option("--rejected", help="File for the rows that do not pass. Without it, they are dropped, and counted.")
 @click.option(
     "--unscored", default="drop", help="Rows without a number in a column asked about: keep, drop, or a file for them."
 )
-@click.option("--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. By its ending; - is jsonl.")
-@click.option("--out-format", type=click.Choice(FORMATS), help="Format of the outputs. By their endings; - as SOURCE.")
+@click.option(
+    "--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. Without it, its ending tells; - is jsonl."
+)
+@click.option(
+    "--out-format",
+    type=click.Choice(FORMATS),
+    help="Format of the outputs. Without it, their endings tell; on - a CSV stays CSV, else jsonl.",
+)
 @console.JSON
 def command(
     *,

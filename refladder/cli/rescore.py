@@ -13,7 +13,9 @@ from refladder.rows import FORMATS, STANDARD
 @click.command(short_help="Compute scores again from kept judgments, with no model.")
 @click.argument("judgments", type=click.Path(path_type=Path))
 @click.option("--out", default=STANDARD, help="File for the scores; - is standard output.")
-@click.option("--out-format", type=click.Choice(FORMATS), help="Format of the output. By its ending; - is jsonl.")
+@click.option(
+    "--out-format", type=click.Choice(FORMATS), help="Format of the output. Without it, its ending tells; - is jsonl."
+)
 @console.RULE
 @console.WEIGHT
 @console.JSON

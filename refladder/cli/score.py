@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder.cli import console
-from refladder.rows import FORMATS, STANDARD
+from refladder.cli import console, spending
+from refladder.rows import FORMATS, STANDARD, read_once, read_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from refladder.jobs.score import Scorer
+    from refladder.published import LadderSet
+    from refladder.records import Output
+
+_LONG = 200  # characters of a text that the table shows
 
 
 @click.command(short_help="Score outputs against ladders.")
@@ -24,29 +30,50 @@ if TYPE_CHECKING:
     shell_complete=console.names_of("ladders"),
     help="Ladder set: a shipped name or a folder that `refladder build` wrote.",
 )
-@click.option("--dimension", "dimension", multiple=True, metavar="NAME", help="Only these dimensions; repeat. All.")
+@click.option(
+    "--dimension",
+    "dimension",
+    multiple=True,
+    metavar="NAME",
+    help="Only this dimension; may be repeated. Without it, all.",
+)
 @click.option("--out", default=STANDARD, help="File for the scored rows; - is standard output.")
-@click.option("--text", "text", multiple=True, help="Score this text instead of a table; repeat. Needs --context-id.")
+@click.option(
+    "--text", "text", multiple=True, help="Score this text instead of a table; may be repeated. Needs --context-id."
+)
 @click.option("--context-id", help="The context of every row, for a table that has no such column.")
 @click.option(
     "--column",
     "column",
     multiple=True,
     metavar="FIELD=NAME",
-    help="Your column for context_id, output or output_id; repeat. By default columns of these names.",
+    help="Your column for context_id, output or output_id; may be repeated. Without it, columns of these names.",
 )
-@click.option("--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. By its ending; - is jsonl.")
-@click.option("--out-format", type=click.Choice(FORMATS), help="Format of the output. By its ending; - as SOURCE.")
 @click.option(
-    "--judge", default="builtin", metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
+    "--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. Without it, its ending tells; - is jsonl."
+)
+@click.option(
+    "--out-format",
+    type=click.Choice(FORMATS),
+    help="Format of the output. Without it, its ending tells; on - a CSV stays CSV, else jsonl.",
+)
+@click.option(
+    "--judge",
+    default="builtin",
+    metavar="BACKEND",
+    shell_complete=console.names_of("backends"),
+    help="The backend that compares; `refladder list backends`.",
 )
 @console.JUDGE_OPTION
 @console.RULE
 @console.WEIGHT
 @console.JUDGING
 @click.option(
-    "--judgments", type=console.PATH, help="File that keeps every judgment. OUT.judgments.jsonl; none if OUT is -."
+    "--judgments",
+    type=console.PATH,
+    help="File that keeps every judgment. Without it, OUT.judgments.jsonl; none if OUT is -.",
 )
+@spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @console.JSON
@@ -81,15 +108,19 @@ def command(
     (on the human scale, with the ends of its interval) and NAME_note, which says why a score is missing. A run that
     was cut off goes on when the same command is run again. Exit code 3: some scores are missing.
     """
-    from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
+    from refladder.artifacts import is_device  # noqa: PLC0415  --help stays quick
+    from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.jobs.columns import Scale, weights_for  # noqa: PLC0415
-    from refladder.jobs.outputs import Mapped, check_input  # noqa: PLC0415
+    from refladder.jobs.cost import count_scoring  # noqa: PLC0415
+    from refladder.jobs.outputs import EMPTY, Mapped, check_input, items  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
     from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
+    if text and (out != STANDARD or judgments is not None or column or given or out_format):
+        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
     rule_named(rule)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
@@ -97,24 +128,40 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=rule, weights=console.weights(weight))
     weights_for(dimensions, scale.weights)
-    if source is not None:
-        check_input(source, given, mapped)
-    scorer = Scorer(
-        console.open_backend(judge, judge_option),
-        opened,
-        dimensions,
-        scale,
-        role="compare-yesno" if yes_no else "compare",
-        orders=2 if both_orders else 1,
-        prompts=prompts,
-    )
-    if source is None:
-        return _score_texts(scorer, text, context_id, as_json=as_json)
-    if judgments is None and out != STANDARD:
+    checked = None if source is None else check_input(source, given, mapped)
+    budgeted = spending.current(context)
+
+    def scorer() -> Scorer:
+        return Scorer(
+            budgeted.open(judge, judge_option),
+            opened,
+            dimensions,
+            scale,
+            role="compare-yesno" if yes_no else "compare",
+            orders=2 if both_orders else 1,
+            prompts=prompts,
+        )
+
+    outputs = _as_outputs(opened, text, context_id) if source is None else []
+    if judgments is None and source is not None and out != STANDARD and not is_device(Path(out)):
         judgments = Path(f"{out}.judgments.jsonl")
+
+    def rehearse() -> int:
+        if source is None:
+            return count_scoring(scorer(), ((output, EMPTY) for output in outputs), None)
+        if read_once(source) and not budgeted.dry_run:
+            raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
+        asking = scorer()
+        rows = items(read_rows(source, given), mapped, check_ids=False)
+        return count_scoring(asking, ((row.output, row.note) for row in rows), None if restart else judgments)
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
+    if source is None:
+        return _score_texts(scorer(), text, outputs, context_id, as_json=as_json)
     with console.progress("scoring") as progress:
         report = score_rows(
-            scorer,
+            scorer(),
             source,
             out,
             mapped=mapped,
@@ -123,42 +170,53 @@ def command(
             judgments=judgments,
             restart=restart,
             config=console.resolved(context),
+            checked=checked,
             progress=progress,
         )
-    return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)
+    return console.tell(report, as_json=as_json, to_stderr=out == STANDARD, spent=budgeted.spent())
 
 
-def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+def _as_outputs(ladders: LadderSet, texts: tuple[str, ...], context_id: str | None) -> list[Output | None]:
     from refladder.errors import UnknownNameError, UsageError  # noqa: PLC0415
     from refladder.records import Output  # noqa: PLC0415
-    from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
 
-    known = {context for context, _ in scorer.ladders.ladders}
+    known = {context for context, _ in ladders.ladders}
     if context_id is None:
         raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(known)[:20])}")
     if context_id not in known:
         raise UnknownNameError("context", context_id, known)
-    outputs = [
-        Output(id=f"text {number}", context_id=context_id, system="", text=text)
+    for text in texts:
+        if text.encode("utf-8", "ignore").decode() != text:
+            raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
+    return [
+        Output(id=f"text {number}", context_id=context_id, system="", text=text) if text.strip() else None
         for number, text in enumerate(texts, start=1)
     ]
+
+
+def _score_texts(
+    scorer: Scorer, texts: tuple[str, ...], outputs: Sequence[Output | None], context_id: str | None, *, as_json: bool
+) -> int:
+    from refladder.jobs.outputs import EMPTY  # noqa: PLC0415
+    from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
+
     with JudgmentLog(None, scorer.run) as log:
-        columns = scorer.score(outputs, [None] * len(outputs), log)
+        columns = scorer.score(outputs, [EMPTY] * len(outputs), log)
     if as_json:
-        for output, values in zip(outputs, columns, strict=True):
-            row = {"context_id": context_id, "output": output.text, **values}
+        for text, values in zip(texts, columns, strict=True):
+            row = {"context_id": context_id, "output": text, **values}
             click.echo(json.dumps(row, ensure_ascii=False))
         return 0 if scorer.report.complete else console.UNSCORED
     _print_texts(scorer, texts, columns)
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str, Any]]) -> None:
+def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from refladder.jobs.columns import bounds_text, column_names  # noqa: PLC0415
+    from refladder.jobs.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("text", overflow="fold")
@@ -173,9 +231,9 @@ def _print_texts(scorer: Scorer, texts: tuple[str, ...], columns: list[dict[str,
             score, grade, low, high, _ = (values[name] for name in column_names(dimension.name))
             cells += ["—", "—"] if score is None else [f"{score:+.2f}", f"{grade:.2f} ({low:.1f}-{high:.1f})"]
         if len(scorer.dimensions) > 1:
-            total = values["overall_score"]
+            total = values[overall_column(scorer.dimensions)]
             cells.append("—" if total is None else f"{total:.2f}")
-        table.add_row(Text(console.printable(text)), *cells)
+        table.add_row(Text(console.printable(console.short(text, _LONG))), *cells)
     console.console().print(table)
     click.echo(bounds_text(scorer.run, scorer.rule))
     click.echo(f"signature: {scorer.report.signature}")

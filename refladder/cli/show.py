@@ -14,17 +14,28 @@ if TYPE_CHECKING:
     from refladder.published import LadderSet
     from refladder.records import Dimension, Ladder
 
+_LONG = 300  # characters of a text that a table shows
+
 
 @click.command(short_help="Print one context's ladder, with scored outputs placed on it.")
 @click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
 @click.argument("context_id", required=False)
-@click.option("--dimension", "dimension", multiple=True, metavar="NAME", help="Only these dimensions; repeat. All.")
+@click.option(
+    "--dimension",
+    "dimension",
+    multiple=True,
+    metavar="NAME",
+    help="Only this dimension; may be repeated. Without it, all.",
+)
 @click.option("--scores", metavar="FILE", help="Rows that `refladder score` wrote: those of the context are placed.")
 @console.JSON
 def command(
     *, ladders: str, context_id: str | None, dimension: tuple[str, ...], scores: str | None, as_json: bool
 ) -> None:
-    """Print the ladder of CONTEXT_ID in SET, best rung first; without CONTEXT_ID, list the contexts."""
+    """Print the ladder of CONTEXT_ID in SET, best rung first; without CONTEXT_ID, list the contexts.
+
+    Long texts are cut; --json has them whole.
+    """
     from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415  --help stays quick
 
     opened = read_ladder_set(ladders)
@@ -35,7 +46,9 @@ def command(
             text = opened.contexts[name].text if name in opened.contexts else ""
             line = {"context_id": name, "text": text}
             click.echo(
-                json.dumps(line, ensure_ascii=False) if as_json else f"{name}  {console.printable(_short(text))}"
+                json.dumps(line, ensure_ascii=False)
+                if as_json
+                else f"{name}  {console.printable(console.short(text, 70))}"
             )
         return
     if context_id not in known:
@@ -52,11 +65,6 @@ def command(
             _print(opened, ladder, chosen, placed)
 
 
-def _short(text: str, width: int = 70) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
-
-
 def _plain(ladder: Ladder) -> dict[str, Any]:
     rungs = [{"level": rung.level, "text": rung.text} for rung in ladder.rungs]
     return {"context_id": ladder.context_id, "dimension": ladder.dimension, "rungs": rungs}
@@ -66,21 +74,29 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
     """Scored rows of the context, best first; those without a score last."""
     from refladder.errors import DataError  # noqa: PLC0415
     from refladder.jobs.columns import column_names  # noqa: PLC0415
+    from refladder.jobs.filter import number_in  # noqa: PLC0415
     from refladder.rows import read_rows  # noqa: PLC0415
 
     score, grade, _, _, note = column_names(dimension.name)
     found = []
     for row in read_rows(path):
-        if grade not in row.fields or "output" not in row.fields or "context_id" not in row.fields:
+        missing = [name for name in ("context_id", "output", score, grade) if name not in row.fields]
+        if missing:
             raise DataError(
-                f"{row.where}: needs columns context_id, output and {grade}, as `refladder score` writes them; "
-                f"columns there: {', '.join(map(str, row.fields))}"
+                f"{row.where}: no column {missing[0]!r}; needs context_id, output, {score} and {grade}, as "
+                f"`refladder score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
             )
         if row.fields["context_id"] == context_id:
-            values = [None if row.fields[name] in (None, "") else float(row.fields[name]) for name in (score, grade)]
             name = str(row.fields.get("output_id") or row.fields.get("system") or row.where)
-            output = str(row.fields["output"])
-            found.append({"id": name, "text": output, "score": values[0], "grade": values[1], "note": row.fields[note]})
+            found.append(
+                {
+                    "id": name,
+                    "text": str(row.fields["output"]),
+                    "score": number_in(row, score),
+                    "grade": number_in(row, grade),
+                    "note": row.fields.get(note),
+                }
+            )
     return sorted(found, key=lambda entry: (entry["grade"] is None, -(entry["grade"] or 0.0)))
 
 
@@ -92,7 +108,7 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     context = opened.contexts.get(ladder.context_id)
     out = console.console()
     if context is not None:
-        out.print(Text(f"{context.id}: {console.printable(_short(context.text, 300))}"))
+        out.print(Text(f"{context.id}: {console.printable(console.short(context.text, 300))}"))
     title = f"{dimension.name} ({dimension.low:g} to {dimension.high:g}): {dimension.description}"
     table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left")
     table.add_column("grade", justify="right")
@@ -103,14 +119,20 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     lines: list[tuple[float, int, tuple[str, str, str, str]]] = []
     for rung in ladder.rungs:
         grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(ladder.rungs)
-        lines.append((grade, 0, (f"{grade:.2f}", "", f"rung {rung.level}", rung.text)))
+        lines.append((grade, 0, (f"{grade:.2f}", "", f"rung {rung.level}", console.short(rung.text, _LONG))))
     for entry in placed:
-        if entry["grade"] is not None:
-            cells = (f"{entry['grade']:.2f}", f"{entry['score']:+.2f}", f"  {entry['id']}", _short(entry["text"], 160))
+        if entry["grade"] is not None and entry["score"] is not None:
+            cells = (
+                f"{entry['grade']:.2f}",
+                f"{entry['score']:+.2f}",
+                f"  {entry['id']}",
+                console.short(entry["text"], _LONG),
+            )
             lines.append((entry["grade"], 1, cells))
     for _, is_output, cells in sorted(lines, key=lambda line: -line[0]):
         table.add_row(*(Text(console.printable(cell), style="bold" if is_output else "") for cell in cells))
     for entry in placed:
-        if entry["grade"] is None:
-            table.add_row("—", "—", Text(f"  {entry['id']}"), Text(console.printable(f"not scored: {entry['note']}")))
+        if entry["grade"] is None or entry["score"] is None:
+            reason = console.printable(f"not scored: {entry['note'] or 'no reason given'}")
+            table.add_row("—", "—", Text(f"  {entry['id']}"), Text(reason))
     out.print(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.artifacts import write_json
+from refladder.artifacts import throw_away, write_json
 from refladder.errors import DataError
 from refladder.published import write_ladder_set
 from refladder.rows import read_rows
@@ -72,7 +72,7 @@ def build(
     """
     journal = folder / JOURNAL
     if restart:
-        journal.unlink(missing_ok=True)
+        throw_away(journal)
     ladders, failures = build_ladders(
         backend,
         contexts,
@@ -101,7 +101,7 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():
             value = row.fields.get(name)
-            if kind is int and isinstance(value, str) and value.isdigit():  # a CSV cell
+            if kind is int and isinstance(value, str) and value.isdecimal():  # a CSV cell
                 row.fields[name] = value = int(value)
             if type(value) is not kind:
                 raise DataError(f"{row.where}: column {name!r} must be {kind.__name__}, found {value!r:.60}")

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from refladder.records import Dimension, Judgment, Run
+    from refladder.scoring.rules import Rule
 
     FloatArray = NDArray[np.float64]
+
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")  # an id in a reason, so that reasons can be counted
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,15 +60,30 @@ def column_names(dimension: str) -> tuple[str, str, str, str, str]:
     return f"{stem}_score", f"{stem}_grade", f"{stem}_grade_low", f"{stem}_grade_high", f"{stem}_note"
 
 
+def overall_column(dimensions: Sequence[Dimension]) -> str:
+    """The column of the weighted score of several dimensions; another where a dimension itself is called overall."""
+    taken = {column_names(dimension.name)[0] for dimension in dimensions}
+    return "all_dimensions_score" if "overall_score" in taken else "overall_score"
+
+
 def added_columns(dimensions: Sequence[Dimension]) -> dict[str, type]:
-    """Every column that scoring adds to a row, with its type."""
+    """Every column that scoring adds to a row, with its type.
+
+    Raises:
+        UsageError: two dimensions would have the same columns.
+    """
     added: dict[str, type] = {}
     for dimension in dimensions:
         *numbers, note = column_names(dimension.name)
+        if note in added:
+            raise UsageError(
+                f"dimension {dimension.name!r} would share the column {note!r} with another; "
+                "score them in two runs with --dimension"
+            )
         added.update(dict.fromkeys(numbers, float))
         added[note] = str
     if len(dimensions) > 1:
-        added["overall_score"] = float
+        added[overall_column(dimensions)] = float
     added["signature"] = str
     return added
 
@@ -95,6 +114,10 @@ class Columns:
     dimensions: Sequence[Dimension]
     rungs: int
     scale: Scale
+    _rule: Rule = field(init=False)  # looking it up reads the metadata of every installed package
+
+    def __post_init__(self) -> None:
+        self._rule = rule_named(self.scale.rule)
 
     def of(
         self, probabilities: FloatArray, reasons: Mapping[tuple[int, int], str], report: ScoreReport
@@ -106,7 +129,7 @@ class Columns:
             reasons: why, by row and dimension.
             report: counts are added to it.
         """
-        rule = rule_named(self.scale.rule)
+        rule = self._rule
         rows: list[dict[str, Any]] = [{} for _ in range(probabilities.shape[0])]
         scores = np.empty(probabilities.shape[:2])
         bounds = np.empty((len(self.dimensions), 2))
@@ -124,12 +147,13 @@ class Columns:
                 if unknown:
                     reason = row[note] or "unreadable"
                     report.unscored[dimension.name] = report.unscored.get(dimension.name, 0) + 1
-                    kind = re.sub(r"'[^']*'", "...", reason)
+                    kind = _QUOTED.sub("...", reason)
                     report.reasons[kind] = report.reasons.get(kind, 0) + 1
         if len(self.dimensions) > 1:
             total = overall(scores, bounds, weights_for(self.dimensions, self.scale.weights))
+            combined = overall_column(self.dimensions)
             for row, value in zip(rows, total.tolist(), strict=True):
-                row["overall_score"] = None if math.isnan(value) else value
+                row[combined] = None if math.isnan(value) else value
         report.rows += len(rows)
         return rows
 
@@ -140,12 +164,12 @@ def signature_of(run: Run, rule: str) -> str:
 
 
 def bounds_text(run: Run, rule: str) -> str:
-    """One line for people: what a score can be at least and at most."""
+    """Two lines for people: what a score can be at least and at most, and what the grade is."""
     human = (run.dimensions[0].low, run.dimensions[0].high)
     low, high = bounds_of(rule_named(rule), run.rungs, human)
     return (
-        f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all); "
-        "grade: the place on the human scale, with a 95 % interval of the judge's own doubt"
+        f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all)\n"
+        "grade: the place on the human scale, in brackets 95 % of the judge's own doubt"
     )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import math
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from refladder import __version__
+from refladder.artifacts import throw_away
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
-from refladder.jobs.score import BATCH, Scorer
+from refladder.jobs.score import Scorer, batches
 from refladder.metaeval.agreement import Agreement, evaluate_method
-from refladder.published import LadderSet, ladder_set
+from refladder.published import LadderSet, choose_dimensions, ladder_set
 from refladder.rows import read_rows
 from refladder.scoring.judgment_log import JudgmentLog
 from refladder.scoring.lexical import BASELINES
@@ -74,7 +75,7 @@ def evaluation_ladders(
     """
     journal = None if work is None else work / JOURNAL
     if journal is not None and restart:
-        journal.unlink(missing_ok=True)
+        throw_away(journal)
     ladders, failures = build_ladders(
         writer,
         benchmark.contexts,
@@ -90,6 +91,30 @@ def evaluation_ladders(
         reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
         raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another --writer")
     return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures), failures
+
+
+def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet) -> LadderSet:
+    """A ladder set that exists, checked to be for this benchmark; contexts that it has no text of get the benchmark's.
+
+    Raises:
+        UnknownNameError: it has no ladders on one of the dimensions.
+        UsageError: its ladders are of another task, or a context of that id has another text there.
+    """
+    choose_dimensions(ladders.dimensions, [dimension.name for dimension in dimensions])
+    contexts = {context.id: context for context in benchmark.contexts}
+    for context in benchmark.contexts:
+        if context.task != ladders.task:
+            raise UsageError(
+                f"the ladders of {ladders.name} are of task {ladders.task!r}, and {benchmark.name} is of "
+                f"{context.task!r}; name ladders of that task with --ladders"
+            )
+        other = ladders.contexts.get(context.id)
+        if other is not None and other.text != context.text:
+            raise UsageError(
+                f"context {context.id!r} has another text in {ladders.name} than in {benchmark.name}; "
+                "the ladders were written for other data: name others with --ladders"
+            )
+    return replace(ladders, contexts=contexts | dict(ladders.contexts))
 
 
 def score_benchmark(
@@ -111,16 +136,16 @@ def score_benchmark(
         restart: throw away what that file holds.
         progress: called with outputs done and outputs in all.
     """
-    outputs = benchmark.outputs
+    outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)  # a judge can share what they begin with
     scores: Scores = {}
     with JudgmentLog(judgments, scorer.run, restart=restart) as log:
-        for start in range(0, len(outputs), BATCH):
-            batch = outputs[start : start + BATCH]
+        for batch in batches(outputs):
             for output, values in zip(batch, scorer.score(batch, [None] * len(batch), log), strict=True):
                 for dimension in scorer.dimensions:
                     scores[output.id, dimension.name] = values[column_names(dimension.name)[0]]
             if progress is not None:
-                progress(start + len(batch), len(outputs))
+                progress(scorer.report.rows, len(outputs))
+        log.finish()
     return Method(name=name, signature=scorer.report.signature, scores=scores), scorer.report
 
 
@@ -165,7 +190,7 @@ def read_scores(path: str, benchmark: Benchmark, dimensions: Sequence[Dimension]
             columns = _score_columns(row.where, row.fields, dimensions)
         output_id = _output_id(row.where, row.fields, by_place)
         if output_id not in known:
-            near = difflib.get_close_matches(output_id, known, n=1)
+            near = difflib.get_close_matches(output_id, sorted(known), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise DataError(f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}")
         if output_id in seen:
@@ -215,7 +240,7 @@ def _score(where: str, column: str, value: object) -> float | None:
         number = float(value) if isinstance(value, str) else value
     except ValueError:
         number = None
-    if type(number) not in (int, float) or not math.isfinite(number):  # type: ignore[arg-type]
+    if type(number) not in (int, float) or not abs(number) <= sys.float_info.max:  # type: ignore[arg-type]
         raise DataError(f"{where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
     return float(number)  # type: ignore[arg-type]
 

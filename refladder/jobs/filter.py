@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import shutil
 import sys
 import tempfile
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.artifacts import cannot_write
 from refladder.errors import DataError, UsageError
-from refladder.rows import STANDARD, Row, format_of, open_sink, read_rows, standard_form
+from refladder.rows import STANDARD, Row, format_of, open_sink, read_once, read_rows, standard_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,8 +67,12 @@ class FilterReport:
     unscored_to: str = DROP
 
 
-def _number(row: Row, column: str) -> float | None:
-    """The number in a column; None where the row has no score there."""
+def number_in(row: Row, column: str) -> float | None:
+    """The number in a column of a row; None where the row has no score there: null, or an empty CSV cell.
+
+    Raises:
+        DataError: with path:line, there is no such column, or it holds something else than a finite number.
+    """
     try:
         value = row.fields[column]
     except KeyError:
@@ -84,7 +90,7 @@ def _number(row: Row, column: str) -> float | None:
             raise DataError(
                 f"{row.where}: column {column!r} must hold a number or nothing, found {value!r:.60}"
             ) from None
-    if type(value) not in (float, int) or not math.isfinite(value):
+    if type(value) not in (float, int) or not abs(value) <= sys.float_info.max:  # NaN, infinity, a number too large
         raise DataError(f"{row.where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
     return float(value)
 
@@ -96,7 +102,7 @@ def _threshold_test(condition: Condition) -> Callable[[Row], bool | None]:
     def passes(row: Row) -> bool | None:
         numbers: dict[str, float] = {}
         for column in needed:
-            value = _number(row, column)
+            value = number_in(row, column)
             if value is None:
                 return None
             numbers[column] = value
@@ -107,7 +113,7 @@ def _threshold_test(condition: Condition) -> Callable[[Row], bool | None]:
     return passes
 
 
-def _top_rows(source: str, given: str | None, condition: Condition) -> set[int]:
+def _top_rows(source: str, form: str, condition: Condition) -> set[int]:
     """Numbers of the rows that are in the top fraction of those that have every score and reach every threshold.
 
     As many as the fraction says, rounded up; among equal values at the cut the earlier rows are taken.
@@ -116,10 +122,10 @@ def _top_rows(source: str, given: str | None, condition: Condition) -> set[int]:
     numbers: list[int] = []
     values: list[float] = []
     column = condition.top_by or ""
-    for number, row in enumerate(read_rows(source, given)):
+    for number, row in enumerate(read_rows(source, form)):
         if passes(row):
             numbers.append(number)
-            values.append(_number(row, column) or 0.0)
+            values.append(number_in(row, column) or 0.0)
     wanted = math.ceil((condition.top or 0.0) * len(values) - 1e-9)  # 0.1 * 30 is a little over 3
     best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
     return {numbers[place] for place in best.tolist()}
@@ -158,26 +164,30 @@ def filter_rows(
         UsageError: two outputs name the same file, or a format is unknown.
     """
     places = [out, *([rejected] if rejected else []), *([unscored] if unscored not in (KEEP, DROP) else [])]
-    if len(set(places)) != len(places) or (source != STANDARD and source in places):
+    real = [place if place == STANDARD else os.path.realpath(place) for place in places]
+    if len(set(real)) != len(real) or (source != STANDARD and os.path.realpath(source) in real):
         raise UsageError(f"the input and the outputs must be different files, found {[source, *places]}")
     form = format_of(source, given)
     with ExitStack() as stack:
         named = source
-        if condition.top is not None and source == STANDARD:
-            source = _spooled(stack, form)
+        if condition.top is not None and read_once(source):
+            source = _spooled(stack, source, form)
         parquet = source if form == "parquet" else None
-
-        def sink(path: str) -> Write:
-            return stack.enter_context(open_sink(path, out_given or standard_form(path, form), {}, parquet))
-
         try:
-            top = _top_rows(source, given, condition) if condition.top is not None else None
+            top = _top_rows(source, form, condition) if condition.top is not None else None
+            rows = read_rows(source, form)
+            columns = rows.columns()
+
+            def sink(path: str) -> Write:
+                form_out = out_given or standard_form(path, form)
+                return stack.enter_context(open_sink(path, form_out, {}, columns, parquet))
+
             passed = sink(out)
             other = sink(rejected) if rejected is not None else _nowhere
             without = {KEEP: passed, DROP: _nowhere}.get(unscored) or sink(unscored)
             report = FilterReport(unscored_to=unscored)
             passes = _threshold_test(condition)
-            for number, row in enumerate(read_rows(source, given)):
+            for number, row in enumerate(rows):
                 verdict = passes(row)
                 if verdict is None:
                     report.unscored += 1
@@ -192,7 +202,7 @@ def filter_rows(
                     progress(number, None)
         except DataError as error:
             if source != named:  # the user does not know the temporary file
-                raise DataError(str(error).replace(source, "<stdin>")) from error
+                raise DataError(str(error).replace(source, "<stdin>" if named == STANDARD else named)) from error
             raise
     report.rows = report.passed + report.rejected + report.unscored
     return report
@@ -202,8 +212,11 @@ def _nowhere(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:
     """Where dropped rows go."""
 
 
-def _spooled(stack: ExitStack, form: str) -> str:
+def _spooled(stack: ExitStack, source: str, form: str) -> str:
     path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / f"stdin.{form}"
-    with path.open("wb") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
+    try:
+        with path.open("wb") as spool, sys.stdin.buffer if source == STANDARD else Path(source).open("rb") as stream:
+            shutil.copyfileobj(stream, spool)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     return str(path)

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 from refladder import lookup
 from refladder.errors import UnknownNameError, UsageError
 from refladder.jobs.columns import Scale
-from refladder.jobs.evaluate import LADDER, evaluation_ladders, score_benchmark
+from refladder.jobs.evaluate import LADDER, evaluation_ladders, ladders_for, score_benchmark
 from refladder.jobs.metering import Metered
 from refladder.jobs.score import Scorer
-from refladder.published import choose_dimensions, read_ladder_set
+from refladder.published import read_ladder_set
 from refladder.records import Sampling
 from refladder.scoring.rules import DEFAULT_RULE, rule_named
 
@@ -214,10 +214,7 @@ def ladder(
     rule_named(settings.rule)
     notes: tuple[str, ...] = ()
     if settings.ladders is not None:
-        opened = read_ladder_set(settings.ladders)
-        choose_dimensions(opened.dimensions, [dimension.name for dimension in dimensions])
-        texts = {one.id: one for one in benchmark.contexts}  # a published set may hold the ladders alone
-        opened = replace(opened, contexts=texts | dict(opened.contexts))
+        opened = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
     else:
         with settings.progress("writing ladders") as progress:
             opened, failures = evaluation_ladders(

@@ -8,14 +8,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UnknownNameError
+from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.records import Output
-from refladder.rows import STANDARD, Row, read_rows
+from refladder.rows import Row, read_once, read_rows
 from refladder.scoring.judging import RUNG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+EMPTY = "the output is empty"
 FIELDS = ("context_id", "output", "output_id")  # what a row may tell, by its default column names
 
 
@@ -39,6 +40,23 @@ class Mapped:
         for name in self.columns:
             if name not in FIELDS:
                 raise UnknownNameError("column", name, FIELDS)
+        if self.context is not None and "context_id" in self.columns:
+            raise UsageError("--context-id and --column context_id=... both say the context; give one of them")
+
+    def context_of(self, row: Row) -> Any:  # noqa: ANN401  as below
+        """The context id of a row: the one given for all rows, or its cell.
+
+        Raises:
+            DataError: the rows have no such column, or they have one though the context was given for all.
+        """
+        if self.context is None:
+            return self.cell(row, "context_id")
+        if "context_id" in row.fields:
+            raise DataError(
+                f"{row.where}: the row has a column 'context_id', and --context-id says the context too; "
+                "leave out --context-id, or rename the column"
+            )
+        return self.context
 
     def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:  # noqa: ANN401  a cell may hold anything
         """The cell of a row that tells `what`.
@@ -75,7 +93,7 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
     seen: dict[bytes, str] = {}
     for row in rows:
         text = mapped.cell(row, "output")
-        context_id = mapped.context if mapped.context is not None else mapped.cell(row, "context_id")
+        context_id = mapped.context_of(row)
         for what, value in (("output", text), ("context_id", context_id)):
             if value is not None and not isinstance(value, str):
                 column = mapped.columns.get(what, what)
@@ -84,17 +102,38 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         if text is None or context_id is None:
             yield Item(row, None, f"the {'output' if text is None else 'context id'} is null")
             continue
+        if not text.strip():  # CSV cannot tell an empty text from none
+            yield Item(row, None, EMPTY)
+            continue
         if given is None:
             name = f"{context_id}/{_digest(text, 6).hex()}"
         else:
-            name = given if isinstance(given, str) else json.dumps(given)
+            name = _id_text(row, mapped, given)
             if check_ids:
                 number = row.where.rpartition(":")[2]
                 if (other := seen.setdefault(_digest(name, 8), number)) != number:
                     raise DataError(f"{row.where}: output id {name!r} stands in row {other} also; ids must differ")
-        if name.startswith(RUNG):
-            raise DataError(f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it")
+        _check_id(row, name, "output")
+        _check_id(row, context_id, "context")
         yield Item(row, Output(id=name, context_id=context_id, system="", text=text), None)
+
+
+def _id_text(row: Row, mapped: Mapped, given: object) -> str:
+    if isinstance(given, str):
+        return given
+    if type(given) is not int:
+        column = mapped.columns.get("output_id", "output_id")
+        raise DataError(f"{row.where}: column {column!r} must be a string or a whole number, found {given!r:.60}")
+    return json.dumps(given)
+
+
+def _check_id(row: Row, name: str, kind: str) -> None:
+    if kind == "output" and name.startswith(RUNG):
+        raise DataError(f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{row.where}: {kind} id {name!r} holds half a surrogate pair; rename it") from None
 
 
 def _digest(text: str, size: int) -> bytes:
@@ -102,11 +141,11 @@ def _digest(text: str, size: int) -> bytes:
 
 
 def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
-    """Read a whole input before any model is called; returns its number of rows, None for standard input.
+    """Read a whole input before any model is called; returns its number of rows, None for what can be read only once.
 
     Raises:
         DataError: the first fault, with path:line.
     """
-    if path == STANDARD:
+    if read_once(path):
         return None
     return sum(1 for _ in items(read_rows(path, given), mapped, check_ids=True))

@@ -61,7 +61,7 @@ def rescore(
     report = ScoreReport(signature=signature_of(run, scale.rule))
     each = run.rungs * run.orders
     outputs = _judged_outputs(located, run, each)
-    with open_sink(out, out_given, added_columns(run.dimensions)) as write:
+    with open_sink(out, out_given, added_columns(run.dimensions), ["output_id", "context_id"]) as write:
         while batch := list(itertools.islice(outputs, BATCH)):
             probabilities = np.full((len(batch), len(run.dimensions), run.rungs, 3), np.nan)
             reasons: dict[tuple[int, int], str] = {}

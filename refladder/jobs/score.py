@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import os
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from refladder import __version__
-from refladder.artifacts import write_json
+from refladder.artifacts import is_device, write_json
 from refladder.errors import UsageError
 from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, signature_of, unreadable_blocks
 from refladder.jobs.outputs import Mapped, check_input, items
 from refladder.prompts import load_template
 from refladder.records import Recipe, Run
-from refladder.rows import STANDARD, first_row, format_of, open_sink, read_rows, standard_form
+from refladder.rows import STANDARD, format_of, open_sink, read_once, read_rows, standard_form
 from refladder.scoring.judging import inconsistency, judge, questions, verdicts
 from refladder.scoring.judgment_log import JudgmentLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.prompts import Template
@@ -30,7 +32,26 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int | None], None]
 
-BATCH = 1024  # rows judged, kept and written at a time
+T = TypeVar("T")
+FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, kept and written at a time
+QUICK, SLOW = 2.0, 20.0  # seconds for a batch: the next is twice as large, or half
+
+
+def batches(rows: Iterable[T]) -> Iterator[list[T]]:
+    """Batches that take seconds, not hours, so that a kill loses little of a slow judge and a quick one is not held up.
+
+    Nothing but time depends on the size of a batch.
+    """
+    rows = iter(rows)
+    size, started = FIRST_BATCH, time.monotonic()
+    while batch := list(itertools.islice(rows, size)):
+        yield batch
+        now = time.monotonic()
+        if now - started < QUICK:
+            size = min(2 * size, LARGEST_BATCH)
+        elif now - started > SLOW:
+            size = max(size // 2, 1)
+        started = now
 
 
 class Scorer:
@@ -142,12 +163,13 @@ def score_rows(
     judgments: Path | None = None,
     restart: bool = False,
     config: Mapping[str, Any] | None = None,
+    checked: int | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
     """Score a table: every row comes out again, in order, with the score columns at its end.
 
-    Memory does not grow with the number of rows, but for eight bytes an id. Judgments are kept in `judgments` batch by
-    batch; a run that was cut off goes on from them and gives the same bytes.
+    Memory does not grow with the number of rows, but for what tells that an id stands there twice. Judgments are kept
+    in `judgments` batch by batch; a run that was cut off goes on from them and gives the same bytes.
 
     Args:
         scorer: judge, ladders and scale.
@@ -159,6 +181,7 @@ def score_rows(
         judgments: file that keeps the judgments.
         restart: throw away what that file holds.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
+        checked: what `check_input` gave for this source, if it was called already.
         progress: called with rows done and rows in all (None when not known).
 
     Returns:
@@ -168,24 +191,35 @@ def score_rows(
         DataError, UsageError: the input or the output is not right; see `check_input`.
         BackendError: the judge failed; what was judged is kept.
     """
-    total = check_input(source, given, mapped)
+    _refuse_same_files(source, out, judgments)
+    total = check_input(source, given, mapped) if checked is None else checked
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
     added = added_columns(scorer.dimensions)
-    first, rows = first_row(read_rows(source, given))
-    if first is not None and (clash := sorted(set(first.fields) & set(added))):
-        raise UsageError(f"{first.where}: column {clash[0]!r} is there already; rename or drop it first")
-    outputs = items(rows, mapped, check_ids=source == STANDARD)  # a file's ids were checked just now
+    rows = read_rows(source, given)
+    columns = rows.columns() or []
+    if clash := sorted(set(columns) & set(added)):
+        raise UsageError(f"{source}: column {clash[0]!r} is there already; rename or drop it first")
+    outputs = items(rows, mapped, check_ids=read_once(source))  # the ids of a file were checked just now
     with (
         JudgmentLog(judgments, scorer.run, restart=restart) as log,
-        open_sink(out, out_given or standard_form(out, form), added, parquet) as write,
+        open_sink(out, out_given or standard_form(out, form), added, columns, parquet) as write,
     ):
-        while batch := list(itertools.islice(outputs, BATCH)):
+        for batch in batches(outputs):
             values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
             for item, added_values in zip(batch, values, strict=True):
                 write(item.row, added_values)
             if progress is not None:
                 progress(scorer.report.rows, total)
-    if config is not None and out != STANDARD:
+        log.finish()
+    if config is not None and out != STANDARD and not is_device(Path(out)):
         write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report
+
+
+def _refuse_same_files(source: str, out: str, judgments: Path | None) -> None:
+    places = {"the input": source, "--out": out, "--judgments": "" if judgments is None else str(judgments)}
+    seen: dict[str, str] = {}
+    for what, place in places.items():
+        if place and place != STANDARD and (other := seen.setdefault(os.path.realpath(place), what)) != what:
+            raise UsageError(f"{place}: {other} and {what} must be different files")

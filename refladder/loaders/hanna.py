@@ -48,7 +48,8 @@ DIMENSIONS = (
 )
 HUB = "llm-aes/hanna"
 ADVICE = (
-    "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg and pass source=PATH"
+    "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg "
+    "and name it with --source PATH"
 )
 FILES = ("hanna_stories_annotations.csv", "hanna.csv", "hanna.parquet")
 HUMAN = "Human"

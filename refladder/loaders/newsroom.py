@@ -62,7 +62,7 @@ def load(source: Path | None) -> Benchmark:
     if source is None:
         raise DataError(
             "newsroom: there is no copy on the Hub to fetch; download newsroom-human-eval.csv from "
-            "https://github.com/lil-lab/newsroom/tree/master/humaneval and pass source=PATH"
+            "https://github.com/lil-lab/newsroom/tree/master/humaneval and name it with --source PATH"
         )
     table = read_table(find_file(source, FILES))
     draft = Draft("summarization", DIMENSIONS)

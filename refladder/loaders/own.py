@@ -172,7 +172,7 @@ def _check_keys(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> No
 def _read_source(source: str) -> Iterator[Row]:
     if source.startswith(HUB_PREFIX):
         repository, _, split = source.removeprefix(HUB_PREFIX).partition(":")
-        yield from fetch_table(repository, split or None, "save it as a file and pass source=PATH").rows
+        yield from fetch_table(repository, split or None, "save it as a file and name it with --source PATH").rows
     elif source.removesuffix(".gz").endswith(".json"):  # a JSON list, or lines of JSON
         yield from read_table(Path(source)).rows
     else:

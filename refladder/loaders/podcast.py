@@ -25,7 +25,7 @@ DIMENSIONS = (
 HUB = "potsawee/podcast_summary_assessment"
 ADVICE = (
     "download podcast_summary_assessment.json as https://github.com/potsawee/podcast_summary_assessment describes "
-    "and pass source=PATH"
+    "and name it with --source PATH"
 )
 FILES = ("podcast_summary_assessment.json",)
 GRADES = {"B": 0.0, "F": 1.0, "G": 2.0, "E": 3.0}

@@ -46,7 +46,7 @@ LICENCE = "annotations MIT; article texts belong to CNN and the Daily Mail"
 HUB = "mteb/summeval"
 ADVICE = (
     "download model_annotations.aligned.paired.jsonl as https://github.com/Yale-LILY/SummEval describes "
-    "and pass source=PATH"
+    "and name it with --source PATH"
 )
 PAIRED = "model_annotations.aligned.paired.jsonl"
 UNPAIRED = "model_annotations.aligned.jsonl"

@@ -91,7 +91,7 @@ def load(source: Path | None) -> Benchmark:
     if source is None:
         raise DataError(
             "topicalchat: there is no copy on the Hub to fetch; download http://shikib.com/tc_usr_data.json "
-            "and pass source=PATH"
+            "and name it with --source PATH"
         )
     table = read_table(find_file(source, FILES))
     draft = Draft("dialogue", DIMENSIONS)

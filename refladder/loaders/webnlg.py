@@ -65,7 +65,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
     if source is None:
         raise DataError(
             "webnlg: there is no copy on the Hub to fetch; download all_data_final_scores_anonymised.csv from "
-            "https://gitlab.com/webnlg/webnlg-human-evaluation and pass source=PATH"
+            "https://gitlab.com/webnlg/webnlg-human-evaluation and name it with --source PATH"
         )
     path = find_file(source, FILES)
     table = read_table(path)

@@ -203,8 +203,8 @@ def evaluate_method(
         resamples: bootstrap resamples and permutations, at least 1.
         seed: of both; all dimensions, levels and methods share the drawn contexts.
         confidence: of the intervals, between 0 and 1.
-        control: output id to a number (its length, for instance); adds rows of statistic `partial_spearman` within
-            contexts, always with skipped constant contexts.
+        control: output id to its length, which is what captions call it; adds rows of statistic
+            `partial_spearman` within contexts, always with skipped constant contexts.
         reference: name and scores of a method to test against; fills `p_value`.
 
     Returns:

@@ -26,15 +26,15 @@ _FIGURES_WIDTH = 64
 _NARROW = 8
 
 _LEVEL_WORDS = {
-    "within_context": "mean over contexts of the {} correlation over systems",
-    "pooled": "{} correlation over all outputs",
-    "between_systems": "{} correlation of the systems' means",
+    "within_context": "{} with the ratings, mean over contexts",
+    "pooled": "{} with the ratings, all outputs together",
+    "between_systems": "{} with the ratings, means of systems",
 }
 _STATISTIC_WORDS = {
     "spearman": "Spearman",
     "kendall": "Kendall tau-b",
     "pearson": "Pearson",
-    PARTIAL: "partial Spearman (control taken out)",
+    PARTIAL: "partial Spearman (length held constant)",
 }
 _CONSTANT_WORDS = {
     "skip": "constant contexts are skipped",
@@ -199,8 +199,8 @@ def _caption(rows: Sequence[Agreement]) -> str:
     first = rows[0]
     words = [f"{first.benchmark}, {first.level}: {_LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])}"]
     if any(row.low is not None for row in rows):
-        words.append(f"{first.confidence * 100:g} % bootstrap intervals over contexts")
-    if first.level == "within_context":
+        words.append(f"{first.confidence * 100:g} % intervals")
+    if first.level == "within_context" and (first.constant != "skip" or any(row.skipped for row in rows)):
         words.append(_CONSTANT_WORDS[first.constant])
     references = list(dict.fromkeys(row.reference for row in rows if row.reference is not None))
     if references:

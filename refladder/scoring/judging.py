@@ -7,6 +7,7 @@ and for each rung the paper's order (reference first) and then, when both orders
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 RUNG = "rung:"  # a rung's id in a Comparison is this and its level
+
+_UNREAD = (math.nan,) * len(OUTCOMES)
 
 MASS_WARNING = 0.05  # a judge that gives its labels less than this together has not understood the question
 
@@ -149,11 +152,16 @@ def _judgment(
     note = next((reading.note or "unreadable" for reading in readings if reading.logprobs is None), None)
     if note is not None:
         logprobs, mass = None, None
+    elif any(reading.logprobs is None or len(reading.logprobs) != len(answers) for reading in readings):
+        raise BackendError(
+            f"the judge gave {len(readings[0].logprobs or ())} log-probabilities for the {len(answers)} labels "
+            f"{', '.join(answers)}; test it with refladder.testing.check_backend"
+        )
     elif len(readings) == 1:
         logprobs, mass, note = readings[0].logprobs, readings[0].mass, readings[0].note
     else:
         logprobs, mass = _from_yes_no(readings, answers)
-    if logprobs is not None and not np.all(np.isfinite(logprobs)):
+    if logprobs is not None and not all(map(math.isfinite, logprobs)):
         logprobs, mass, note = None, None, f"the judge gave log-probabilities that are not finite: {logprobs}"
     comparison = question.comparison
     return Judgment(
@@ -191,16 +199,18 @@ def verdict_logprobs(judgments: Sequence[Judgment]) -> FloatArray:
     Returns:
         Shape (judgments, 3), natural logarithms; NaN rows where the judge could not be read.
     """
-    rows = np.full((len(judgments), 3), np.nan)
-    for place, judgment in enumerate(judgments):
+    rows: list[tuple[float, ...]] = []
+    for judgment in judgments:
         if judgment.logprobs is None:
+            rows.append(_UNREAD)
+            continue
+        swapped = judgment.subject.startswith(RUNG)  # the verdict was about the rung
+        if judgment.outcomes == OUTCOMES and not swapped:
+            rows.append(judgment.logprobs)
             continue
         found = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
-        if judgment.subject.startswith(RUNG):  # swapped: the verdict was about the rung
-            rows[place] = (found[LOSS], found[WIN], found[TIE])
-        else:
-            rows[place] = (found[WIN], found[LOSS], found[TIE])
-    return rows
+        rows.append((found[LOSS], found[WIN], found[TIE]) if swapped else (found[WIN], found[LOSS], found[TIE]))
+    return np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES))
 
 
 def verdicts(judgments: Sequence[Judgment], rungs: int, orders: int) -> FloatArray:

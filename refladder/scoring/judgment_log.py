@@ -7,11 +7,12 @@ goes on.
 
 from __future__ import annotations
 
+import itertools
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from refladder.artifacts import cannot_write, from_line, open_bytes, read_lines, to_line
+from refladder.artifacts import GZIP, cannot_write, from_line, from_lines, is_device, read_lines, to_line
 from refladder.errors import DataError, UsageError
 from refladder.records import Comparison, Judgment, Run
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing import IO
 
     from refladder.scoring.judging import Question
+
+_CHUNK = 1024  # lines read at a time
 
 
 def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
@@ -35,8 +38,12 @@ def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     if first is None:
         raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
     run = from_line(Run, first[1], f"{path}:1")
-    located = ((f"{path}:{number}", line) for number, line in lines)
-    return run, ((where, from_line(Judgment, line, where)) for where, line in located)
+    return run, _located(path, lines)
+
+
+def _located(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Judgment]]:
+    while chunk := [(f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)]:
+        yield from zip([where for where, _ in chunk], from_lines(Judgment, chunk), strict=True)
 
 
 class JudgmentLog:
@@ -46,14 +53,16 @@ class JudgmentLog:
         path: where it is, or None to keep nothing.
         run: what this run is; a file of another run is refused.
         restart: throw away what the file holds.
+        read_only: hand out what the file holds and keep nothing new.
 
     Raises:
         UsageError: the file is of another run.
         DataError: it cannot be read or written.
     """
 
-    def __init__(self, path: Path | None, run: Run, *, restart: bool = False) -> None:
+    def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
         self._path = path
+        self._read_only = read_only
         self._run = run
         self._good = 0  # bytes known to be whole lines that this run wants
         self._reader: IO[bytes] | None = None
@@ -65,28 +74,42 @@ class JudgmentLog:
         if restart or not path.exists() or path.stat().st_size == 0:
             self._start(path)
             return
-        self._reader = open_bytes(path)
-        head = self._reader.readline()
+        try:
+            self._reader = path.open("rb")
+            head = self._reader.readline()
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+        try:
+            self._check(path, head)
+        except BaseException:
+            self._close()
+            raise
+
+    def _check(self, path: Path, head: bytes) -> None:
+        if head.startswith(GZIP):
+            raise DataError(f"{path}: a gzip file, to which nothing can be added; unpack it first")
         if not head.endswith(b"\n"):  # cut off in its first line: nothing is lost
-            self._reader.close()
-            self._reader = None
+            self._close()
             self._start(path)
             return
         found = from_line(Run, head.decode("utf-8", "replace").rstrip("\n"), f"{path}:1")
-        if found != run:
+        if found != self._run:
             raise UsageError(
-                f"{path}: these judgments are of another run ({_difference(found, run)}); "
+                f"{path}: these judgments are of another run ({_difference(found, self._run)}); "
                 "name another file with --judgments, or throw them away with --restart"
             )
         self._good = len(head)
 
     def _start(self, path: Path) -> None:
+        if self._read_only:
+            return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = path.open("wb")
             self._writer.write(to_line(self._run))
             self._writer.flush()
         except OSError as error:
+            self._close()
             raise cannot_write(path, error) from error
 
     def __enter__(self) -> Self:
@@ -95,11 +118,16 @@ class JudgmentLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
         if self._reader is not None:
             self._reader.close()
+            self._reader = None
         if self._writer is not None:
             with suppress(OSError):  # a full disk was reported by `append`; closing would only say it again
                 self._writer.close()
+            self._writer = None
 
     def stored(self, asked: Sequence[Question]) -> list[Judgment]:
         """Judgments that the file already has for these questions: as many of the first as there are.
@@ -129,11 +157,25 @@ class JudgmentLog:
         self.reused += len(found)
         return found
 
+    def finish(self) -> None:
+        """Check that the file holds nothing that this run did not ask.
+
+        Raises:
+            DataError: it goes on with further judgments: the input has fewer rows than it had.
+        """
+        if self._reader is not None and self._reader.readline():
+            raise DataError(
+                f"{self._path}:{self._number + 1}: judgments go on after this run's last question; the input has "
+                "become shorter: name another file with --judgments, or throw the judgments away with --restart"
+            )
+
     def _append_from_here(self) -> None:
         if self._reader is None or self._path is None:
             return
         self._reader.close()
         self._reader = None
+        if self._read_only:
+            return
         try:
             self._writer = self._path.open("r+b")
             self._writer.truncate(self._good)
@@ -152,7 +194,8 @@ class JudgmentLog:
         try:
             self._writer.write(b"".join(to_line(judgment) for judgment in judgments))
             self._writer.flush()
-            os.fsync(self._writer.fileno())
+            if not is_device(self._path):  # /dev/null has no disk
+                os.fsync(self._writer.fileno())
         except OSError as error:
             raise cannot_write(self._path, error) from error
 

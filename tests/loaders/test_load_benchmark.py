@@ -84,8 +84,8 @@ def test_unknown_option(data):
     ("name", "match"),
     [
         ("topicalchat", r"topicalchat: there is no copy on the Hub .* download http://shikib\.com/tc_usr_data\.json "),
-        ("newsroom", r"newsroom: there is no copy on the Hub .* newsroom-human-eval\.csv .*lil-lab/newsroom.*source="),
-        ("webnlg", r"webnlg: there is no copy on the Hub .*gitlab\.com/webnlg/webnlg-human-evaluation .*source=PATH"),
+        ("newsroom", r"newsroom: there is no copy on the Hub .* newsroom-human-eval\.csv .*lil-lab/newsroom.*--source"),
+        ("webnlg", r"webnlg: there is no copy on the Hub .*gitlab\.com/webnlg/webnlg-human-evaluation .*--source PATH"),
     ],
 )
 def test_no_public_home_to_fetch(name, match):
@@ -124,7 +124,8 @@ def test_hub_without_network(hub, name, repository, _split, advice):
         raise ConnectionError(f"Couldn't reach {path!r} on the Hub (OfflineModeIsEnabled)\nsecond line")
 
     hub(unreachable)
-    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); download {advice}.* pass source="
+    told = "name it with --source"
+    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); download {advice}.* {told}"
     with pytest.raises(DataError, match=match):
         load_benchmark(name)
 

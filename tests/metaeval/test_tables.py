@@ -58,8 +58,8 @@ def test_json_lines_hold_every_field_and_null_for_nothing():
 
 def test_markdown():
     assert to_markdown(TWO) == (
-        "small, within_context: mean over contexts of the Spearman correlation over systems; 95 % bootstrap intervals "
-        "over contexts; constant contexts are skipped; * p < 0.05 against ladder, paired permutation test; "
+        "small, within_context: Spearman with the ratings, mean over contexts; 95 % intervals; "
+        "constant contexts are skipped; * p < 0.05 against ladder, paired permutation test; "
         "— no value.\n"
         "\n"
         "| method | wit | clarity | mean | contexts | skipped | unscored |\n"
@@ -71,8 +71,8 @@ def test_markdown():
 
 def test_latex_escapes_what_is_special():
     caption = (
-        r"small, within\_context: mean over contexts of the Spearman correlation over systems; "
-        r"95 \% bootstrap intervals over contexts; constant contexts are skipped."
+        r"small, within\_context: Spearman with the ratings, mean over contexts; "
+        r"95 \% intervals; constant contexts are skipped."
     )
     method = r"50\%\_a\&b \#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{} \$"
     text = to_latex([row(method="50%_a&b #1 {x} ~^\\ $", dimension="in_depth")])
@@ -100,12 +100,12 @@ def test_one_table_for_each_level_and_statistic():
         row(level=level, statistic=name) for level in ("pooled", "between_systems") for name in ("pearson", "kendall")
     ]
     captions = [text for text in to_markdown(rows).splitlines() if text.startswith("small")]
-    interval = "95 % bootstrap intervals over contexts."
+    interval = "95 % intervals."
     assert captions == [
-        f"small, pooled: Pearson correlation over all outputs; {interval}",
-        f"small, pooled: Kendall tau-b correlation over all outputs; {interval}",
-        f"small, between_systems: Pearson correlation of the systems' means; {interval}",
-        f"small, between_systems: Kendall tau-b correlation of the systems' means; {interval}",
+        f"small, pooled: Pearson with the ratings, all outputs together; {interval}",
+        f"small, pooled: Kendall tau-b with the ratings, all outputs together; {interval}",
+        f"small, between_systems: Pearson with the ratings, means of systems; {interval}",
+        f"small, between_systems: Kendall tau-b with the ratings, means of systems; {interval}",
     ]
     assert to_markdown([]) == ""
     assert to_latex([]) == ""
@@ -127,9 +127,14 @@ def test_captions_name_the_convention(constant, words):
 def test_partial_correlations_and_missing_intervals_in_captions():
     caption = to_markdown([row(statistic="partial_spearman", low=None, high=None)]).splitlines()[0]
     assert caption == (
-        "small, within_context: mean over contexts of the partial Spearman (control taken out) correlation over "
-        "systems; constant contexts are skipped."
+        "small, within_context: partial Spearman (length held constant) with the ratings, mean over contexts; "
+        "constant contexts are skipped."
     )
+
+
+def test_the_convention_is_not_mentioned_where_it_changes_nothing():
+    assert "constant contexts" not in to_markdown([row(skipped=0)])
+    assert "constant ratings are skipped" in to_markdown([row(skipped=0, constant="zero")])
 
 
 def test_the_mean_of_one_dimension_is_not_repeated():
@@ -138,7 +143,7 @@ def test_the_mean_of_one_dimension_is_not_repeated():
 
 def test_a_terminal_table_shows_figures_above_intervals():
     lines = shown(TWO).splitlines()
-    position = next(number for number, line in enumerate(lines) if line.lstrip().startswith("ladder"))
+    position = next(number for number, line in enumerate(lines) if line.split()[:2] == ["ladder", "0.432"])
     assert lines[position].split() == ["ladder", "0.432", "—", "—", "0-98", "2-100", "1603"]
     assert lines[position + 1].split() == [".38", ".48"]
     assert lines[position + 2].split() == ["length", "|", "words", "0.000*", "—", "—", "98", "2", "3"]

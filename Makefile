@@ -1,0 +1,48 @@
+# Two commands do all the set-up: `make demo` and `make test`. PYTHON names another interpreter, 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMMA := ,
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Plain torch would fetch gigabytes of GPU libraries, so the build for CPUs is a step of its own. TORCH= leaves it out,
+# and the tests of local models are skipped.
+TORCH ?= torch==2.13.0
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## run the main job on the data that is shipped
+	@$(BIN)/refladder demo
+	@echo "The command is $(BIN)/refladder; '. $(BIN)/activate' makes it refladder."
+
+test: $(VENV)/.developed ## check and test everything
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q
+
+bench: $(VENV)/.installed ## measure speed and memory, and record them in bench/results
+	$(BIN)/python bench/core.py
+
+clean: ## remove what make has made
+	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "refladder needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
+	       "say which to use: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# Editable: a change of the source needs no new installation.
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.developed: $(VENV)/.made pyproject.toml
+	$(if $(TORCH),$(INSTALL) $(TORCH))
+	$(INSTALL) --editable '.[dev$(if $(TORCH),$(COMMA)local)]'
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,256 @@
+"""What commands that ask a backend share: the response store, the dry run, prices and the budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from refladder.cli import console
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from refladder.backends import Backend
+    from refladder.backends.metered import Metered, Price, Usage
+    from refladder.backends.response_store import ResponseStore
+    from refladder.backends.stored import Stored
+    from refladder.jobs.cost import DryRun, Estimate
+
+COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
+FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
+UNKNOWN = (
+    "{name}: its tokens are not known before the run, so neither is its price; the run stops when the server's own "
+    "numbers reach the budget"
+)
+_META = "refladder.spending"
+
+
+def default_store() -> Path:
+    """Where answers are stored when no file is named: in the user's cache folder."""
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        home = Path.home() / "Library" / "Caches"
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "refladder" / "responses.sqlite"
+
+
+class _Opened(NamedTuple):
+    asking: Backend
+    metered: Metered
+    stored: Stored | None
+    counting: DryRun
+
+
+class Spending:
+    """What a command may spend and where it keeps answers; it opens the command's backends accordingly.
+
+    Args:
+        store: file of the response store; None for each backend's default: the user's cache folder for those that cost
+            money or have a budget, else no store.
+        without_store: no store at all, whatever `store` says (it may come from the environment).
+        prices: file with a table of prices.
+        budget: USD.
+        dry_run: count what the run would ask, and ask nothing.
+
+    Raises:
+        UsageError, DataError: the options do not fit together, or the price table is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Path | None = None,
+        without_store: bool = False,
+        prices: Path | None = None,
+        budget: float | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        from refladder.backends.metered import Budget  # noqa: PLC0415  --help stays quick
+        from refladder.jobs.cost import read_prices  # noqa: PLC0415
+
+        if budget is not None and prices is None:
+            raise UsageError("--budget needs the model's price; give a table of prices with --prices FILE")
+        self.dry_run = dry_run
+        self._store = store
+        self._without_store = without_store
+        self._prices_file = prices
+        self._prices = {} if prices is None else read_prices(prices)
+        self._budget = None if budget is None else Budget(budget)
+        self._rehearsing = False
+        self._opened: dict[tuple[str, tuple[str, ...]], _Opened] = {}
+        self._stores: dict[Path, ResponseStore] = {}
+
+    def open(self, name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
+        """A backend with its meter and store around it; while rehearsing, the stand-in that counts. Opened once."""
+        key = (name, tuple(given))
+        if key not in self._opened:
+            self._opened[key] = self._open(name, given, flag)
+        return self._opened[key].counting if self._rehearsing else self._opened[key].asking
+
+    def _open(self, name: str, given: Sequence[str], flag: str) -> _Opened:
+        from refladder.backends.metered import Metered  # noqa: PLC0415
+        from refladder.backends.stored import Stored  # noqa: PLC0415
+        from refladder.jobs.cost import DryRun  # noqa: PLC0415
+
+        price = self._price(name)
+        backend = console.open_backend(name, given, flag)
+        metered = Metered(backend, price, None if price is None else self._budget)
+        store = self._store_for(name, costs=price is not None)
+        stored = None if store is None else Stored(metered, store)
+        return _Opened(stored or metered, metered, stored, DryRun(backend, store))
+
+    def _price(self, name: str) -> Price | None:
+        from refladder.jobs.cost import price_of  # noqa: PLC0415
+
+        model = name.partition(":")[2] or name
+        if self._prices_file is None or (model not in self._prices and name.partition(":")[0] in FREE):
+            return None
+        return price_of(self._prices, model, self._prices_file)
+
+    def _store_for(self, name: str, *, costs: bool) -> ResponseStore | None:
+        from refladder.backends.response_store import ResponseStore  # noqa: PLC0415
+
+        path = self._store
+        if path is None and (name.partition(":")[0] in COSTLY or (costs and self._budget is not None)):
+            path = default_store()
+        if path is None or self._without_store:
+            return None
+        if path not in self._stores:
+            self._stores[path] = ResponseStore(path)
+            click.get_current_context().call_on_close(self._stores[path].close)
+        return self._stores[path]
+
+    def goes_on(self, rehearse: Callable[[], int], *, as_json: bool) -> bool:
+        """Where a dry run or a budget asks for it, count the run before it is made, and tell or ask.
+
+        Args:
+            rehearse: does what the run is to do but keeps nothing; backends that it opens count and answer nothing.
+                Returns how many judgments are kept from before.
+            as_json: print the counts as one JSON object.
+
+        Returns:
+            Whether the run itself is to follow: not after a dry run, nor when the user says no.
+
+        Raises:
+            UsageError: it would cost more than the budget, and there is nobody to ask.
+        """
+        if not self.dry_run and self._budget is None:
+            return True
+        self._rehearsing = True
+        kept = rehearse()
+        self._rehearsing = False
+        counted = [(name, one.counting, one.metered.price) for (name, _), one in self._opened.items()]
+        estimates = [(name, counting.estimate(price)) for name, counting, price in counted]
+        if self.dry_run:
+            _tell_estimates(estimates, kept, as_json=as_json)
+            return False
+        if self._budget is None:
+            return True
+        for (name, estimate), (_, _, price) in zip(estimates, counted, strict=True):
+            if price is not None and estimate.cost is None:
+                click.echo(UNKNOWN.format(name=name), err=True)
+        cost = sum(estimate.cost or 0.0 for _, estimate in estimates)
+        if cost <= self._budget.limit:
+            return True
+        exact = all(estimate.exact for _, estimate in estimates)
+        text = f"this run costs {'' if exact else 'at most '}{cost:.4f} USD, the budget is {self._budget.limit:.2f} USD"
+        if not sys.stdin.isatty():
+            raise UsageError(f"{text}; raise --budget, or see with --dry-run what costs so much")
+        return click.confirm(f"{text}. Begin, and stop when the budget is spent?", err=True)
+
+    def spent(self) -> list[dict[str, Any]]:
+        """What each backend was asked in this run, as JSON values."""
+        return [
+            {
+                "backend": name,
+                **_usage(one.metered.usage),
+                "seconds": round(one.metered.usage.seconds, 6),
+                "from_store": None if one.stored is None else one.stored.reused,
+                "usd": one.metered.usage.cost(one.metered.price),
+            }
+            for (name, _), one in self._opened.items()
+        ]
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    counted = usage.prompt_tokens is not None
+    return {
+        "calls": usage.prompts,
+        "requests": usage.requests,
+        "characters": usage.characters,
+        "prompt_tokens": usage.prompt_tokens,
+        "answer_tokens": usage.answer_tokens if counted else None,
+    }
+
+
+def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_json: bool) -> None:
+    rows = [
+        {"backend": name, **_usage(one.usage), "free": one.free, "exact": one.exact, "usd": one.cost}
+        for name, one in estimates
+    ]
+    if as_json:
+        click.echo(json.dumps({"dry_run": True, "kept_judgments": kept, "backends": rows}))
+        return
+    for row in rows:
+        bound = "" if row["exact"] else "at most "
+        click.echo(
+            f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are there already"
+        )
+        if not row["exact"] and row["prompt_tokens"] is None:
+            click.echo("  texts that are yet to be written are not among the characters")
+    if kept:
+        click.echo(f"dry run: {kept:,} judgments are kept from before")
+    click.echo("nothing was asked")
+
+
+def _note(option: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def note(context: click.Context, _parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
+        context.meta.setdefault(_META, {})[option] = value
+
+    return note
+
+
+def _option(name: str, *spellings: str, **settings: Any) -> Callable[..., Any]:  # noqa: ANN401
+    """An option that `current` reads, so that commands need not hand it on."""
+    return click.option(*spellings, name, expose_value=False, callback=_note(name), **settings)
+
+
+SPENDING = console.options(
+    _option(
+        "store",
+        "--store",
+        type=console.PATH,
+        envvar="REFLADDER_STORE",
+        help="Response store: a file that keeps every answer, so that none is asked twice. For openai, and whenever "
+        "there is a budget, a file in your cache folder.",
+    ),
+    _option("without_store", "--no-store", is_flag=True, help="Keep no answers."),
+    _option("dry_run", "--dry-run", is_flag=True, help="Count calls and tokens, with their price, and ask nothing."),
+    _option(
+        "prices",
+        "--prices",
+        type=console.PATH,
+        envvar="REFLADDER_PRICES",
+        help='TOML table of prices: ["MODEL"] with input and output, USD for a million tokens.',
+    ),
+    _option(
+        "budget",
+        "--budget",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="USD",
+        help="The most that a run may cost: ask before one that costs more, and stop when it is spent.",
+    ),
+)
+
+
+def current(context: click.Context) -> Spending:
+    """What the options of SPENDING say in this call of a command."""
+    return Spending(**context.meta.get(_META, {}))

@@ -1,0 +1,164 @@
+"""refladder store."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.cli import console
+from refladder.cli.spending import default_store
+from refladder.rows import STANDARD
+
+if TYPE_CHECKING:
+    from refladder.backends.response_store import ResponseStore
+
+DAY = 86_400  # seconds
+DAMAGED = 1  # exit code of `verify`
+
+STORE = click.option(
+    "--store",
+    "path",
+    type=console.PATH,
+    envvar="REFLADDER_STORE",
+    help="The response store. By default the one in your cache folder.",
+)
+
+
+@click.group(short_help="Look after stored answers.")
+def command() -> None:
+    """Look after a response store, the file where `--store` keeps the answers of writers and judges."""
+
+
+def _open(path: Path | None, *, create: bool = False) -> ResponseStore:
+    from refladder.backends.response_store import ResponseStore  # noqa: PLC0415  --help stays quick
+
+    store = ResponseStore(path or default_store(), create=create)
+    click.get_current_context().call_on_close(store.close)
+    return store
+
+
+def _day(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
+
+
+@command.command()
+@STORE
+@console.JSON
+def show(*, path: Path | None, as_json: bool) -> None:
+    """Print what is stored, by backend: how many answers, the first and the last (UTC)."""
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    store = _open(path)
+    holdings = store.holdings()
+    total, size = sum(holding.answers for holding in holdings), store.size()
+    if as_json:
+        rows = [holding._asdict() for holding in holdings]
+        click.echo(json.dumps({"store": str(store.path), "bytes": size, "answers": total, "backends": rows}))
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("backend", overflow="fold")
+    table.add_column("kind")
+    table.add_column("answers", justify="right")
+    table.add_column("first")
+    table.add_column("last")
+    for holding in holdings:
+        cells = (holding.kind, f"{holding.answers:,}", _day(holding.first), _day(holding.last))
+        table.add_row(Text(console.printable(holding.fingerprint)), *cells)
+    console.console().print(table)
+    click.echo(f"{store.path}: {total:,} answers, {size / 1e6:,.1f} MB")
+
+
+@command.command()
+@STORE
+@click.option("--remove", is_flag=True, help="Delete damaged answers, so that they are asked again.")
+@console.JSON
+def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
+    """Check the structure of the file and every answer in it. Exit code 1: some are damaged."""
+    store = _open(path)
+    count, damaged = store.verify(remove=remove)
+    if as_json:
+        keys = [key.hex() for key in damaged]
+        click.echo(json.dumps({"store": str(store.path), "answers": count, "damaged": keys, "removed": remove}))
+    else:
+        click.echo(f"{store.path}: {count:,} answers, {len(damaged):,} damaged{' and removed' if remove else ''}")
+        for key in damaged[:10]:
+            click.echo(f"  {key.hex()}")
+        if damaged and not remove:
+            click.echo("remove them with --remove: they are asked again when they are needed")
+    return DAMAGED if damaged and not remove else 0
+
+
+@command.command()
+@STORE
+@click.option("--backend", "backend", multiple=True, metavar="FINGERPRINT", help="Only of this backend; repeat. All.")
+@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only what was stored before that.")
+@console.JSON
+def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | None, as_json: bool) -> None:
+    """Delete answers and give their space back to the disk."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+
+    if not backend and older_than is None:
+        raise UsageError("say what to delete: --backend FINGERPRINT, --older-than DAYS, or both (0 days: everything)")
+    store = _open(path)
+    before = None if older_than is None else int(time.time() - older_than * DAY) + (older_than == 0)
+    deleted = store.prune(fingerprints=backend, before=before)
+    if as_json:
+        click.echo(json.dumps({"store": str(store.path), "deleted": deleted, "bytes": store.size()}))
+    else:
+        click.echo(f"{store.path}: {deleted:,} answers deleted, {store.size() / 1e6:,.1f} MB now")
+
+
+@command.command("export")
+@STORE
+@click.option("--out", default=STANDARD, help="File; - is standard output.")
+def export(*, path: Path | None, out: str) -> None:
+    """Write every answer as a JSON line."""
+    import sys  # noqa: PLC0415
+
+    from refladder.artifacts import atomic  # noqa: PLC0415
+    from refladder.backends.exchange import to_lines  # noqa: PLC0415
+
+    store = _open(path)
+    if out == STANDARD:
+        sys.stdout.buffer.writelines(to_lines(store.each()))
+        sys.stdout.buffer.flush()
+        return
+    with atomic(Path(out)) as stream:
+        for line in to_lines(store.each()):
+            stream.write(line)
+
+
+@command.command("import")
+@click.argument("source", type=console.PATH)
+@STORE
+@console.JSON
+def import_(*, source: Path, path: Path | None, as_json: bool) -> None:
+    """Take in the lines that `export` wrote to SOURCE; answers that are there already stay as they are."""
+    from refladder.backends.exchange import from_lines  # noqa: PLC0415
+
+    store = _open(path, create=True)
+    _tell_new(store, store.insert(from_lines(source)), as_json=as_json)
+
+
+@command.command()
+@click.argument("source", type=console.PATH)
+@STORE
+@console.JSON
+def merge(*, source: Path, path: Path | None, as_json: bool) -> None:
+    """Take in another response store, SOURCE; answers that are there already stay as they are."""
+    other = _open(source)
+    store = _open(path, create=True)
+    _tell_new(store, store.insert(other.each()), as_json=as_json)
+
+
+def _tell_new(store: ResponseStore, new: int, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"store": str(store.path), "new": new}))
+    else:
+        click.echo(f"{store.path}: {new:,} new answers")

@@ -1,0 +1,228 @@
+"""What a run will cost, counted before it: the same run, with a stand-in that counts instead of answering.
+
+Prompts are counted after what is kept already (judgments, journal, response store) has been taken away. The number of
+prompts and of their tokens is exact when every text that they hold exists; a ladder that is yet to be written stands in
+them at its length limit, and then the numbers are bounds.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import shutil
+import tempfile
+import tomllib
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.metered import Price, Usage, count_tokens, label_tokens
+from refladder.backends.stored import label_keys, read_completion, read_reading, write_keys
+from refladder.errors import DataError, UnknownNameError
+from refladder.jobs.score import batches
+from refladder.records import Completion, LabelReading
+from refladder.scoring.judgment_log import JudgmentLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from refladder.backends import Backend
+    from refladder.backends.response_store import ResponseStore
+    from refladder.jobs.score import Scorer
+    from refladder.records import Output, Prompt, Sampling
+
+DRY = "dry run: not asked"
+_PRICE_KEYS = ("input", "output", "batch_discount")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What one backend is to be asked.
+
+    `usage` leaves out the `free` answers: stored ones, and those to a prompt that is asked already. `exact` is False
+    when prompts hold texts that are yet to be written: `usage` is then what it can be at most, each text being written
+    at the first attempt. `cost` is in USD, None where price or tokens are not known.
+    """
+
+    backend: str
+    usage: Usage
+    free: int
+    exact: bool
+    cost: float | None
+
+
+class DryRun:
+    """A backend that counts what it is asked; it answers from the store, else "not asked" or a text to stand for one.
+
+    Args:
+        backend: the backend that is to be asked later.
+        store: where its answers are, if anywhere.
+    """
+
+    def __init__(self, backend: Backend, store: ResponseStore | None = None) -> None:
+        self.backend = backend
+        self.usage = Usage()
+        self.free = 0
+        self.exact = True
+        self._store = store
+        self._seen: set[bytes] = set()
+
+    @property
+    def fingerprint(self) -> str:
+        """The backend's own, so that what is kept from earlier runs is found."""
+        return self.backend.fingerprint
+
+    def estimate(self, price: Price | None) -> Estimate:
+        """What was counted."""
+        return Estimate(
+            backend=self.fingerprint,
+            usage=self.usage,
+            free=self.free,
+            exact=self.exact,
+            cost=self.usage.cost(price),
+        )
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """Stored texts, and a text of its own for each that is to be written."""
+        keys = write_keys(self.backend, prompts, sampling)
+        found = self._count(keys, prompts, sampling.max_tokens)
+        return [
+            read_completion(found[key]) if key in found else Completion(text=_stand_in(key, sampling)) for key in keys
+        ]
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """Stored readings, and no reading for each that is to be made."""
+        keys = label_keys(self.backend, prompts, labels)
+        found = self._count(keys, prompts, label_tokens(self.backend))
+        unread = LabelReading(logprobs=None, mass=None, note=DRY)
+        return [read_reading(found[key]) if key in found else unread for key in keys]
+
+    def _count(self, keys: Sequence[bytes], prompts: Sequence[Prompt], answer_tokens: int) -> dict[bytes, bytes]:
+        """Count the prompts that are neither stored nor asked before; returns what is stored."""
+        found = {} if self._store is None else self._store.find(keys)
+        fresh = {
+            key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in found and key not in self._seen
+        }
+        self._seen.update(fresh)
+        self.free += len(keys) - len(fresh)
+        bounded = [_without_stand_ins(prompt) for prompt in fresh.values()]
+        asked = [prompt for prompt, _ in bounded]
+        self.exact = self.exact and not any(more for _, more in bounded)
+        tokens = count_tokens(self.backend, asked)
+        if tokens is not None:
+            tokens = [count + more for count, (_, more) in zip(tokens, bounded, strict=True)]
+        self.usage = self.usage.plus(asked, tokens, answer_tokens)
+        return found
+
+
+def _stand_in(key: bytes, sampling: Sampling) -> str:
+    return f"(not written yet: {key.hex()}, at most {sampling.max_tokens} tokens)"
+
+
+_STAND_IN = re.compile(r"\(not written yet: [0-9a-f]{32}, at most (\d+) tokens\)")
+
+
+def _without_stand_ins(prompt: Prompt) -> tuple[Prompt, int]:
+    """A prompt with empty slots where texts are yet to be written, and the most tokens that those can have."""
+    unwritten = {name: found for name in set(prompt.names) if (found := _STAND_IN.fullmatch(prompt.slots[name]))}
+    if not unwritten:
+        return prompt, 0
+    more = sum(int(found[1]) * prompt.names.count(name) for name, found in unwritten.items())
+    return replace(prompt, slots={**prompt.slots, **dict.fromkeys(unwritten, "")}), more
+
+
+def count_scoring(scorer: Scorer, outputs: Iterable[tuple[Output | None, str | None]], judgments: Path | None) -> int:
+    """Score with a judge that is a DryRun, and keep nothing: the counts are in the judge.
+
+    Args:
+        scorer: with a DryRun as judge.
+        outputs: each with why it is None, if it is.
+        judgments: the file that keeps judgments, if there is one yet; it is only read.
+
+    Returns:
+        How many judgments that file has for these outputs.
+
+    Raises:
+        UsageError, DataError: the judgments are of another run, of other texts, or of more of them.
+    """
+    kept = judgments if judgments is not None and judgments.exists() else None
+    with JudgmentLog(kept, scorer.run, read_only=True) as log:
+        for batch in batches(outputs):
+            scorer.score([output for output, _ in batch], [note for _, note in batch], log)
+        log.finish()
+    return scorer.report.reused
+
+
+@contextmanager
+def copied(folder: Path | None) -> Iterator[Path | None]:
+    """A throw-away copy of the files in a folder, for a dry run to go on from; None where there is no folder."""
+    if folder is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="refladder-dry-run-") as name:
+        copy = Path(name)
+        for path in folder.glob("*.jsonl"):
+            shutil.copyfile(path, copy / path.name)
+        yield copy
+
+
+def read_prices(path: Path) -> dict[str, dict[str, float]]:
+    """A table of prices in TOML, with a table for each model.
+
+    For example::
+
+        ["a-model"]
+        input = 0.40          # USD for a million tokens of prompts
+        output = 1.60         # USD for a million tokens of answers
+        batch_discount = 0.5  # the share that the provider's batch mode takes off; 0 if not given
+
+    Raises:
+        DataError: the file cannot be read, is not TOML, or has other keys or values than these.
+    """
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: the price table cannot be read ({error.strerror}); check --prices") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: the price table is not TOML ({error})") from error
+    for model, table in tables.items():
+        _check_price(f"{path}: [{model}]", table)
+    return tables
+
+
+def _check_price(where: str, table: object) -> None:
+    if not isinstance(table, dict):
+        raise DataError(f"{where} must be a table with input and output, found {table!r}")
+    for key in table:
+        if key not in _PRICE_KEYS:
+            near = difflib.get_close_matches(key, _PRICE_KEYS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ";"
+            raise DataError(f"{where} has unknown key {key!r}{hint} Known: {', '.join(_PRICE_KEYS)}")
+    for key in ("input", "output"):
+        value: Any = table.get(key)
+        if type(value) not in {int, float} or not 0 <= value < math.inf:
+            raise DataError(f"{where} {key} must be USD for a million tokens, 0 or more, found {value!r}")
+    share: Any = table.get("batch_discount", 0.0)
+    if type(share) not in {int, float} or not 0 <= share <= 1:
+        raise DataError(f"{where} batch_discount must be a share from 0 to 1, found {share!r}")
+
+
+def price_of(prices: Mapping[str, Mapping[str, float]], model: str, path: Path, *, batch: bool = False) -> Price:
+    """The price of a model.
+
+    Args:
+        prices: from `read_prices`.
+        model: its name in the table.
+        path: the table's file, for the error.
+        batch: whether the provider's batch mode is used.
+
+    Raises:
+        UnknownNameError: the table has no such model.
+    """
+    if model not in prices:
+        raise UnknownNameError(f"model in {path}", model, prices)
+    table = prices[model]
+    share = 1.0 - (table.get("batch_discount", 0.0) if batch else 0.0)
+    return Price(model=model, input=table["input"] * share, output=table["output"] * share)

@@ -1,0 +1,195 @@
+"""Counting what a backend is asked, and stopping when the budget is spent."""
+
+import math
+
+import pytest
+
+from refladder.backends.metered import Budget, Metered, Price, Usage, characters
+from refladder.backends.response_store import ResponseStore
+from refladder.backends.stored import Stored
+from refladder.errors import BackendError, UsageError
+from refladder.prompts import fill, load_template
+from refladder.records import Completion, LabelReading, Sampling
+from refladder.testing import check_backend
+
+LABELS = ("Better", "Worse", "Similar")
+CRITERION = {"context": "A ferry waits.", "background": "", "dimension": "fluency", "description": "It reads well."}
+READING = LabelReading(logprobs=(-1.0, -1.5, -2.0), mass=math.exp(-1) + math.exp(-1.5) + math.exp(-2))
+# 1 USD a prompt token, 10 USD an answer token
+PRICE = Price(model="m", input=1e6, output=1e7)
+PROMPTS = [
+    fill(
+        load_template("summarization", "compare"), {**CRITERION, "reference": "A ferry.", "target": f"Ferry {number}."}
+    )
+    for number in range(6)
+]
+
+
+class Plain:
+    fingerprint = "plain/1"
+
+    def __init__(self):
+        self.asked = []
+
+    def write(self, prompts, sampling):
+        self.asked += prompts
+        return [Completion(text=f"{prompt.text[:9]} {sampling.seed}") for prompt in prompts]
+
+    def read_labels(self, prompts, labels):
+        assert tuple(labels) == LABELS
+        self.asked += prompts
+        return [READING] * len(prompts)
+
+
+class Tokens(Plain):
+    """Every prompt has 5 tokens."""
+
+    def count_tokens(self, prompts):
+        return [5] * len(prompts)
+
+
+class Server(Plain):
+    """Answers one after the other, last first, and tells its tokens afterwards: 7 and 2 for each."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = {}
+
+    def read_labels_each(self, prompts, _labels):
+        for number in reversed(range(len(prompts))):
+            self.asked.append(prompts[number])
+            done = len(self.asked)
+            self.counts = {"requests": done + 1, "prompt tokens": 7 * done, "answer tokens": 2 * done}
+            yield number, READING
+
+
+def test_use_is_counted():
+    metered = Metered(Tokens())
+    metered.read_labels(PROMPTS[:4], LABELS)
+    metered.write(PROMPTS[:2], Sampling(max_tokens=100))
+    usage = metered.usage
+    assert usage.seconds > 0
+    assert (usage.prompts, usage.prompt_tokens, usage.requests) == (6, 6 * 5, None)
+    assert usage.answer_tokens == 4 * 1 + 2 * 100
+    assert usage.characters == sum(len(prompt.text) for prompt in PROMPTS[:4] + PROMPTS[:2])
+    assert usage.cost(PRICE) == pytest.approx(30 * 1 + 204 * 10)
+
+
+def test_tokens_nobody_counts_are_not_known():
+    metered = Metered(Plain())
+    assert metered.usage.cost(PRICE) == 0
+    metered.read_labels(PROMPTS, LABELS)
+    assert metered.usage.prompt_tokens is None
+    assert metered.usage.cost(PRICE) is None
+    assert Usage().plus(PROMPTS[:1], [5], 1).plus(PROMPTS[:1], None, 1).plus(PROMPTS[:1], [5], 1).prompt_tokens is None
+
+
+def test_a_server_that_tells_its_tokens_is_believed():
+    metered = Metered(Server())
+    assert metered.read_labels(PROMPTS, LABELS) == [READING] * 6
+    usage = metered.usage
+    assert (usage.prompts, usage.requests, usage.prompt_tokens, usage.answer_tokens) == (6, 7, 42, 12)
+    assert usage.cost(PRICE) == 42 + 120
+
+
+def test_a_judge_may_say_how_long_its_answers_are():
+    judge = Tokens()
+    judge.label_tokens = 20
+    metered = Metered(judge)
+    metered.read_labels(PROMPTS, LABELS)
+    assert metered.usage.answer_tokens == 6 * 20
+
+
+def test_it_keeps_the_contract_and_the_fingerprint_and_what_else_there_is():
+    class Labelled(Tokens):
+        def read_labels(self, prompts, labels):
+            return [LabelReading(logprobs=tuple(-1.0 - len(label) for label in labels), mass=0.1) for _ in prompts]
+
+        def write(self, prompts, sampling):
+            return [Completion(text=f"{prompt.role} {sampling.seed}") for prompt in prompts]
+
+    metered = Metered(Labelled(), PRICE, Budget(1e9))
+    check_backend(metered)
+    assert metered.fingerprint == "plain/1"
+    assert metered.count_tokens(PROMPTS[:1]) == [5]
+
+
+def test_characters_are_those_of_the_text():
+    assert [characters(prompt) for prompt in PROMPTS] == [len(prompt.text) for prompt in PROMPTS]
+
+
+def test_nothing_is_asked_that_the_budget_does_not_cover(tmp_path):
+    # A prompt costs 5 x 1 + 1 x 10 = 15 USD, so 50 USD cover three.
+    judge = Tokens()
+    with ResponseStore(tmp_path / "r.sqlite") as store:
+        backend = Stored(Metered(judge, PRICE, Budget(50)), store)
+        message = (
+            r"the budget of 50\.00 USD does not cover the next prompt \(45\.0000 USD spent by this run, 3 prompts of "
+            r"this batch not answered\); what was answered is kept: run the same command again with a new --budget"
+        )
+        with pytest.raises(BackendError, match=message):
+            backend.read_labels(PROMPTS, LABELS)
+        assert judge.asked == PROMPTS[:3]
+        with pytest.raises(BackendError, match=r"the budget of 50\.00 USD does not cover"):
+            backend.read_labels(PROMPTS, LABELS)
+        assert judge.asked == PROMPTS[:3]
+        again = Stored(Metered(judge, PRICE, Budget(45)), store)  # exactly what the rest costs
+        assert again.read_labels(PROMPTS, LABELS) == [READING] * 6
+        assert judge.asked == PROMPTS
+
+
+def test_texts_are_charged_at_their_length_limit(tmp_path):
+    # 5 x 1 + 4 x 10 = 45 USD each
+    writer = Tokens()
+    with ResponseStore(tmp_path / "r.sqlite") as store:
+        backend = Stored(Metered(writer, PRICE, Budget(100)), store)
+        with pytest.raises(BackendError, match=r"\(90\.0000 USD spent by this run, 4 prompts"):
+            backend.write(PROMPTS, Sampling(max_tokens=4))
+        assert writer.asked == PROMPTS[:2]
+        assert [holding.answers for holding in store.holdings()] == [2]
+
+
+def test_a_run_stops_when_the_server_says_that_the_budget_is_spent(tmp_path):
+    # 7 x 1 + 2 x 10 = 27 USD an answer; the fourth makes 108.
+    judge = Server()
+    with ResponseStore(tmp_path / "r.sqlite") as store:
+        backend = Stored(Metered(judge, PRICE, Budget(100)), store)
+        with pytest.raises(BackendError, match=r"\(108\.0000 USD spent by this run, 2 prompts of this batch"):
+            backend.read_labels(PROMPTS, LABELS)
+        assert [holding.answers for holding in store.holdings()] == [4]
+        with pytest.raises(BackendError, match=r"the budget of 100\.00 USD does not cover"):
+            backend.read_labels(PROMPTS, LABELS)
+    assert len(judge.asked) == 4
+
+
+def test_two_backends_share_a_budget():
+    budget = Budget(50)
+    first, second = Metered(Tokens(), PRICE, budget), Metered(Tokens(), PRICE, budget)
+    first.read_labels(PROMPTS[:2], LABELS)
+    with pytest.raises(BackendError, match=r"\(45\.0000 USD spent by this run, 1 prompts"):
+        second.read_labels(PROMPTS[:2], LABELS)
+
+
+def test_a_budget_needs_a_price_and_tokens():
+    with pytest.raises(UsageError, match=r"a budget needs the model's price; give the table with --prices FILE"):
+        Metered(Tokens(), None, Budget(1))
+    with pytest.raises(
+        UsageError, match=r"plain/1: cannot count its tokens, and a budget needs their number; name its"
+    ):
+        Metered(Plain(), PRICE, Budget(1))
+    Metered(Server(), PRICE, Budget(1))
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.nan, math.inf])
+def test_a_budget_is_a_positive_number(limit):
+    with pytest.raises(UsageError, match="a budget is a number of USD above 0, found"):
+        Budget(limit)
+
+
+def test_a_batch_with_a_missing_answer_is_refused():
+    class Short(Plain):
+        def read_labels(self, prompts, labels):
+            return super().read_labels(prompts, labels)[1:]
+
+    with pytest.raises(BackendError, match="plain/1: asked 6 prompts, answered 5"):
+        Metered(Short()).read_labels(PROMPTS, LABELS)

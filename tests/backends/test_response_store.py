@@ -1,0 +1,253 @@
+"""The SQLite file of the response store: claims, damage, other files, full disks, many processes."""
+
+import multiprocessing
+import os
+import sqlite3
+import time
+
+import pytest
+
+from refladder.backends import response_store
+from refladder.backends.response_store import Answer, ResponseStore
+from refladder.errors import DataError, UnknownNameError
+
+KEYS = [bytes([number]) * 16 for number in range(20)]
+TEXT = '{"text":"a","finish":"stop","note":null}'
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "deep" / "r.sqlite"
+
+
+@pytest.fixture
+def store(path):
+    with ResponseStore(path) as opened:
+        yield opened
+
+
+def test_answers_are_found_in_one_go_and_stay_as_they_are(store):
+    store.add("model/1", "write", [(key, TEXT) for key in KEYS[:5]])
+    store.add("model/1", "write", [(KEYS[0], "{}")])  # the first answer counts
+    assert store.find(KEYS) == dict.fromkeys(KEYS[:5], TEXT.encode())
+    assert store.find([]) == {}
+    assert store.find([KEYS[1], KEYS[1]]) == {KEYS[1]: TEXT.encode()}
+
+
+def test_more_keys_than_one_statement_takes(store):
+    keys = [number.to_bytes(16, "big") for number in range(2 * response_store.CHUNK + 7)]
+    store.add("model/1", "labels", [(key, str(place)) for place, key in enumerate(keys)])
+    assert store.find(keys[::-1]) == {key: str(place).encode() for place, key in enumerate(keys)}
+    assert store.claim(keys) == ({key: str(place).encode() for place, key in enumerate(keys)}, [])
+
+
+def test_claims_keep_two_from_asking_the_same(path, store):
+    with ResponseStore(path) as other:
+        assert store.claim(KEYS[:3]) == ({}, KEYS[:3])
+        assert store.claim(KEYS[:3]) == ({}, KEYS[:3])  # its own
+        assert other.claim(KEYS[:4]) == ({}, KEYS[3:4])
+        store.add("model/1", "write", [(KEYS[0], TEXT)])
+        store.release(KEYS[1:2])  # it could not be read
+        assert other.claim(KEYS[:4]) == ({KEYS[0]: TEXT.encode()}, [KEYS[1], KEYS[3]])
+        other.release(KEYS[2:3])  # a claim of another is not its to end
+        assert other.claim(KEYS[2:3]) == ({}, [])
+        store.close()
+        assert other.claim(KEYS[2:3]) == ({}, KEYS[2:3])
+
+
+def _claim_and_end(path):
+    ResponseStore(path).claim(KEYS[:2])
+    os._exit(0)  # as a kill: nothing is given up
+
+
+def test_claims_of_a_process_that_has_ended_are_free(path, store):
+    child = multiprocessing.get_context("spawn").Process(target=_claim_and_end, args=(path,))
+    child.start()
+    child.join()
+    assert store.claim(KEYS[:2]) == ({}, KEYS[:2])
+
+
+def test_claims_of_a_holder_that_fell_silent_are_free(path, store, monkeypatch):
+    with ResponseStore(path) as other:
+        other.claim(KEYS[:2])
+        assert store.claim(KEYS[:2]) == ({}, [])
+        monkeypatch.setattr(response_store, "STALE", -1.0)
+        assert store.claim(KEYS[:2]) == ({}, KEYS[:2])
+
+
+def test_a_holder_gives_signs_of_life(path, store, monkeypatch):
+    monkeypatch.setattr(response_store, "SEEN_EVERY", 0.01)
+    store.claim(KEYS[:1])
+    database = sqlite3.connect(path)
+    seen = "SELECT seen FROM holders"
+    (first,) = database.execute(seen).fetchone()
+    deadline = time.monotonic() + 10
+    while database.execute(seen).fetchone()[0] == first:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    database.close()
+
+
+def test_a_process_of_another_user_or_of_a_system_without_signals_has_not_ended(monkeypatch):
+    def forbidden(_process, _signal):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", forbidden)
+    assert not response_store._ended(1)
+    monkeypatch.setattr(response_store.os, "name", "nt")
+    assert not response_store._ended(1)
+
+
+def _add(path, place):
+    with ResponseStore(path) as store:
+        for round_ in range(20):
+            key = f"{place:08}{round_:08}".encode()
+            store.claim([key, KEYS[0]])
+            store.add(f"model/{place % 2}", "write", [(key, TEXT), (KEYS[0], TEXT)])
+
+
+def test_many_processes_make_and_fill_one_file(path):
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    processes = [context.Process(target=_add, args=(path, place)) for place in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 4
+    with ResponseStore(path) as store:
+        assert store.verify() == (4 * 20 + 1, [])
+        assert {holding.fingerprint for holding in store.holdings()} == {"model/0", "model/1"}
+
+
+def test_another_schema_is_refused(path):
+    ResponseStore(path).close()
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA user_version = 7")
+    database.close()
+    with pytest.raises(
+        DataError, match=r"r\.sqlite: a response store of schema 7, and this refladder reads schema 1; "
+    ):
+        ResponseStore(path)
+
+
+def test_a_database_of_another_program_is_not_touched(tmp_path):
+    path = tmp_path / "other.sqlite"
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE recipes (name)")
+    database.commit()
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=r"other\.sqlite: an SQLite database of another program; name another file"):
+        ResponseStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("Dear diary, " * 100)
+    with pytest.raises(
+        DataError, match=r"notes\.txt: damaged, or not a response store; move it away, .* \(file is not"
+    ):
+        ResponseStore(path)
+    assert path.read_text() == "Dear diary, " * 100
+
+
+def test_a_file_with_damaged_pages(path):
+    with ResponseStore(path) as store:
+        store.add("model/1", "write", [(os.urandom(16), TEXT * 20) for _ in range(2000)])
+    raw = bytearray(path.read_bytes())
+    raw[8 * 4096 : -4096] = os.urandom(len(raw) - 9 * 4096)
+    path.write_bytes(raw)
+    with (
+        ResponseStore(path) as store,
+        pytest.raises(DataError, match=r"r\.sqlite: damaged, or not a response store; move it away"),
+    ):
+        store.verify()
+
+
+def test_a_damaged_answer_is_never_used(path):
+    with ResponseStore(path) as store:
+        store.add("model/1", "write", [(key, TEXT) for key in KEYS[:3]])
+    database = sqlite3.connect(path)
+    database.execute("UPDATE answers SET answer = ? WHERE key = ?", (TEXT.replace('"a"', '"b"'), KEYS[1]))
+    database.commit()
+    database.close()
+    with ResponseStore(path) as store:
+        message = rf"r\.sqlite: the answer {KEYS[1].hex()} is damaged; `refladder store verify --remove` removes"
+        with pytest.raises(DataError, match=message):
+            store.find(KEYS)
+        with pytest.raises(DataError, match=message):
+            list(store.each())
+        assert store.verify() == (3, [KEYS[1]])
+        assert store.verify(remove=True) == (3, [KEYS[1]])
+        assert store.verify() == (2, [])
+        assert set(store.find(KEYS)) == {KEYS[0], KEYS[2]}
+
+
+def test_a_full_disk_keeps_what_was_stored(store):
+    store.add("model/1", "write", [(KEYS[0], TEXT)])
+    store._database.execute("PRAGMA max_page_count = 12")  # SQLite then fails as it does on a full disk
+    with pytest.raises(DataError, match=r"r\.sqlite: cannot be written, the disk is full; free space and run the same"):
+        store.add("model/1", "write", [(KEYS[1], TEXT * 10_000)])
+    assert set(store.find(KEYS)) == {KEYS[0]}
+    store._database.execute("PRAGMA max_page_count = 1000000")
+    store.add("model/1", "write", [(KEYS[1], TEXT * 10_000)])
+    assert store.verify() == (2, [])
+
+
+def test_a_store_that_is_read_only(store):
+    store.add("model/1", "write", [(KEYS[0], TEXT)])
+    store._database.execute("PRAGMA query_only = 1")
+    with pytest.raises(DataError, match=r"r\.sqlite: cannot be opened for writing, and a store writes beside its file"):
+        store.add("model/1", "write", [(KEYS[1], TEXT)])
+
+
+def test_a_folder_in_the_place_of_the_file(tmp_path):
+    with pytest.raises(DataError, match=r"cannot be opened for writing, and a store writes beside its file too"):
+        ResponseStore(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"r\.sqlite: its folder cannot be made \(File exists|Not a directory\)"):
+        ResponseStore(tmp_path / "file" / "r.sqlite")
+
+
+def test_a_store_that_is_locked_too_long(path, store, monkeypatch):
+    monkeypatch.setattr(response_store, "WAIT", 0.05)
+    with ResponseStore(path) as other:
+        other._database.execute("BEGIN IMMEDIATE")
+        store._database.execute("PRAGMA busy_timeout = 50")
+        with pytest.raises(DataError, match=r"another process has held the response store for 0 s; end it, then run"):
+            store.add("model/1", "write", [(KEYS[0], TEXT)])
+        other._database.execute("ROLLBACK")
+
+
+def test_an_unforeseen_failure_of_sqlite(store):
+    store._database.execute("DROP TABLE claims")
+    with pytest.raises(DataError, match=r"the response store failed; check the disk and run the same command again"):
+        store.claim(KEYS[:1])
+
+
+def test_a_store_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match=r"none\.sqlite: no such response store; `refladder score --store FILE` makes"):
+        ResponseStore(tmp_path / "none.sqlite", create=False)
+
+
+def test_holdings_prune_and_size(path, store):
+    store.insert(
+        Answer(key, f"model/{place % 2}", "labels", 1000 + place, TEXT.encode()) for place, key in enumerate(KEYS)
+    )
+    assert [tuple(holding) for holding in store.holdings()] == [
+        ("model/0", "labels", 10, 1000, 1018),
+        ("model/1", "labels", 10, 1001, 1019),
+    ]
+    assert store.size() >= path.stat().st_size
+    with pytest.raises(UnknownNameError, match=r"unknown backend in .*r\.sqlite 'model/3'; did you mean 'model/"):
+        store.prune(fingerprints=["model/3"])
+    assert store.prune(fingerprints=["model/1"], before=1011) == 5  # 1001, 1003, ..., 1009
+    assert store.prune(before=1004) == 2  # 1000, 1002
+    assert store.prune(fingerprints=["model/0"]) == 8
+    assert [tuple(holding) for holding in store.holdings()] == [("model/1", "labels", 5, 1011, 1019)]
+    assert store.prune() == 5
+    assert store.prune() == 0

@@ -1,0 +1,347 @@
+"""Everything that users get wrong, each with the exact words they meet and exit code 2."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+
+LADDERS = ("--ladders", "demo/story")
+RULES = "Known: expected-grade, hard-votes, ladder-sum, mean-difference"
+
+
+@pytest.fixture
+def score(fails):
+    def go(source, *options, stdin=b""):
+        return fails(2, "score", source, *LADDERS, *options, stdin=stdin)
+
+    return go
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    def write(content, name="in.jsonl"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+GOOD = '{"context_id": "story-01", "output": "A text."}\n'
+
+
+def test_a_missing_column(score, text_file):
+    path = text_file('{"context_id": "story-01", "text": "A text."}\n')
+    assert score(path) == (
+        f"refladder: {path}:1: no column 'output' for the output; Columns there: context_id, text. "
+        "Map one with --column output=NAME\n"
+    )
+
+
+def test_a_misspelt_column_gets_the_near_name(score, text_file):
+    path = text_file(GOOD + '{"context_id": "story-01", "outptu": "A text."}\n')
+    assert score(path) == (
+        f"refladder: {path}:2: no column 'output' for the output; did you mean --column output=outptu? "
+        "Columns there: context_id, outptu. Map one with --column output=NAME\n"
+    )
+
+
+def test_a_mapped_column_that_is_not_there(score, text_file):
+    path = text_file(GOOD)
+    assert score(path, "--column", "output_id=identifier") == (
+        f"refladder: {path}:1: no column 'identifier' for the output id; Columns there: context_id, output. "
+        "Map one with --column output_id=NAME\n"
+    )
+    assert score(path, "--column", "outputs=x") == (
+        "refladder: unknown column 'outputs'; did you mean 'output'? Known: context_id, output, output_id\n"
+    )
+    assert score(path, "--column", "output") == "refladder: --column 'output': must be KEY=VALUE\n"
+
+
+def test_the_wrong_type(score, text_file):
+    path = text_file(GOOD + '{"context_id": 7, "output": "A text."}\n')
+    assert score(path) == f"refladder: {path}:2: column 'context_id' must be a string, found 7\n"
+    path = text_file('{"context_id": "story-01", "output": ["A text."]}\n')
+    assert score(path) == f"refladder: {path}:1: column 'output' must be a string, found ['A text.']\n"
+    path = text_file('{"context_id": "story-01", "output": "A", "output_id": 1.5}\n')
+    assert score(path) == (f"refladder: {path}:1: column 'output_id' must be a string or a whole number, found 1.5\n")
+
+
+def test_bad_json_on_a_line(score, text_file):
+    path = text_file(GOOD + GOOD + '{"context_id": "story-01", "output": }\n')
+    assert score(path) == (
+        f"refladder: {path}:3: not JSON (Expecting value: line 1 column 38 (char 37)); "
+        "each line must be one JSON object\n"
+    )
+    path = text_file("[1]\n")
+    assert score(path) == f"refladder: {path}:1: a JSON list; each line must be one JSON object\n"
+    path = text_file("[" * 100_000 + "\n")
+    assert score(path).startswith(f"refladder: {path}:1: not JSON (maximum recursion depth exceeded")
+
+
+def test_a_blank_line_is_refused_between_rows_and_no_row_at_the_end(score, command, text_file):
+    path = text_file(GOOD + "\n" + GOOD)
+    assert score(path) == (f"refladder: {path}:2: a blank line between rows; each line must be one JSON object\n")
+    path = text_file("context_id,output\nstory-01,A text.\n\nstory-01,B text.\n", "in.csv")
+    assert score(path) == f"refladder: {path}:3: a blank line between rows; remove it\n"
+    assert len(command("score", text_file(GOOD + "\n \n\n"), *LADDERS).rows) == 1
+    done = command("score", text_file("context_id,output\r\nstory-01,A text.\r\n\r\n", "in.csv"), *LADDERS)
+    assert (done.code, len(done.out.splitlines())) == (0, 2)
+
+
+def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
+    path = text_file('context_id,output\nstory-01,"two\nlines"\nstory-01,a,b\n', "in.csv")
+    assert score(path) == f"refladder: {path}:4: 3 cells, but the header names 2 columns\n"
+    path = text_file('context_id,output\nstory-01,"never closed\n', "in.csv")
+    assert score(path) == f"refladder: {path}:2: not CSV (unexpected end of data)\n"
+    path = text_file("context_id,output,output\n", "in.csv")
+    assert score(path) == f"refladder: {path}:1: column 'output' stands there twice; rename one\n"
+    path = text_file("", "in.csv")
+    assert score(path) == f"refladder: {path}:1: an empty file; the first line of a CSV file names its columns\n"
+    path = text_file("\na,b\n", "in.csv")
+    assert score(path) == f"refladder: {path}:1: a blank line; the first line of a CSV file names its columns\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("score", "x.jsonl", "--ladders", "demo/storys"),
+            "unknown ladder set (nor is there such a folder) 'demo/storys'; did you mean 'demo/story'? Known: ",
+        ),
+        (
+            ("score", "x.jsonl", *LADDERS, "--rule", "laddersum"),
+            f"unknown rule 'laddersum'; did you mean 'ladder-sum'? {RULES}",
+        ),
+        (("rescore", "x.jsonl", "--rule", "ladder"), f"unknown rule 'ladder'; did you mean 'ladder-sum'? {RULES}"),
+        (
+            ("score", "x.jsonl", *LADDERS, "--dimension", "coherense"),
+            "unknown dimension 'coherense'; did you mean 'coherence'? Known: coherence, complexity",
+        ),
+        (
+            ("score", "x.jsonl", *LADDERS, "--weight", "coherense=2"),
+            "unknown dimension 'coherense'; did you mean 'coherence'? Known: coherence, complexity",
+        ),
+        (
+            ("evaluate", "demo/story", "--reference", "lenth", "--resamples", "1"),
+            "unknown reference method 'lenth'; did you mean 'length'? Known: coverage, distinct words, ladder, length",
+        ),
+        (("evaluate", "hana"), "unknown benchmark 'hana'; did you mean 'hanna'? Known: "),
+        (("scor",), "unknown command 'scor'; did you mean 'score'? Known: build, "),
+        (
+            ("show", "demo/story", "story-001"),
+            "unknown context 'story-001'; did you mean 'story-01'? Known: story-01, ",
+        ),
+        (
+            ("score", "--text", "x", *LADDERS, "--context-id", "stor-01"),
+            "unknown context 'stor-01'; did you mean 'story-01'? ",
+        ),
+        (("list", "rulez"), "unknown kind of thing 'rulez'; did you mean 'rules'? Known: "),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_an_unknown_name_gets_the_near_one(fails, arguments, message):
+    assert f"refladder: {message}" in fails(2, *arguments)
+
+
+def test_an_unknown_backend(score, stories):
+    assert score(stories, "--judge", "bultin").startswith(
+        "refladder: unknown backend 'bultin'; did you mean 'builtin'? Known: "
+    )
+
+
+def test_an_unknown_option_or_format(fails, stories):
+    assert "No such option '--jugde'" in fails(2, "score", stories, *LADDERS, "--jugde", "builtin")
+    assert "'xml' is not one of 'jsonl', 'csv', 'parquet'" in fails(2, "score", stories, *LADDERS, "--format", "xml")
+    assert fails(2, "filter", "rows.txt", "--min", "x=1") == (
+        "refladder: rows.txt: cannot tell its format from its ending; say --format jsonl, csv or parquet\n"
+    )
+
+
+def test_a_file_that_is_not_there_or_a_folder(score, tmp_path):
+    path = tmp_path / "none.jsonl"
+    assert score(path) == f"refladder: {path}: no such file\n"
+    folder = tmp_path / "folder.jsonl"
+    folder.mkdir()
+    assert score(folder) == f"refladder: {folder}: cannot be read (Is a directory)\n"
+    parquet = tmp_path / "folder.parquet"
+    parquet.mkdir()
+    assert score(parquet).startswith(f"refladder: {parquet}: not a Parquet file (")
+    file = tmp_path / "text.parquet"
+    file.write_text("not that")
+    assert score(file).startswith(f"refladder: {file}: not a Parquet file (")
+
+
+def test_parquet_on_standard_streams(score, stories):
+    assert score("-", "--format", "parquet") == (
+        "refladder: Parquet cannot be read from standard input; give the file's path\n"
+    )
+    assert score(stories, "--out-format", "parquet") == (
+        "refladder: Parquet cannot be written to standard output; give --out FILE.parquet\n"
+    )
+
+
+def test_parquet_without_pyarrow(score, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert score(tmp_path / "x.parquet") == "refladder: Parquet needs pyarrow; pip install 'refladder[parquet]'\n"
+
+
+def test_duplicate_ids(score, text_file):
+    row = '{"output_id": "a", "context_id": "story-01", "output": "A text."}\n'
+    path = text_file(row + GOOD + row)
+    assert score(path) == f"refladder: {path}:3: output id 'a' stands in row 1 also; ids must differ\n"
+    assert score("-", stdin=(row + row).encode()) == (
+        "refladder: <stdin>:2: output id 'a' stands in row 1 also; ids must differ\n"
+    )
+
+
+def test_ids_that_cannot_be_kept(score, text_file):
+    path = text_file('{"output_id": "rung:1", "context_id": "story-01", "output": "A text."}\n')
+    assert score(path) == (
+        f"refladder: {path}:1: output id 'rung:1' starts with 'rung:', which means a rung; rename it\n"
+    )
+    path = text_file('{"output_id": "\\ud800", "context_id": "story-01", "output": "A text."}\n')
+    assert score(path) == f"refladder: {path}:1: output id '\\ud800' holds half a surrogate pair; rename it\n"
+
+
+def test_bytes_that_are_not_utf8(score, text_file):
+    path = text_file(GOOD.encode() + b'{"context_id": "story-01", "output": "caf\xe9"}\n')
+    assert score(path) == (f"refladder: {path}:2: not UTF-8 (byte 0xe9 at position 41); convert the file to UTF-8\n")
+
+
+def test_a_truncated_gzip(score, text_file):
+    path = text_file(gzip.compress((GOOD * 1000).encode())[:-40], "in.jsonl.gz")
+    message = score(path)
+    assert message.startswith(f"refladder: {path}:")
+    assert message.endswith(
+        ": the stream is damaged or cut off (Compressed file ended before the end-of-stream marker was reached); "
+        "fetch it again\n"
+    )
+
+
+def test_a_column_that_is_there_already(score, write_jsonl, rows):
+    path = write_jsonl([{**rows(1)[0], "coherence_score": 1.0}])
+    assert score(path) == f"refladder: {path}: column 'coherence_score' is there already; rename or drop it first\n"
+
+
+def test_a_context_that_is_said_twice(score, stories):
+    assert score(stories, "--context-id", "story-01") == (
+        f"refladder: {stories}:1: the row has a column 'context_id', and --context-id says the context too; "
+        "leave out --context-id, or rename the column\n"
+    )
+    assert score(stories, "--context-id", "story-01", "--column", "context_id=x") == (
+        "refladder: --context-id and --column context_id=... both say the context; give one of them\n"
+    )
+
+
+def test_one_file_for_two_things(score, stories):
+    assert score(stories, "--out", stories) == f"refladder: {stories}: the input and --out must be different files\n"
+    same = f"{stories.parent}/../{stories.parent.name}/{stories.name}"
+    assert score(stories, "--judgments", same, "--restart") == (
+        f"refladder: {same}: the input and --judgments must be different files\n"
+    )
+    assert len(stories.read_text().splitlines()) == 6
+
+
+def test_nothing_or_two_things_to_score(fails, stories):
+    assert fails(2, "score", *LADDERS) == "refladder: give a SOURCE table, or --text\n"
+    assert fails(2, "score", stories, "--text", "x", *LADDERS) == (
+        "refladder: give either a SOURCE table or --text, not both\n"
+    )
+    assert fails(2, "score", "--text", "x", *LADDERS).startswith(
+        "refladder: --text needs --context-id, one of: story-01, story-02, "
+    )
+    assert fails(2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS) == (
+        "refladder: --text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE\n"
+    )
+
+
+def test_weights(score, stories):
+    assert score(stories, "--weight", "coherence=x") == "refladder: --weight coherence=x: 'x' is not a number\n"
+    assert score(stories, "--weight", "coherence=-1") == (
+        "refladder: weight coherence=-1.0: a weight must be a finite number, 0 or more\n"
+    )
+    assert score(stories, "--weight", "coherence=0", "--weight", "complexity=0") == (
+        "refladder: all weights are 0; at least one dimension must count\n"
+    )
+    assert score(stories, "--weight", "coherence=1", "--weight", "coherence=2") == (
+        "refladder: --weight coherence: given twice, as '1' and '2'; give it once\n"
+    )
+
+
+def test_rows_that_cannot_be_judged_come_out_with_a_note(command, write_jsonl):
+    rows = [
+        {"context_id": "story-99", "output": "A text."},
+        {"context_id": "story-01", "output": ""},
+        {"context_id": "story-01", "output": " \n\t "},
+        {"context_id": None, "output": "A text."},
+        {"context_id": "story-01", "output": None},
+        {"context_id": "story-01", "output": "word " * 200_000},  # 1 MB
+    ]
+    done = command("score", write_jsonl(rows), *LADDERS)
+    assert done.code == 3
+    assert [row["coherence_note"] for row in done.rows] == [
+        "no coherence ladder for context 'story-99' in demo/story",
+        "the output is empty",
+        "the output is empty",
+        "the context id is null",
+        "the output is null",
+        None,
+    ]
+    assert [row["coherence_score"] is None for row in done.rows] == [True] * 5 + [False]
+    assert [row["overall_score"] is None for row in done.rows] == [True] * 5 + [False]
+    assert "6 rows, 10 scores missing; 10 judgments, 0 of them kept from before, 0 unreadable\n" in done.err
+    assert "  4 x the output is empty\n" in done.err
+    assert "  1 x no coherence ladder for context ... in demo/story\n" in done.err
+
+
+def test_a_folder_that_is_a_file_and_a_full_disk(score, stories, tmp_path):
+    out = stories / "out.jsonl"
+    assert score(stories, "--out", out, "--judgments", tmp_path / "j.jsonl") == (
+        f"refladder: {out}: cannot be written (File exists); free space or choose another place\n"
+    )
+    assert score(stories, "--out", tmp_path / "out.jsonl", "--judgments", "/dev/full") == (
+        "refladder: /dev/full: cannot be written (No space left on device); free space or choose another place\n"
+    )
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_standard_output_on_a_full_disk(process, stories):
+    for arguments in (("score", stories, *LADDERS), ("list",), ("filter", stories, "--top", "1", "--by", "n")):
+        if arguments[0] == "filter":
+            stories.write_text("".join(json.dumps({"n": number}) + "\n" for number in range(5000)))
+        with open("/dev/full", "wb") as full:  # noqa: PTH123
+            started = process(*arguments, stdout=full)
+            _, err = started.communicate(timeout=60)
+        assert started.returncode == 2
+        assert err.decode().splitlines()[-1] == (
+            "refladder: standard output: cannot be written (No space left on device); "
+            "free space or choose another place"
+        )
+
+
+def test_a_file_size_limit_leaves_no_half_file(process, write_jsonl, rows, tmp_path):
+    source = write_jsonl(rows(400))
+    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); "
+    driver = ("-c", limit + "from refladder.cli import main; main(sys.argv[1:])")
+    out, kept = tmp_path / "out.jsonl", tmp_path / "kept.jsonl"
+    for options, named in ((("--judgments", kept), kept), (("--judgments", "/dev/null"), out)):
+        started = process("score", source, *LADDERS, "--out", out, *options, driver=driver)
+        _, err = started.communicate(timeout=60)
+        assert started.returncode == 2
+        assert err.decode().splitlines()[-1] == (
+            f"refladder: {named}: cannot be written (File too large); free space or choose another place"
+        )
+        assert not out.exists()
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "kept.jsonl"]
+    # with room again, the judgments that were kept are used, and all is as in one go
+    again = subprocess.run(
+        [sys.executable, "-m", "refladder", "score", source, *LADDERS, "--out", out, "--judgments", kept, "--json"],
+        capture_output=True, check=True, cwd=__file__.rpartition("/tests/")[0],
+    )  # fmt: skip
+    assert json.loads(again.stdout)["reused"] > 0
+    assert len(out.read_text().splitlines()) == 400

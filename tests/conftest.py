@@ -1,0 +1,106 @@
+"""Fixtures of more than one folder: the command line run in this process or in one of its own, and small inputs."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from refladder.cli import console
+from refladder.cli import run as run_command
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@dataclass
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def command(capsys, monkeypatch):
+    """Run `refladder ARGUMENTS` here; an exception that is not turned into a message fails the test."""
+
+    def go(*arguments, stdin=b""):
+        console.say_once.cache_clear()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        capsys.readouterr()
+        code = run_command([str(argument) for argument in arguments])
+        found = capsys.readouterr()
+        assert "Traceback" not in found.err
+        return Done(code, found.out, found.err)
+
+    return go
+
+
+@pytest.fixture
+def fails(command):
+    """Run a command that must end with a code and a message on standard error, and print nothing else."""
+
+    def go(code, *arguments, stdin=b""):
+        done = command(*arguments, stdin=stdin)
+        assert done.code == code, done.err
+        assert done.out == ""
+        return done.err.replace(f"{console.BUILTIN_NOTICE}\n", "")
+
+    return go
+
+
+@pytest.fixture
+def process():
+    """Start `python -m refladder ARGUMENTS`, or a driver script, as a process of its own."""
+
+    def go(*arguments, driver=("-m", "refladder"), **options):
+        line = [sys.executable, *map(str, driver), *map(str, arguments)]
+        usual = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": REPOSITORY}
+        return subprocess.Popen(line, **{**usual, **options})
+
+    return go
+
+
+def story_rows(count, first=1):
+    """Rows for the shipped story ladders, each with a column that refladder does not know."""
+    texts = ("A keeper found a bottle on the rocks. ", "She read the letter and wept. ", "The sea kept its word. ")
+    return [
+        {
+            "output_id": f"o{number}",
+            "context_id": f"story-{(number - 1) % 12 + 1:02d}",
+            "output": texts[number % 3] * (number % 5 + 1) + f"It was day {number}.",
+            "extra": {"n": number, "tag": "é ü"},
+        }
+        for number in range(first, first + count)
+    ]
+
+
+@pytest.fixture
+def rows():
+    return story_rows
+
+
+@pytest.fixture
+def write_jsonl(tmp_path):
+    def write(rows, name="in.jsonl"):
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def stories(write_jsonl):
+    """Six rows, two of them for one context."""
+    return write_jsonl(story_rows(6))

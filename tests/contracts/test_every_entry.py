@@ -1,0 +1,38 @@
+"""Every name of every table keeps the contract of its kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from refladder import lookup
+from refladder.backends import BACKENDS, connect
+from refladder.loaders import BENCHMARKS, load_benchmark
+from refladder.prompts import check_template, list_templates
+from refladder.published import published_names
+from refladder.scoring.rules import RULES, rule_named
+from refladder.testing import check_backend, check_benchmark, check_estimator
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules(name):
+    check_estimator(rule_named(name))
+
+
+@pytest.mark.parametrize("name", published_names())
+def test_shipped_benchmarks(name):
+    check_benchmark(load_benchmark(name))
+
+
+@pytest.mark.parametrize("template", list_templates(), ids=lambda one: f"{one.task}/{one.role}")
+def test_templates(template):
+    check_template(template)
+
+
+def test_the_backend_that_is_always_there():
+    check_backend(connect("builtin"))
+
+
+@pytest.mark.parametrize(("kind", "table"), [("backend", BACKENDS), ("benchmark", BENCHMARKS), ("rule", RULES)])
+def test_every_path_leads_somewhere(kind, table):
+    for name in table:
+        assert callable(lookup.find(kind, name, table))

@@ -1,0 +1,251 @@
+"""evaluate: rows for programs, scores of other programs, resuming, and the figures on real data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refladder.errors import UsageError
+from refladder.jobs.evaluate import baselines, ladders_for, score_benchmark
+from refladder.loaders import load_benchmark
+from refladder.published import read_ladder_set
+from refladder.scoring.lexical import coverage, distinct_words, length, words
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+KEYS = {
+    "method", "benchmark", "dimension", "level", "statistic", "value", "low", "high", "contexts", "skipped",
+    "unscored", "signature",
+}  # fmt: skip
+NOT_FINITE = "{path}:1: column 'score' must hold a finite number or nothing, "
+QUICK = ("--resamples", "20")
+
+
+def test_rows_for_programs(command):
+    done = command("evaluate", "demo/story", *QUICK, "--json")
+    assert done.code == 0
+    assert all(set(row) >= KEYS for row in done.rows)
+    methods = ["ladder", "length", "distinct words", "coverage"]
+    assert list(dict.fromkeys(row["method"] for row in done.rows)) == methods
+    # 4 methods, 2 dimensions and perhaps their mean, 3 levels, 3 statistics, and the partial correlation of the ladder
+    for level in ("within_context", "pooled", "between_systems"):
+        for statistic in ("spearman", "kendall", "pearson"):
+            found = [row for row in done.rows if (row["level"], row["statistic"]) == (level, statistic)]
+            assert {(row["method"], row["dimension"]) for row in found} >= {
+                (method, dimension) for method in methods for dimension in ("coherence", "complexity")
+            }
+    ladder = next(row for row in done.rows if row["level"] == "within_context")
+    assert (ladder["benchmark"], ladder["contexts"], ladder["skipped"], ladder["unscored"]) == ("demo/story", 12, 0, 0)
+    assert ladder["low"] <= ladder["value"] <= ladder["high"]
+    assert ladder["signature"].startswith("ladders:demo/story@")
+
+
+@pytest.mark.parametrize(("form", "mark"), [("text", "within"), ("markdown", "| --- |"), ("latex", "\\begin{tabular}")])
+def test_tables_for_people(command, form, mark):
+    done = command("evaluate", "demo/dialogue", *QUICK, "--format", form)
+    assert done.code == 0
+    assert mark in done.out
+    assert "distinct words" in done.out
+
+
+def test_a_reference_method(command):
+    done = command("evaluate", "demo/story", *QUICK, "--reference", "length", "--level", "within_context", "--json")
+    assert done.code == 0
+    others = [row for row in done.rows if row["method"] != "length"]
+    assert any(key not in KEYS and "length" in str(row[key]) for row in others for key in row) or "p_value" in others[0]
+
+
+def scores_file(tmp_path, rows, name="other.jsonl"):
+    path = tmp_path / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def rating_means(benchmark):
+    return {(rating.output_id, rating.dimension): rating.value for rating in benchmark.ratings}  # one rater
+
+
+def test_scores_made_elsewhere(command, tmp_path):
+    """Scores that are the ratings themselves agree perfectly, and no judge is asked."""
+    story = load_benchmark("demo/story")
+    gold = rating_means(story)
+    rows = [{"output_id": o.id, **{d.name: gold[o.id, d.name] for d in story.dimensions}} for o in story.outputs]
+    done = command("evaluate", "demo/story", *QUICK, "--scores", scores_file(tmp_path, rows), "--json")
+    assert (done.code, done.err) == (0, "")
+    found = [row for row in done.rows if row["method"] == "other"]
+    values = [row["value"] for row in found if row["statistic"] in {"spearman", "kendall", "pearson"}]
+    assert len(values) >= 2 * 3 * 3
+    assert values == pytest.approx([1.0] * len(values))
+    assert {row["signature"] for row in found} == {"file:other.jsonl"}
+    # the same by context and system, in CSV, with one column for all dimensions
+    csv = tmp_path / "one.csv"
+    csv.write_text(
+        "context_id,system,score\n" + "".join(f"{o.context_id},{o.system},{len(o.text)}\n" for o in story.outputs)
+    )
+    done = command("evaluate", "demo/story", *QUICK, "--scores", csv, "--json")
+    assert done.code == 0
+    assert {row["unscored"] for row in done.rows if row["method"] == "one"} == {0}
+
+
+def test_outputs_without_a_score_are_counted(command, tmp_path):
+    story = load_benchmark("demo/story")
+    rows = [{"output_id": o.id, "score": len(o.text)} for o in story.outputs]
+    rows[0]["score"] = None
+    path = scores_file(tmp_path, rows[:-1])
+    done = command("evaluate", "demo/story", *QUICK, "--scores", path, "--judge", "builtin", "--json")
+    assert done.code == 3
+    by_method = {row["method"]: row["unscored"] for row in done.rows if row["dimension"] == "coherence"}
+    assert (by_method["other"], by_method["ladder"], by_method["length"]) == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"output_id": "story-01/astr", "score": 1}], "{path}:1: output 'story-01/astr' is not in demo/story; did "),
+        ([{"output_id": "story-01/aster", "score": 1}] * 2, "{path}:2: output 'story-01/aster' stands there twice"),
+        ([{"output_id": "story-01/aster", "score": "x"}], NOT_FINITE),
+        ([{"output_id": "story-01/aster", "score": float("nan")}], NOT_FINITE),
+        (
+            [{"output_id": "story-01/aster", "coherence": 1}],
+            "{path}:1: no column for dimension 'complexity' (nor 'score'); columns there: output_id, coherence. Name ",
+        ),
+        (
+            [{"text": "x", "score": 1}],
+            "{path}:1: a row must name its output by output_id, or by context_id and system; columns there: text, ",
+        ),
+        ([], "{path}: no rows; a row for each output is needed"),
+    ],
+)  # fmt: skip
+def test_scores_that_cannot_be_read(fails, tmp_path, rows, message):
+    path = scores_file(tmp_path, rows)
+    found = fails(2, "evaluate", "demo/story", "--scores", path)
+    assert found.startswith(f"refladder: {message.format(path=path)}")
+    endings = ("aster'?\n", "twice\n", "found 'x'\n", "found nan\n", "with --dimension\n", "score\n", "is needed\n")
+    assert found.endswith(endings)
+
+
+def test_ratings_that_are_missing_or_not_numbers(fails, tmp_path):
+    task = tmp_path / "task.toml"
+    task.write_text(
+        'task = "story"\n[[dimensions]]\nname = "charm"\ndescription = "How charming it is."\nlow = 1\nhigh = 5\n'
+    )
+    rows = [{"context_id": "a", "context": "An idea.", "system": s, "output": f"Text {s}."} for s in ("x", "y")]
+    path = scores_file(tmp_path, rows, "own.jsonl")
+    own = ("evaluate", "own", "--source", path, "--task-file", task)
+    message = fails(2, *own)
+    assert "charm" in message
+    scores_file(tmp_path, [{**row, "charm": float("nan")} for row in rows], "own.jsonl")
+    message = fails(2, *own)
+    assert message.startswith(f"refladder: {path}:1: ")
+    assert "nan" in message.lower()
+
+
+def test_a_work_folder_answers_the_second_time(command, tmp_path):
+    arguments = ("evaluate", "demo/dialogue", *QUICK, "--work", tmp_path / "work", "--json")
+    first = command(*arguments)
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "work").iterdir()}
+    assert {"build.journal.jsonl", "judgments.jsonl", "run.json"} <= set(kept)
+    assert command(*arguments).out == first.out
+    text = command("evaluate", "demo/dialogue", *QUICK, "--work", tmp_path / "work")
+    assert "420 judgments, 420 of them kept from before, 0 unreadable" in text.err  # 84 outputs, 5 rungs
+    assert (tmp_path / "work" / "judgments.jsonl").read_bytes() == kept["judgments.jsonl"]
+    text = command("evaluate", "demo/dialogue", *QUICK, "--work", tmp_path / "work", "--restart")
+    assert "420 judgments, 0 of them kept from before" in text.err
+
+
+def test_outputs_of_one_context_are_judged_together():
+    dialogue = load_benchmark("demo/dialogue")
+    asked = []
+
+    class Recorded:
+        dimensions = ()
+
+        class report:  # noqa: N801
+            signature = "s"
+            rows = 0
+
+        run = None
+
+        def score(self, outputs, _notes, _log):
+            asked.extend(output.context_id for output in outputs)
+            return [{} for _ in outputs]
+
+    shuffled = dialogue.outputs[::2] + dialogue.outputs[1::2]
+    import dataclasses  # noqa: PLC0415
+
+    score_benchmark(Recorded(), dataclasses.replace(dialogue, outputs=shuffled))
+    assert asked == sorted(asked)
+    assert len(asked) == len(dialogue.outputs)
+
+
+def test_ladders_that_exist(command, fails):
+    done = command("evaluate", "demo/story", *QUICK, "--ladders", "demo/story", "--json")
+    assert done.code == 0
+    assert "ladders:demo/story@" in done.rows[0]["signature"]
+    assert fails(2, "evaluate", "demo/story", "--ladders", "demo/dialogue") == (
+        "refladder: unknown dimension 'coherence'; Known: engagingness\n"
+    )
+    assert fails(2, "evaluate", "demo/story", "--ladders", "demo/story", "--writer", "builtin") == (
+        "refladder: --ladders names ladders that exist, and --writer writes new ones; give one of them\n"
+    )
+
+
+def test_ladders_of_another_task_or_another_text():
+    story, opened = load_benchmark("demo/story"), read_ladder_set("demo/story")
+    from dataclasses import replace  # noqa: PLC0415
+
+    other = replace(story, contexts=tuple(replace(context, task="dialogue") for context in story.contexts))
+    message = (
+        "the ladders of demo/story are of task 'story', and demo/story is of 'dialogue'; name ladders of that task"
+    )
+    with pytest.raises(UsageError, match=message):
+        ladders_for(other, story.dimensions, opened)
+    other = replace(story, contexts=(replace(story.contexts[0], text="Another idea."), *story.contexts[1:]))
+    message = "context 'story-01' has another text in demo/story than in demo/story; the ladders were written for other"
+    with pytest.raises(UsageError, match=message):
+        ladders_for(other, story.dimensions, opened)
+    bare = replace(opened, contexts={})
+    assert ladders_for(story, story.dimensions, bare).contexts == {context.id: context for context in story.contexts}
+
+
+def test_surface_measures_by_hand():
+    context = load_benchmark("demo/story").contexts[0]
+    text = "Don't stop: the KEEPER, the keeper's keeper!"
+    assert words(text) == ["don't", "stop", "the", "keeper", "the", "keeper's", "keeper"]
+    assert (length(context, text), distinct_words(context, text)) == (7.0, 5.0)
+    # "A lighthouse keeper finds a bottle on the rocks each month, and every letter inside is written in her own
+    # handwriting.": 20 different words; the text has "the" and "keeper"
+    assert len(set(words(context.text))) == 20
+    assert coverage(context, text) == pytest.approx(2 / 20)
+    story = load_benchmark("demo/story")
+    assert [method.name for method in baselines(story, story.dimensions)] == ["length", "distinct words", "coverage"]
+
+
+# Mean over dimensions of the within-context Spearman that the built-in baseline is to reach, end to end.
+REAL = {
+    "hanna": ("hanna/hanna_stories_annotations.csv.gz", ("coherence", "surprise", "complexity"), 0.43),
+    "newsroom": ("newsroom/newsroom-human-eval.csv.gz", (), 0.58),
+    "summeval": ("summeval/mteb_summeval.test.jsonl.gz", (), 0.25),
+    "topicalchat": ("topicalchat_usr/tc_usr_data.json", ("naturalness", "engagingness", "overall"), 0.25),
+    "webnlg": ("webnlg2017/all_data_final_averaged.csv.gz", (), 0.40),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_figures_on_real_data(command, name):
+    path, dimensions, least = REAL[name]
+    if not (DATA / path).is_file():
+        pytest.skip(f"{path} is not in ../shared/data")
+    chosen = [f"--dimension={dimension}" for dimension in dimensions]
+    options = ("--resamples", "2", "--level", "within_context", "--statistic", "spearman", "--judge", "builtin")
+    done = command("evaluate", name, "--source", DATA / path, *chosen, *options, "--json")
+    assert done.code == 0
+    values = [
+        row["value"]
+        for row in done.rows
+        if (row["method"], row["statistic"]) == ("ladder", "spearman") and row["dimension"] != "mean"
+    ]
+    assert len(values) == len(dimensions or load_benchmark(name, DATA / path).dimensions)
+    assert np.mean(values) >= least

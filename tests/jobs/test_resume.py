@@ -1,0 +1,236 @@
+"""A run of `score` that was cut off, anywhere and in any way, goes on to the same bytes as one go."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from refladder.jobs import score as score_job
+
+LADDERS = ("--ladders", "demo/story")
+
+# A judge that takes its time: the built-in one with a pause before each batch, so that a kill falls in the middle.
+# A shell that runs tests in the background has SIGINT ignored, and children inherit that: the driver takes it back.
+DRIVER = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from refladder import backends
+from refladder.backends.builtin import Builtin
+from refladder.cli import main
+
+class Slow(Builtin):
+    def read_labels(self, prompts, labels):
+        time.sleep(0.05)
+        return super().read_labels(prompts, labels)
+
+backends.BACKENDS["slow"] = "__main__:open_slow"
+open_slow = lambda target: Slow()
+main(sys.argv[1:])
+"""
+
+
+def score(process, source, out, *options, driver=("-m", "refladder"), judge="builtin"):
+    return process("score", source, *LADDERS, "--out", out, "--judge", judge, *options, driver=driver)
+
+
+def finished(started):
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, err.decode()
+    return json.loads(out)
+
+
+def wait_for(path: Path, size: int, started):
+    deadline = time.monotonic() + 30
+    while not path.exists() or path.stat().st_size < size:
+        assert started.poll() is None, started.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("cut", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+def test_cut_off_and_run_again(process, write_jsonl, rows, tmp_path, cut):
+    source = write_jsonl(rows(300))
+    one_go, again = tmp_path / "one.jsonl", tmp_path / "again.jsonl"
+    kept = Path(f"{again}.judgments.jsonl")
+    slow = {"driver": ("-c", DRIVER), "judge": "slow"}
+    counts = finished(score(process, source, one_go, "--json"))
+    assert (counts["rows"], counts["judgments"], counts["reused"]) == (300, 3000, 0)
+
+    started = score(process, source, again, **slow)
+    wait_for(kept, 40_000, started)
+    started.send_signal(cut)
+    _, err = started.communicate(timeout=60)
+    assert started.returncode == (130 if cut == signal.SIGINT else -signal.SIGKILL)
+    if cut == signal.SIGINT:
+        assert err.decode().splitlines()[-1] == (
+            "refladder: interrupted; run the same command again: build, score and evaluate go on from what they kept"
+        )
+    assert not again.exists()
+    lines = kept.read_bytes().count(b"\n")
+    assert 1 < lines < 3001
+    with kept.open("ab") as torn:  # what a kill in the middle of a write leaves
+        torn.write(b'{"schema":"judgment/1","context_id":"sto')
+
+    counts = finished(score(process, source, again, "--json", **slow))
+    assert (counts["judgments"], counts["reused"]) == (3000, lines - 1)
+    assert again.read_bytes() == one_go.read_bytes()
+    assert kept.read_bytes() == Path(f"{one_go}.judgments.jsonl").read_bytes()
+    leftovers = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}
+    assert len(leftovers) == (1 if cut == signal.SIGKILL else 0)  # nobody can tidy up after kill -9
+
+
+def test_cut_at_any_byte(command, write_jsonl, rows, tmp_path):
+    source, out = write_jsonl(rows(4)), tmp_path / "out.jsonl"
+    kept = Path(f"{out}.judgments.jsonl")
+    assert command("score", source, *LADDERS, "--out", out).code == 0
+    whole, judged = out.read_bytes(), kept.read_bytes()
+    for cut in [0, 1, len(judged) // 2, judged.index(b"\n"), judged.index(b"\n") + 1, len(judged) - 1, len(judged)]:
+        kept.write_bytes(judged[:cut])
+        out.unlink()
+        done = command("score", source, *LADDERS, "--out", out, "--json")
+        assert done.code == 0
+        assert json.loads(done.out)["reused"] == max(judged[:cut].count(b"\n") - 1, 0)
+        assert (out.read_bytes(), kept.read_bytes()) == (whole, judged)
+
+
+def test_the_size_of_batches_changes_nothing(command, write_jsonl, rows, tmp_path, monkeypatch):
+    source = write_jsonl(rows(40))
+    for name, first in (("small", 1), ("large", 64)):
+        monkeypatch.setattr(score_job, "FIRST_BATCH", first)
+        monkeypatch.setattr(score_job, "LARGEST_BATCH", first)
+        assert command("score", source, *LADDERS, "--both-orders", "--out", tmp_path / f"{name}.jsonl").code == 0
+    for ending in ("", ".judgments.jsonl"):
+        assert (tmp_path / f"small.jsonl{ending}").read_bytes() == (tmp_path / f"large.jsonl{ending}").read_bytes()
+
+
+def test_batches_grow_while_quick_and_shrink_when_slow(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(score_job.time, "monotonic", lambda: now)
+    sizes = []
+    for batch in score_job.batches(range(3000)):
+        sizes.append(len(batch))
+        now += 1.0
+    assert sizes == [16, 32, 64, 128, 256, 512, 1024, 968]
+    # 30 s are too long and 1 s is short; 10 s are just right
+    now, sizes = 0.0, []
+    for batch in score_job.batches(range(100)):
+        sizes.append(len(batch))
+        now += 30.0 if len(sizes) < 3 else 10.0 if len(sizes) == 3 else 1.0
+    assert sizes == [16, 8, 4, 4, 8, 16, 32, 12]
+
+
+def changed(rows):
+    rows[1]["output"] += " And more."
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            changed,
+            (
+                "{kept}:12: this judgment is of 'o2' against 'rung:1' with other texts than this run's next question "
+                "('o2' against 'rung:1'); the input has changed: name another file with --judgments, or throw the "
+                "judgments away with --restart"
+            ),
+        ),
+        (
+            lambda rows: rows[::-1],
+            (
+                "{kept}:2: this judgment is of 'o1' against 'rung:1' with other texts than this run's next question "
+                "('o3' against 'rung:1'); the input has changed: name another file with --judgments, or throw the "
+                "judgments away with --restart"
+            ),
+        ),
+        (
+            lambda rows: rows[:2],
+            (
+                "{kept}:22: judgments go on after this run's last question; the input has become shorter: name another "
+                "file with --judgments, or throw the judgments away with --restart"
+            ),
+        ),
+    ],
+    ids=["a text", "the order", "fewer rows"],
+)
+def test_a_changed_input_is_told(command, fails, write_jsonl, rows, change, message):  # noqa: PLR0917  fixtures
+    source = write_jsonl(rows(3))
+    out = source.with_name("out.jsonl")
+    kept = Path(f"{out}.judgments.jsonl")
+    command("score", source, *LADDERS, "--out", out)
+    before = out.read_bytes()
+    write_jsonl(change(rows(3)))
+    assert fails(2, "score", source, *LADDERS, "--out", out) == f"refladder: {message.format(kept=kept)}\n"
+    assert out.read_bytes() == before
+    done = command("score", source, *LADDERS, "--out", out, "--restart", "--json")
+    assert (done.code, json.loads(done.out)["reused"]) == (0, 0)
+    assert out.read_bytes() != before
+
+
+def test_rows_added_at_the_end_are_judged_alone(command, write_jsonl, rows, tmp_path):
+    source, out = write_jsonl(rows(3)), tmp_path / "out.jsonl"
+    command("score", source, *LADDERS, "--out", out)
+    write_jsonl(rows(5))
+    counts = json.loads(command("score", source, *LADDERS, "--out", out, "--json").out)
+    assert (counts["judgments"], counts["reused"]) == (50, 30)
+
+
+def test_judgments_of_another_run_are_told(command, fails, stories, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    keep = ("--judgments", kept)
+    command("score", stories, *LADDERS, *keep)
+    before = kept.read_bytes()
+    tail = "; name another file with --judgments, or throw them away with --restart\n"
+    assert fails(2, "score", stories, *LADDERS, *keep, "--both-orders") == (
+        f"refladder: {kept}: these judgments are of another run (asked in 1 order(s), this run in 2){tail}"
+    )
+    assert fails(2, "score", stories, *LADDERS, *keep, "--dimension", "coherence") == (
+        f"refladder: {kept}: these judgments are of another run (of dimensions coherence, complexity){tail}"
+    )
+    message = fails(2, "score", stories, *LADDERS, *keep, "--yes-no")
+    assert message.startswith(
+        f"refladder: {kept}: these judgments are of another run (made by backend:builtin/1|prompts:story/compare@"
+    )
+    assert ", this run is backend:builtin/1|prompts:story/compare-yesno@" in message
+    assert message.endswith(tail)
+    message = fails(2, "score", stories, "--ladders", "demo/summarization", *keep)
+    assert "these judgments are of another run (made by " in message
+    assert kept.read_bytes() == before
+
+
+def test_a_file_that_holds_no_judgments(fails, stories, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text('{"a": 1}\n')
+    assert fails(2, "score", stories, *LADDERS, "--judgments", kept) == (
+        f'refladder: {kept}:1: expected a line with "schema": "run/1", found None\n'
+    )
+    kept.write_bytes(b"\x1f\x8b\x08\x00rest")
+    assert fails(2, "score", stories, *LADDERS, "--judgments", kept) == (
+        f"refladder: {kept}: a gzip file, to which nothing can be added; unpack it first\n"
+    )
+    assert fails(2, "score", stories, *LADDERS, "--judgments", tmp_path) == (
+        f"refladder: {tmp_path}: cannot be read (Is a directory)\n"
+    )
+
+
+def test_a_changed_line_in_the_middle_is_told(command, fails, stories, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    command("score", stories, *LADDERS, "--judgments", kept)
+    lines = kept.read_text().splitlines(keepends=True)
+    lines[4] = lines[4][:50] + "\n"
+    kept.write_text("".join(lines))
+    message = fails(2, "score", stories, *LADDERS, "--judgments", kept)
+    assert message.startswith(f"refladder: {kept}:5: not JSON (EOF while parsing a string at line 1 column ")
+
+
+def test_a_device_is_written_and_stays_one(command, stories):
+    done = command("score", stories, *LADDERS, "--judgments", os.devnull)
+    assert (done.code, len(done.rows)) == (0, 6)
+    assert command("score", stories, *LADDERS, "--out", os.devnull, "--out-format", "jsonl").code == 0
+    assert not Path(os.devnull).is_file()
+    assert not list(Path(os.devnull).parent.glob("null.*"))

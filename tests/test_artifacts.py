@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refladder.artifacts import (
+    SCHEMAS,
+    atomic,
+    from_line,
+    read_bytes,
+    read_lines,
+    read_records,
+    throw_away,
+    to_json,
+    to_line,
+    write_json,
+    write_records,
+)
+from refladder.errors import DataError
+from refladder.records import (
+    Context,
+    Dimension,
+    Judgment,
+    Ladder,
+    LadderFailure,
+    Output,
+    Rating,
+    Recipe,
+    Run,
+    Rung,
+    Sampling,
+)
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+NUMBER = st.floats(allow_nan=False, allow_infinity=False)
+RECIPES = st.builds(
+    Recipe,
+    backend=TEXT,
+    prompts=st.tuples(TEXT),
+    sampling=st.none() | st.builds(Sampling, seed=st.integers(0, 9)),
+    version=TEXT,
+)
+DIMENSIONS = st.builds(Dimension, name=TEXT, description=TEXT, low=NUMBER, high=NUMBER)
+RUNGS = st.builds(Rung, level=st.integers(1, 9), text=TEXT, between=st.none() | st.just((1, 5)))
+RECORDS = st.one_of(
+    DIMENSIONS,
+    st.builds(Context, id=TEXT, task=TEXT, text=TEXT, background=TEXT, references=st.tuples(TEXT, TEXT)),
+    st.builds(Output, id=TEXT, context_id=TEXT, system=TEXT, text=TEXT),
+    st.builds(Rating, output_id=TEXT, dimension=TEXT, value=NUMBER, rater=TEXT),
+    st.builds(Ladder, context_id=TEXT, task=TEXT, dimension=TEXT, rungs=st.tuples(RUNGS, RUNGS), recipe=RECIPES),
+    st.builds(
+        LadderFailure, context_id=TEXT, task=TEXT, dimension=TEXT, level=st.integers(1, 9), reasons=st.tuples(TEXT),
+        recipe=RECIPES,
+    ),
+    st.builds(
+        Judgment, context_id=TEXT, dimension=TEXT, subject=TEXT, against=st.none() | TEXT, outcomes=st.tuples(TEXT),
+        logprobs=st.none() | st.tuples(NUMBER), mass=st.none() | NUMBER, key=TEXT, recipe=TEXT, note=st.none() | TEXT,
+    ),
+    st.builds(
+        Run, recipe=RECIPES, ladders=TEXT, dimensions=st.tuples(DIMENSIONS), rungs=st.integers(2, 9), orders=st.just(2)
+    ),
+)  # fmt: skip
+
+
+@given(record=RECORDS)
+def test_a_record_comes_back_as_it_was(record):
+    line = to_line(record)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert from_line(type(record), line.decode().rstrip("\n"), "f:1") == record
+
+
+def test_every_schema_is_round_tripped():
+    made = {"Dimension", "Context", "Output", "Rating", "Ladder", "LadderFailure", "Judgment", "Run"}
+    assert {kind.__name__ for kind in SCHEMAS} == made
+
+
+RATING = '{"schema":"rating/1","output_id":"a","dimension":"b","value":1.0,"rater":"c"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (RATING.replace("rating/1", "rating/2"), 'expected a line with "schema": "rating/1", found \'rating/2\''),
+        (RATING.replace('"rater":"c"', '"rater":7'), "rating/1 field 'rater': Input should be a valid string, found 7"),
+        (RATING.replace('"rater"', '"ratter"'), "rating/1 field 'rater': Field required"),
+        (RATING.replace("}", ',"more":1}'), "rating/1 field 'more': Unexpected keyword argument"),
+        (RATING.replace("1.0", "NaN"), "rating/1 field 'value': Input should be a finite number, found nan"),
+        (RATING.replace("1.0", '"1"'), "rating/1 field 'value': Input should be a valid number, found '1'"),
+        (RATING[:-20], "not JSON (EOF while parsing"),
+        ("x" + RATING, "not JSON (Expecting value: line 1 column 1 (char 0))"),
+        ("", "not JSON (Expecting value: line 1 column 1 (char 0))"),
+        ("[" * 100_000, "not JSON (maximum recursion depth exceeded"),
+    ],
+)
+def test_reading_is_strict(line, message):
+    with pytest.raises(DataError, match=f"^f:3: {re.escape(message)}"):
+        from_line(Rating, line, "f:3")
+
+
+def test_the_same_json_spelt_otherwise_is_read():
+    assert from_line(Rating, RATING.replace(":", " : ").replace(",", " , "), "f:1").value == 1.0
+
+
+def test_plain_and_gzip_files_whatever_their_names(tmp_path):
+    lines = ["one\r\n", "zwei ü\n", "three"]
+    (tmp_path / "a.gz").write_bytes("".join(lines).encode())
+    (tmp_path / "b").write_bytes(gzip.compress("".join(lines).encode()))
+    for name in "a.gz", "b":
+        assert list(read_lines(tmp_path / name)) == [(1, "one"), (2, "zwei ü"), (3, "three")]
+        assert read_bytes(tmp_path / name) == "".join(lines).encode()
+
+
+def test_a_pipe_can_be_read(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=lambda: pipe.write_bytes(gzip.compress(b"a\nb\n")))
+    writing.start()
+    assert list(read_lines(pipe)) == [(1, "a"), (2, "b")]
+    writing.join()
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    path = tmp_path / "f"
+    for read in (lambda: list(read_lines(path)), lambda: read_bytes(path)):
+        with pytest.raises(DataError, match=f"^{path}: no such file$"):
+            read()
+    with pytest.raises(DataError, match=f"^{tmp_path}: cannot be read \\(Is a directory\\)$"):
+        read_bytes(tmp_path)
+    path.write_bytes(b"fine\ncaf\xe9\n")
+    message = f"^{path}:2: not UTF-8 \\(byte 0xe9 at position 3\\); convert the file to UTF-8$"
+    with pytest.raises(DataError, match=message):
+        list(read_lines(path))
+    path.write_bytes(gzip.compress(b"a line\n" * 9)[:-12])
+    for read in (lambda: list(read_lines(path)), lambda: read_bytes(path)):
+        with pytest.raises(DataError, match=r"the gzip stream is damaged or cut off; fetch the file again$"):
+            read()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, BrokenPipeError, ConnectionError])
+def test_a_file_appears_whole_or_not_at_all(tmp_path, error):
+    path = tmp_path / "new" / "f"
+    with pytest.raises(error), atomic(path) as stream:  # noqa: PT012  it is the block that fails
+        stream.write(b"half")
+        raise error
+    assert list(path.parent.iterdir()) == []
+    with atomic(path) as stream:
+        stream.write(b"whole")
+    with pytest.raises(error), atomic(path) as stream:  # noqa: PT012
+        stream.write(b"half")
+        raise error
+    assert path.read_bytes() == b"whole"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
+    (tmp_path / "f").write_bytes(b"")
+    for path in (tmp_path / "f" / "g", Path("/proc/none/f")):
+        with pytest.raises(
+            DataError, match=f"^{path}: cannot be written \\(.+\\); free space or choose another place$"
+        ):
+            write_json(path, {})
+    with pytest.raises(DataError, match=r"^/dev/full: cannot be written \(No space left on device\)"):
+        write_json(Path("/dev/full"), {"a": 1})
+    with pytest.raises(DataError, match=f"^{tmp_path}: cannot be written \\(Is a directory\\)"):
+        throw_away(tmp_path)
+    throw_away(tmp_path / "none")
+    throw_away(tmp_path / "f" / "g")
+
+
+def test_records_in_a_file(tmp_path):
+    ratings = [Rating(output_id="a", dimension="b", value=float(n), rater="c") for n in range(3)]
+    assert write_records(tmp_path / "f.jsonl", ratings) == 3
+    assert list(read_records(Rating, tmp_path / "f.jsonl")) == ratings
+    (tmp_path / "f.jsonl").write_text(RATING + "\n\n")
+    with pytest.raises(DataError, match=f"^{tmp_path / 'f.jsonl'}:2: not JSON"):
+        list(read_records(Rating, tmp_path / "f.jsonl"))
+
+
+def test_half_a_surrogate_pair_stays_an_escape():
+    assert to_json({"a": "ü\ud800"}) == '{"a": "ü\\ud800"}'.encode()

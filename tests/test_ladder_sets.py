@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from refladder.artifacts import write_records
+from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.published import choose_dimensions, ladder_set, published_names, read_ladder_set, write_ladder_set
+
+SET = read_ladder_set("demo/story")
+LADDERS, CONTEXTS, FIRST = list(SET.ladders.values()), list(SET.contexts.values()), next(iter(SET.ladders.values()))
+PLACE = "x: the coherence ladder of context 'story-01'"
+
+
+def test_shipped_sets_by_name():
+    assert published_names() == ["demo/dialogue", "demo/story", "demo/summarization"]
+    assert (SET.name, SET.rungs, SET.task) == ("demo/story", 5, "story")
+
+
+def test_a_set_comes_back_as_it_was_written(tmp_path):
+    write_ladder_set(tmp_path / "mine", SET.dimensions, CONTEXTS, LADDERS, [])
+    again = read_ladder_set(str(tmp_path / "mine"))
+    assert replace(again, name=SET.name) == SET
+    assert again.name == "mine"  # and not the whole path, which is nobody else's
+
+
+def test_sets_that_are_not_there(tmp_path):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown ladder set \(nor is there such a folder\) 'none'; Known: demo/"
+    ):
+        read_ladder_set("none")
+    message = f"^{tmp_path}/ladders.jsonl: no such file; a ladder set is what `refladder build` writes$"
+    with pytest.raises(DataError, match=message):
+        read_ladder_set(str(tmp_path))
+    write_records(tmp_path / "ladders.jsonl", LADDERS)
+    with pytest.raises(DataError, match=f"^{tmp_path}/dimensions.jsonl: no such file$"):
+        read_ladder_set(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ladders": []}, "x: no ladders in it; build some with `refladder build`"),
+        ({"ladders": [FIRST, replace(FIRST)]}, f"{PLACE} stands there twice"),
+        (
+            {"dimensions": SET.dimensions[1:]},
+            f"{PLACE} is of a dimension that dimensions.jsonl does not have: ['complexity']",
+        ),
+        ({"contexts": CONTEXTS[1:]}, f"{PLACE} is of a context that contexts.jsonl does not have"),
+        (
+            {"contexts": [replace(one, task="dialogue") for one in CONTEXTS]},
+            f"{PLACE} is of task 'story', its context of 'dialogue'",
+        ),
+        (
+            {"ladders": [LADDERS[1], replace(FIRST, task="open")], "contexts": []},
+            f"{PLACE} is of task 'open', the first of 'story'; keep one task in a set",
+        ),
+        (
+            {"ladders": [replace(FIRST, rungs=FIRST.rungs[::-1])]},
+            f"{PLACE} has levels [5, 4, 3, 2, 1]; they must be 1, 2, ..., N",
+        ),
+        ({"ladders": [replace(FIRST, rungs=())]}, f"{PLACE} has levels []; they must be 1, 2, ..., N"),
+        (
+            {"ladders": [LADDERS[1], replace(FIRST, rungs=FIRST.rungs[:3])]},
+            f"{PLACE} has 3 rungs, the first 5; one set is one scale",
+        ),
+        ({"contexts": [*CONTEXTS, replace(CONTEXTS[0])]}, "x: context 'story-01' stands there twice"),
+        ({"dimensions": [*SET.dimensions, SET.dimensions[0]]}, "x: dimension 'coherence' stands there twice"),
+        (
+            {"dimensions": [replace(SET.dimensions[0], high=1.0)]},
+            "x: the scale of 'coherence' goes from 1 to 1; low must be less than high",
+        ),
+    ],
+)
+def test_ladders_that_are_not_one_scale(changes, message):
+    parts = {"dimensions": SET.dimensions, "contexts": CONTEXTS, "ladders": LADDERS, **changes}
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        ladder_set("x", **parts)
+
+
+def test_dimensions_are_chosen_by_name_each_once():
+    coherence, complexity = SET.dimensions
+    assert choose_dimensions(SET.dimensions, []) == (coherence, complexity)
+    assert choose_dimensions(SET.dimensions, ["complexity", "coherence", "complexity"]) == (complexity, coherence)
+    with pytest.raises(UnknownNameError, match="unknown dimension 'complex'; did you mean 'complexity'"):
+        choose_dimensions(SET.dimensions, ["complex"])

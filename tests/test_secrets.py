@@ -1,0 +1,152 @@
+"""A key in the environment appears in no file, message or traceback.
+
+`run_with_canary` is for the tests of any backend that needs a key: it runs a command in a world of its own, with a key
+in every variable from which one could be read, and looks for that key wherever the command could have left it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from refladder.backends import BACKENDS
+from refladder.loaders import load_benchmark
+
+CANARY = "sk-canary-7f3d9a51c6e84b20"
+VARIABLES = ("OPENAI_API_KEY", "REFLADDER_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "ANTHROPIC_API_KEY")
+ROOT = Path(__file__).parent.parent
+
+
+def run_with_canary(folder, *arguments, code=None):
+    """Run `refladder ARGUMENTS` (or Python `code`) in `folder`; returns (exit code, output and errors).
+
+    Fails when the key stands in what was printed, or in any file below `folder`, which is also the home, the cache and
+    the folder for temporary files.
+    """
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "XDG_CACHE_HOME": str(home),
+        **dict.fromkeys(VARIABLES, CANARY),
+    }
+    command = ["-m", "refladder", *map(str, arguments)] if code is None else ["-c", code]
+    found = subprocess.run(
+        [sys.executable, "-X", "dev", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    printed = found.stdout + found.stderr
+    assert CANARY.encode() not in printed, "the key was printed"
+    assert leaks(folder) == []
+    return found.returncode, printed.decode()
+
+
+def leaks(folder):
+    """Files below a folder that hold the key."""
+    return [str(path) for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+
+
+def write_outputs(folder):
+    outputs = load_benchmark("demo/summarization").outputs[:2]
+    rows = [{"output_id": one.id, "context_id": one.context_id, "output": one.text} for one in outputs]
+    (folder / "outputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+SCORE = ("score", "outputs.jsonl", "--ladders", "demo/summarization", "--out", "scored.jsonl", "--store", "r.sqlite")
+
+
+def test_the_search_finds_a_key(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "log").write_text(f"Authorization: Bearer {CANARY}")
+    assert leaks(tmp_path) == [str(tmp_path / "deep" / "log")]
+    for code in ("import os; print(os.environ['OPENAI_API_KEY'])", "import os; raise ValueError(dict(os.environ))"):
+        with pytest.raises(AssertionError, match="the key was printed"):
+            run_with_canary(tmp_path / "deep", code=code)
+
+
+def test_scoring_and_building_leave_no_key(tmp_path):
+    write_outputs(tmp_path)
+    (tmp_path / "rules.jsonl").write_text('{"role": "compare", "answer": {"win": -1, "loss": -1.5, "tie": -2}}\n')
+    code, printed = run_with_canary(tmp_path, *SCORE, "--judge", "scripted:rules.jsonl")
+    assert code == 0
+    assert "2 rows, 0 scores missing" in printed
+    assert {path.name for path in tmp_path.iterdir()} >= {"scored.jsonl", "scored.jsonl.run.json", "r.sqlite"}
+    code, _ = run_with_canary(tmp_path, "build", "demo/story", "--out", "built", "--store", "r.sqlite")
+    assert code == 0
+    code, _ = run_with_canary(tmp_path, "store", "export", "--store", "r.sqlite", "--out", "lines.jsonl")
+    assert code == 0
+
+
+def test_a_crash_leaves_no_key(tmp_path):
+    write_outputs(tmp_path)
+    crash = f"""
+import os, sys
+from refladder import cli
+from refladder.backends import builtin
+def broken(self, prompts, labels):
+    key = os.environ["OPENAI_API_KEY"]
+    raise RuntimeError("a fault of the backend")
+builtin.Builtin.read_labels = broken
+sys.exit(cli.run({list(SCORE)!r}))
+"""
+    code, printed = run_with_canary(tmp_path, code=crash)
+    assert code == 1
+    assert "RuntimeError: a fault of the backend" in printed
+
+
+@contextmanager
+def server(status):
+    """Refuses every request and, as some servers do, repeats the key that it was sent in body and headers."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            key = self.headers.get("Authorization", "")
+            seen.append(key)
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = json.dumps({"error": {"message": f"Incorrect API key provided: {key}.", "code": "invalid"}}).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("X-Seen", key)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST  # noqa: N815  the name that http.server calls
+
+        def log_message(self, *_):
+            pass
+
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{running.server_port}/v1", seen
+    finally:
+        running.shutdown()
+        thread.join()
+        running.server_close()
+
+
+@pytest.mark.skipif("openai" not in BACKENDS, reason="there is no backend openai that would send a key")
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_a_server_that_repeats_the_key(tmp_path, status):
+    write_outputs(tmp_path)
+    with server(status) as (url, seen):
+        code, printed = run_with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", f"base_url={url}")
+    assert code == 1
+    assert printed.strip()
+    assert f"Bearer {CANARY}" in seen  # it was sent, so it could have leaked
