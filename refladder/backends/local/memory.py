@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import BackendError, UsageError
@@ -16,6 +18,7 @@ T = TypeVar("T")
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SHARE = 0.7  # of what is free, when nothing is asked for
+_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 _EXHAUSTED = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 
@@ -40,13 +43,14 @@ def free_memory(device: Any) -> int:  # noqa: ANN401  a torch.device
         import torch  # noqa: PLC0415  optional
 
         return int(torch.cuda.mem_get_info(device)[0] * _SHARE)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  not a file of anybody
-            free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        pass  # not Linux: free pages are all that is known
-    return int(free * _SHARE)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # elsewhere than on Linux all that is known
+    with contextlib.suppress(OSError, StopIteration):
+        lines = _MEMINFO.read_text("ascii").splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    with contextlib.suppress(OSError, ValueError):  # in a container that has a limit; without one it says "max"
+        used = int((_CGROUP / "memory.current").read_text("ascii"))
+        free = min(free, int((_CGROUP / "memory.max").read_text("ascii")) - used)
+    return int(max(0, free) * _SHARE)
 
 
 def keep_freed_memory() -> None:
