@@ -346,6 +346,37 @@ def encoder_decoder(*, quick: bool) -> list[str]:
     ]
 
 
+def precision() -> list[str]:
+    """How far the ways are from each other and from float32, on a small shape (4 layers, width 128)."""
+    texts = Texts(2)
+    tokenizer = texts.tokenizer()
+    backend = causal("tiny", tokenizer)
+    prompts = texts.unit(200, 3, 4)
+    read = {}
+    for dtype in (torch.bfloat16, torch.float32):
+        backend.scorer.model.to(dtype)  # weights stored in bfloat16 are the same numbers in float32
+        for way in ("single", "batches", "tree"):
+            backend.scorer.way = way
+            readings = backend.read_labels(prompts, LABELS)
+            read[dtype, way] = torch.tensor([reading.logprobs for reading in readings], dtype=torch.float64)
+
+    def apart(first: tuple[Any, str], second: tuple[Any, str]) -> str:
+        difference = read[first] - read[second]
+        return f"{difference.square().mean().sqrt():.1e} rms, {difference.abs().max():.1e} at most"
+
+    half, whole = torch.bfloat16, torch.float32
+    return [
+        "Label log-probabilities apart, nats (4 layers, width 128, 12 prompts):",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| float32, tree and one at a time | {apart((whole, 'tree'), (whole, 'single'))} |",
+        f"| bfloat16, tree and one at a time | {apart((half, 'tree'), (half, 'single'))} |",
+        f"| bfloat16, batches and one at a time | {apart((half, 'batches'), (half, 'single'))} |",
+        f"| one at a time, bfloat16 and float32 | {apart((half, 'single'), (whole, 'single'))} |",
+    ]
+
+
 def main() -> None:
     global clock  # noqa: PLW0603  set once, before anything is timed
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -360,7 +391,7 @@ def main() -> None:
         clock = time.process_time
     keep_freed_memory()
     shape, rounds = ("tiny", 1) if arguments.quick else ("0.5B", arguments.rounds)
-    lines = [*compare(shape, rounds, arguments.part), "", *encoder_decoder(quick=arguments.quick)]
+    lines = [*compare(shape, rounds, arguments.part), "", *encoder_decoder(quick=arguments.quick), "", *precision()]
     print("\n".join(lines))
     if arguments.markdown is not None:
         head = [

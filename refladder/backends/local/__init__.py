@@ -107,7 +107,13 @@ class Local:
                 )
             seconds = time.monotonic() - began
             run = self.scorer.tokens_run - before
-            log.info("read %d prompts (%s), %d tokens, %.0f tokens/s", len(rows), self.scorer.way, run, run / seconds)
+            log.info(
+                "read %d prompts (%s), %d tokens, %.0f tokens/s",
+                len(rows),
+                self.scorer.way,
+                run,
+                run / max(seconds, 1e-9),
+            )
         return [reading for reading in readings if reading is not None]
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
