@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -134,7 +135,6 @@ def halving(run: Callable[[int], T], most: int, least: int, what: str) -> T:
 
 def release() -> None:
     """Give cached blocks of a GPU back, after an out-of-memory error."""
-    import torch  # noqa: PLC0415  optional
-
-    if torch.cuda.is_available():
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
