@@ -267,7 +267,7 @@ def compare(shape: str, rounds: int, part: int) -> list[str]:
     ]
     for name, (factor, _) in ways.items():
         median = statistics.median(seconds[name])
-        on = "all prompts" if factor == 1 else f"{len(few)} prompts, scaled"
+        on = "all prompts" if factor == 1 else f"{round(len(prompts) / factor)} prompts, scaled"
         lines.append(
             f"| {name} | {median:.1f} | {median / floor:.1f} | {median / tree:.1f} | {memory[name]:.2f} | {on} |"
         )
