@@ -15,7 +15,18 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.errors import DataError
-from refladder.records import Context, Dimension, Judgment, Ladder, LadderFailure, Output, Rating, Run
+from refladder.records import (
+    Context,
+    Dimension,
+    Generated,
+    Judgment,
+    Ladder,
+    LadderFailure,
+    Output,
+    Rating,
+    Recipe,
+    Run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,11 +41,13 @@ GZIP = b"\x1f\x8b"  # how a gzip stream begins
 SCHEMAS: dict[type, str] = {
     Context: "context/1",
     Dimension: "dimension/1",
+    Generated: "generated/1",
     Judgment: "judgment/1",
     Ladder: "ladder/1",
     LadderFailure: "ladder-failure/1",
     Output: "output/1",
     Rating: "rating/1",
+    Recipe: "recipe/1",
     Run: "run/1",
 }
 

@@ -243,6 +243,21 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """What a model wrote for one row of a table; `text` None when it could not, and then `note` says why.
+
+    `key` is a digest of the prompt and of all else that makes the text, so that it is used for nothing else.
+    """
+
+    row: str
+    model: str
+    text: str | None
+    finish: str
+    key: str
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelReading:
     """Label log-probabilities of one prompt.
 

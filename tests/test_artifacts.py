@@ -27,6 +27,7 @@ from refladder.errors import DataError
 from refladder.records import (
     Context,
     Dimension,
+    Generated,
     Judgment,
     Ladder,
     LadderFailure,
@@ -63,6 +64,10 @@ RECORDS = st.one_of(
         Judgment, context_id=TEXT, dimension=TEXT, subject=TEXT, against=st.none() | TEXT, outcomes=st.tuples(TEXT),
         logprobs=st.none() | st.tuples(NUMBER), mass=st.none() | NUMBER, key=TEXT, recipe=TEXT, note=st.none() | TEXT,
     ),
+    RECIPES,
+    st.builds(
+        Generated, row=TEXT, model=TEXT, text=st.none() | TEXT, finish=TEXT, key=TEXT, note=st.none() | TEXT
+    ),
     st.builds(
         Run, recipe=RECIPES, ladders=TEXT, dimensions=st.tuples(DIMENSIONS), rungs=st.integers(2, 9), orders=st.just(2)
     ),
@@ -78,7 +83,18 @@ def test_a_record_comes_back_as_it_was(record):
 
 
 def test_every_schema_is_round_tripped():
-    made = {"Dimension", "Context", "Output", "Rating", "Ladder", "LadderFailure", "Judgment", "Run"}
+    made = {
+        "Dimension",
+        "Context",
+        "Output",
+        "Rating",
+        "Ladder",
+        "LadderFailure",
+        "Judgment",
+        "Run",
+        "Recipe",
+        "Generated",
+    }
     assert {kind.__name__ for kind in SCHEMAS} == made
 
 

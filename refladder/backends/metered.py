@@ -223,7 +223,9 @@ class Metered:
     def _ask(
         self, prompts: Sequence[Prompt], answer_tokens: int, ask: Callable[[Sequence[Prompt]], Iterable[tuple[int, T]]]
     ) -> Iterator[tuple[int, T]]:
-        tokens = count_tokens(self.backend, prompts)
+        # a server may have to be asked for the number too, so where it tells it afterwards and no price is known, wait
+        counting = self.price is not None or not hasattr(self.backend, "counts")
+        tokens = count_tokens(self.backend, prompts) if counting else None
         covered = self._covered(len(prompts), tokens, answer_tokens)
         answered = 0
         if covered:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.jobs.cards import Card
     from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
 
@@ -30,7 +31,24 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--methods",
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
-    help="Methods to run; `refladder list methods`. ladder, or none when only --scores are asked for.",
+    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder.",
+)
+@click.option(
+    "--comparisons",
+    type=click.IntRange(min=1),
+    help="Number of comparisons of one context and dimension that pairwise methods ask. Without it, all pairs.",
+)
+@click.option(
+    "--selection",
+    default="symmetric",
+    type=click.Choice(["random", "no-repeat", "symmetric"]),
+    help="How --comparisons are chosen.",
+)
+@click.option(
+    "--answers",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Let the judge write so many answers to a question and take their shares; 0 reads label probabilities.",
 )
 @click.option(
     "--method-option",
@@ -86,6 +104,9 @@ STATISTICS = ("spearman", "kendall", "pearson")
 )
 @click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples and permutations.")
 @click.option("--reference", metavar="METHOD", help="Test every other method against this one, paired by context.")
+@click.option(
+    "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
+)
 @click.option("--work", type=console.PATH, help="Folder that keeps ladders and judgments, to go on from.")
 @spending.SPENDING
 @console.PROMPTS
@@ -110,6 +131,9 @@ def command(
     option: tuple[str, ...],
     dimension: tuple[str, ...],
     methods: str | None,
+    comparisons: int | None,
+    selection: str,
+    answers: int,
     method_options: tuple[str, ...],
     judge: str | None,
     judge_option: tuple[str, ...],
@@ -131,6 +155,7 @@ def command(
     resamples: int,
     reference: str | None,
     seed: int,
+    figures: Path | None,
     work: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -143,9 +168,11 @@ def command(
     score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.cards import report_cards  # noqa: PLC0415
     from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.evaluate import LADDER, Protocol, agreement, read_scores  # noqa: PLC0415
-    from refladder.jobs.methods import MethodSettings, run_methods  # noqa: PLC0415
+    from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
+    from refladder.jobs.report_figures import write_figures  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
@@ -166,6 +193,7 @@ def command(
         return budgeted.open(writer or judge or "builtin", writer_option, "--writer-option")
 
     same = writer in (None, judge) and not writer_option
+    asked = methods
     if methods is None:
         methods = LADDER if (judge or writer or ladders) is not None or not scores else ""
     settings = MethodSettings(
@@ -178,6 +206,9 @@ def command(
         rule=rule,
         orders=2 if both_orders else 1,
         yes_no=yes_no,
+        budget=comparisons,
+        selection=selection,
+        answers=answers,
         prompts=prompts,
         work=work,
         restart=restart,
@@ -188,15 +219,14 @@ def command(
 
     def rehearse() -> int:
         with copied(None if restart else work) as copy:
-            dry = replace(settings, work=copy, progress=lambda _what: nullcontext())
+            dry = replace(settings, work=copy, kept={}, progress=lambda _what: nullcontext())
             _tell_notes(run_methods(names, loaded, dimensions, judging, dry), "json")
         return 0
 
     if not budgeted.goes_on(rehearse, as_json=as_json):
         return 0
     runs = run_methods(names, loaded, dimensions, judging, settings)
-    scored = [run.result.method for run in runs if run.result.method is not None]
-    scored += others
+    scored = scored_methods(runs, others)
     rows = agreement(
         loaded,
         dimensions,
@@ -212,7 +242,10 @@ def command(
     )
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
-    _print(rows, form)
+    cards = report_cards(runs, loaded, dimensions)
+    _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
+    for reason in write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed):
+        click.echo(reason, err=True)
     _tell_notes(runs, form)
     console.tell_spent(budgeted.spent())
     unscored = any(row.unscored for row in rows)
@@ -228,14 +261,21 @@ def _tell_notes(runs: Sequence[MethodRun], form: str) -> None:
             console.tell(run.result.report, as_json=False, to_stderr=True)
 
 
-def _print(rows: list[Agreement], form: str) -> None:
+def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
+    from refladder.jobs.cards import (  # noqa: PLC0415
+        cards_to_json_lines,
+        cards_to_latex,
+        cards_to_markdown,
+        cards_to_rich,
+    )
     from refladder.metaeval.tables import to_json_lines, to_latex, to_markdown, to_rich  # noqa: PLC0415
 
     if form == "json":
-        click.echo(to_json_lines(rows), nl=False)
+        click.echo(to_json_lines(rows) + cards_to_json_lines(cards), nl=False)
     elif form == "text":
         out = console.console()
-        for table in to_rich(rows):
+        for table in [*to_rich(rows), *cards_to_rich(cards)]:
             out.print(table)
     else:
-        click.echo(to_markdown(rows) if form == "markdown" else to_latex(rows), nl=False)
+        tables, costs = (to_markdown, cards_to_markdown) if form == "markdown" else (to_latex, cards_to_latex)
+        click.echo("\n".join(part for part in (tables(rows), costs(cards)) if part), nl=False)

@@ -13,7 +13,8 @@ from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import Scorer, batches
-from refladder.metaeval.agreement import Agreement, evaluate_method
+from refladder.metaeval.agreement import MEAN, Agreement, evaluate_method
+from refladder.metaeval.correction import holm
 from refladder.published import LadderSet, choose_dimensions, ladder_set
 from refladder.rows import read_rows
 from refladder.scoring.judgment_log import JudgmentLog
@@ -289,4 +290,19 @@ def agreement(
             control=lengths if method in methods else None,
             reference=(rival.name, rival.scores) if rival is not None and method is not rival else None,
         )
-    return rows
+    return _adjusted(rows)
+
+
+def _adjusted(rows: Sequence[Agreement]) -> list[Agreement]:
+    """Holm's correction over the tests of a table: every method and dimension of one level and statistic."""
+    tested: dict[tuple[str, str], list[int]] = {}
+    for place, row in enumerate(rows):
+        # With one dimension, the row of the mean repeats its test.
+        if row.p_value is not None and (row.dimension != MEAN or len({one.dimension for one in rows}) > 2):  # noqa: PLR2004
+            tested.setdefault((row.level, row.statistic), []).append(place)
+    found = list(rows)
+    for places in tested.values():
+        values = holm([value for place in places if (value := rows[place].p_value) is not None])
+        for place, value in zip(places, values, strict=True):
+            found[place] = replace(rows[place], p_adjusted=value)
+    return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.metered import characters
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -12,11 +14,11 @@ if TYPE_CHECKING:
     from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 
-class Metered:
+class Counted:
     """A backend that counts: `calls` prompts, their `characters`, and the `seconds` in which they were answered.
 
-    Everything else that the backend has (a method of its own, say) is reached through this one, uncounted unless the
-    caller says so with `count`.
+    Unlike `backends.metered`, it stands outside any store: what a method asked counts, though it was kept from before.
+    Whatever else the backend has is reached through this one, uncounted.
 
     Args:
         backend: what answers; it stands in `backend`.
@@ -36,27 +38,22 @@ class Metered:
         """The backend's own: counting changes no answer."""
         return self.backend.fingerprint
 
-    def count(self, prompts: Sequence[Prompt], seconds: float) -> None:
+    def _count(self, prompts: Sequence[Prompt], seconds: float) -> None:
         """Add prompts that were asked, and the time they took."""
         self.calls += len(prompts)
-        self.characters += sum(characters(prompt) for prompt in prompts)
+        self.characters += sum(map(characters, prompts))
         self.seconds += seconds
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """As the backend does."""
         started = time.perf_counter()
         found = self.backend.write(prompts, sampling)
-        self.count(prompts, time.perf_counter() - started)
+        self._count(prompts, time.perf_counter() - started)
         return found
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """As the backend does."""
         started = time.perf_counter()
         found = self.backend.read_labels(prompts, labels)
-        self.count(prompts, time.perf_counter() - started)
+        self._count(prompts, time.perf_counter() - started)
         return found
-
-
-def characters(prompt: Prompt) -> int:
-    """The length of a prompt in characters, without putting it together."""
-    return sum(map(len, prompt.literals)) + sum(len(prompt.slots[name]) for name in prompt.names)

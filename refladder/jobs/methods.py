@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 from refladder import lookup
 from refladder.errors import UnknownNameError, UsageError
 from refladder.jobs.columns import Scale
-from refladder.jobs.evaluate import LADDER, evaluation_ladders, ladders_for, score_benchmark
-from refladder.jobs.metering import Metered
+from refladder.jobs.evaluate import LADDER, Method, evaluation_ladders, ladders_for, score_benchmark
+from refladder.jobs.metering import Counted
 from refladder.jobs.score import Scorer
 from refladder.published import read_ladder_set
 from refladder.records import Sampling
@@ -42,15 +42,43 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.jobs.columns import ScoreReport
-    from refladder.jobs.evaluate import Method
-    from refladder.records import Benchmark, Dimension
+    from refladder.jobs.pairwise import Comparisons
+    from refladder.records import Benchmark, Dimension, Judgment
 
     Progress = Callable[[int, int | None], None]
     Judge = Callable[[], Backend]
 
 METHODS = {
     LADDER: "refladder.jobs.methods:ladder",
+    "win-ratio": "refladder.jobs.pairwise:win_ratio",
+    "win-ratio-debiased": "refladder.jobs.pairwise:win_ratio_debiased",
+    "mean-probability": "refladder.jobs.pairwise:mean_probability",
+    "mean-probability-debiased": "refladder.jobs.pairwise:mean_probability_debiased",
+    "bradley-terry": "refladder.jobs.pairwise:bradley_terry",
+    "poe": "refladder.jobs.pairwise:product_of_experts",
+    "likelihood": "refladder.jobs.pairwise:likelihood",
+    "pairs-greedy": "refladder.jobs.sorting:pairs_greedy",
+    "pairs-beam": "refladder.jobs.sorting:pairs_beam",
+    "zepo": "refladder.jobs.zepo:zepo",
+    "direct-5": "refladder.jobs.direct_methods:direct_5",
+    "direct-10": "refladder.jobs.direct_methods:direct_10",
+    "g-eval-5": "refladder.jobs.direct_methods:g_eval_5",
+    "g-eval-10": "refladder.jobs.direct_methods:g_eval_10",
+    "gptscore": "refladder.jobs.direct_methods:gptscore",
+    "bleu": "refladder.jobs.metric_methods:BLEU",
+    "chrf": "refladder.jobs.metric_methods:CHRF",
+    "rouge-1": "refladder.jobs.metric_methods:ROUGE_1",
+    "rouge-2": "refladder.jobs.metric_methods:ROUGE_2",
+    "rouge-l": "refladder.jobs.metric_methods:ROUGE_L",
+    "meteor": "refladder.jobs.metric_methods:METEOR",
+    "bertscore": "refladder.jobs.metric_methods:bertscore",
+    "unieval": "refladder.jobs.metric_methods:unieval",
+    "nli": "refladder.jobs.metric_methods:nli",
+    "regressor": "refladder.jobs.metric_methods:regressor",
+    "questeval": "refladder.jobs.metric_methods:QUESTEVAL",
+    "mqag": "refladder.jobs.metric_methods:MQAG",
 }
+CHECKPOINT = "checkpoint"  # the option that `METHOD:PATH` sets
 
 
 def _silent(_what: str) -> AbstractContextManager[Progress | None]:
@@ -64,7 +92,14 @@ class MethodSettings:
     `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` names a set that
     exists. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's folder of templates.
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
-    that away. `progress(what)` gives a context manager with a function of (done, in all), or None.
+    that away.
+
+    For methods that compare outputs with each other: `budget` is the number of comparisons of one context and
+    dimension (None: all pairs in both orders), chosen by `selection` (see `refladder.ranking.selection`); `answers` 0
+    reads label probabilities, K draws K written answers. `kept` holds what was answered in this run, by judge and
+    template and then by question, so that no method asks again what another has asked.
+
+    `progress(what)` gives a context manager with a function of (done, in all), or None.
     """
 
     seed: int = 0
@@ -76,6 +111,10 @@ class MethodSettings:
     rule: str = DEFAULT_RULE
     orders: int = 1
     yes_no: bool = False
+    budget: int | None = None
+    selection: str = "symmetric"
+    answers: int = 0
+    kept: dict[str, dict[str, Judgment]] = field(default_factory=dict)
     prompts: Path | None = None
     work: Path | None = None
     restart: bool = False
@@ -99,9 +138,11 @@ class MethodSettings:
 class MethodResult:
     """What a method found, and its counts.
 
-    `judgments` were needed, `reused` of them were kept from before, `unreadable` of them gave no number. `measures`
-    are further figures for the report card, by dimension and name; None where there is none. `report` is for the
-    ladder's own summary. `notes` are sentences for the user.
+    `judgments` were needed, `reused` of them were kept from before, `unreadable` of them gave no number. `characters`
+    is the length of all prompts that were needed, where the method knows it; else what was sent is counted.
+    `measures` are shares for the report card, by dimension (or `all`) and name, as (points, of how many).
+    `comparisons` are answers about pairs of outputs, for the card's `conflict`. `report` is for the ladder's own
+    summary. `notes` are sentences for the user.
     """
 
     method: Method | None
@@ -109,7 +150,9 @@ class MethodResult:
     judgments: int = 0
     reused: int = 0
     unreadable: int = 0
-    measures: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
+    characters: int | None = None
+    measures: Mapping[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
+    comparisons: Sequence[Comparisons] = ()
     report: ScoreReport | None = None
     notes: tuple[str, ...] = ()
 
@@ -158,7 +201,7 @@ def run_methods(
     """Run methods one after the other; names and options are checked before anything is asked.
 
     Args:
-        names: of METHODS, each once.
+        names: of METHODS, each once. `METHOD:PATH` names a checkpoint, and may stand there with several.
         benchmark: whose outputs are scored.
         dimensions: on which.
         judge: opens the judge.
@@ -169,27 +212,33 @@ def run_methods(
         UsageError: a name stands there twice.
         RefladderError: see the methods.
     """
-    functions = {name: method_named(name) for name in names}
+    functions = {name: method_named(name.partition(":")[0]) for name in names}
     if len(functions) < len(names):
         twice = next(name for name in functions if list(names).count(name) > 1)
         raise UsageError(f"method {twice!r} is asked for twice; name each method once")
+    plain = {name.partition(":")[0] for name in functions}
     for key in settings.options:
-        if key.partition(".")[0] not in functions:
-            raise UnknownNameError("method of this run", key.partition(".")[0], functions)
+        if key.partition(".")[0] not in plain:
+            raise UnknownNameError("method of this run", key.partition(".")[0], plain)
     runs = []
     for name, function in functions.items():
-        meters: dict[int, Metered] = {}
+        meters: dict[int, Counted] = {}
 
-        def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
+        def metered(open_backend: Judge, meters: dict[int, Counted] = meters) -> Judge:
             def opened() -> Backend:
                 backend = open_backend()
-                return meters.setdefault(id(backend), Metered(backend))
+                return meters.setdefault(id(backend), Counted(backend))
 
             return opened
 
         own = settings if settings.writer is None else replace(settings, writer=metered(settings.writer))
+        method, _, checkpoint = name.partition(":")
+        if checkpoint:
+            own = replace(own, options={**own.options, f"{method}.{CHECKPOINT}": checkpoint})
         started = time.perf_counter()
         result = function(benchmark, dimensions, metered(judge), own)
+        if checkpoint and result.method is not None:
+            result = replace(result, method=replace(result.method, name=name))
         runs.append(
             MethodRun(
                 name=name,
@@ -201,6 +250,23 @@ def run_methods(
             )
         )
     return runs
+
+
+def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[Method]:
+    """The methods of a table: what was run, then others.
+
+    A method that could not be run stands there without a score, and its signature says why.
+
+    Raises:
+        UsageError: methods were asked for, none of them could be run, and there are no others.
+    """
+    if runs and not others and all(run.result.method is None for run in runs):
+        raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
+    found = [
+        run.result.method or Method(name=run.name, signature=f"unavailable:{run.result.skipped}", scores={})
+        for run in runs
+    ]
+    return [*found, *others]
 
 
 def ladder(
@@ -255,7 +321,7 @@ def ladder(
         unreadable=report.unreadable,
         measures={}
         if not report.order_pairs
-        else {("all", "inconsistency"): report.disagreements / report.order_pairs},
+        else {("all", "inconsistency"): (report.disagreements, report.order_pairs)},
         report=report,
         notes=notes,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.errors import DataError
+from refladder.errors import DataError, UsageError
 from refladder.jobs.columns import (
     Columns,
     Scale,
@@ -56,6 +56,11 @@ def rescore(
         DataError: with path:line, the file is damaged or its order is not the canonical one.
     """
     run, located = read_judgments(judgments)
+    if not run.rungs:
+        raise UsageError(
+            f"{judgments}: judgments of texts by themselves, made by an evaluation method; rescore reads "
+            "comparisons with ladders, so run `refladder evaluate` with the same --work again, which asks nothing twice"
+        )
     weights_for(run.dimensions, scale.weights)
     columns = Columns(run.dimensions, run.rungs, scale)
     report = ScoreReport(signature=signature_of(run, scale.rule))

@@ -63,7 +63,8 @@ class Agreement:
     `value`, `low` and `high` are between -1 and 1, None where there is none; `low` and `high` are the ends of the
     bootstrap interval that holds `confidence` (a share) of the resamples. `contexts` were used, `skipped` were not;
     `constant_predicted` counts contexts whose ratings differ and whose scores do not. `unscored` counts outputs that
-    people rated and the method did not score. `p_value` is of the paired test against the method `reference`.
+    people rated and the method did not score. `p_value` is of the paired test against the method `reference`;
+    `p_adjusted` is corrected for all the tests of its table, where several methods are tested.
 
     In the row of dimension `mean`, `value` is the unweighted mean over dimensions (None when one of them has none),
     `contexts` the fewest used in a dimension, `skipped` and `constant_predicted` the most in a dimension, `unscored`
@@ -87,6 +88,7 @@ class Agreement:
     confidence: float = 0.95
     reference: str | None = None
     p_value: float | None = None
+    p_adjusted: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,11 @@ class _Pivot:
     counts: tuple[tuple[str, ...], ...]
 
 
+def latex_text(text: str) -> str:
+    """Text with the characters that LaTeX would read as commands written out."""
+    return text.translate(_LATEX)
+
+
 def to_json_lines(rows: Iterable[Agreement]) -> str:
     """One JSON object a line; what has no value is null.
 
@@ -202,9 +207,10 @@ def _caption(rows: Sequence[Agreement]) -> str:
         words.append(f"{first.confidence * 100:g} % intervals")
     if first.level == "within_context" and (first.constant != "skip" or any(row.skipped for row in rows)):
         words.append(_CONSTANT_WORDS[first.constant])
+    holm = ", Holm's correction over the table" if any(row.p_adjusted is not None for row in rows) else ""
     references = list(dict.fromkeys(row.reference for row in rows if row.reference is not None))
     if references:
-        words.append(f"* p < {_SIGNIFICANT:g} against {', '.join(references)}, paired permutation test")
+        words.append(f"* p < {_SIGNIFICANT:g} against {', '.join(references)}, paired permutation test{holm}")
     if any(row.value is None for row in rows):
         words.append(f"{DASH} no value")
     return "; ".join(words) + "."
@@ -215,7 +221,8 @@ def _pipes(cells: Iterable[str]) -> str:
 
 
 def _value(row: Agreement) -> str:
-    mark = "*" if row.p_value is not None and row.p_value < _SIGNIFICANT else ""
+    tested = row.p_value if row.p_adjusted is None else row.p_adjusted
+    mark = "*" if tested is not None and tested < _SIGNIFICANT else ""
     return DASH if row.value is None else f"{_number(row.value, 3)}{mark}"
 
 

@@ -25,7 +25,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refladder.errors import PromptError, UnknownNameError
@@ -241,6 +241,34 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
         outcomes=tuple(template.labels),
         claim=claim,
     )
+
+
+def with_text(template: Template, text: str) -> Template:
+    """The template with another text; its digest is that of the new text and labels.
+
+    Args:
+        template: whose task, role, labels and claims stay.
+        text: with slots as a file's text has them.
+
+    Raises:
+        PromptError: see `check_template`.
+    """
+    pieces = _SLOT.split(text)
+    words = "\0".join([text, *template.labels.values(), *template.claims.values()])
+    made = replace(
+        template,
+        digest=hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest(),
+        literals=tuple(pieces[0::2]),
+        names=tuple(pieces[1::2]),
+    )
+    check_template(made)
+    return made
+
+
+def text_of(template: Template) -> str:
+    """The text of a template, with its slots."""
+    slots = [f"{{{{{name}}}}}" for name in template.names]
+    return "".join(piece for pair in zip(template.literals, [*slots, ""], strict=True) for piece in pair)
 
 
 def _require_folder(folder: Path) -> None:

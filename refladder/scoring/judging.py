@@ -53,7 +53,8 @@ class Question:
     reference: str
 
 
-def _digest(*texts: str) -> hashlib.blake2b:
+def digest_of(*texts: str) -> hashlib.blake2b:
+    """A digest of texts that are shown, which more texts can be added to."""
     state = hashlib.blake2b(digest_size=8)
     for text in texts:
         encoded = text.encode("utf-8", "surrogatepass")
@@ -74,7 +75,7 @@ def questions(
         ladder: rungs of that context and dimension.
         orders: 1, or 2 to ask each pair in the swapped order also.
     """
-    shared = _digest(context.text, context.background, dimension.name, dimension.description)
+    shared = digest_of(context.text, context.background, dimension.name, dimension.description)
     encoded = output.text.encode("utf-8", "surrogatepass")
     for rung in ladder.rungs:
         against = rung.text.encode("utf-8", "surrogatepass")

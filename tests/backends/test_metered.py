@@ -92,6 +92,24 @@ def test_a_server_that_tells_its_tokens_is_believed():
     assert usage.cost(PRICE) == 42 + 120
 
 
+def test_tokens_that_the_server_tells_afterwards_are_counted_before_only_for_a_price():
+    class Both(Server):
+        counted = 0
+
+        def count_tokens(self, prompts):
+            self.counted += len(prompts)
+            return [9] * len(prompts)
+
+    judge = Both()
+    metered = Metered(judge)
+    metered.read_labels(PROMPTS, LABELS)
+    assert (judge.counted, metered.usage.prompt_tokens) == (0, 42)
+    judge = Both()
+    metered = Metered(judge, PRICE)
+    metered.read_labels(PROMPTS, LABELS)
+    assert (judge.counted, metered.usage.prompt_tokens) == (6, 54)  # the server did not tell all: the greater number
+
+
 def test_a_judge_may_say_how_long_its_answers_are():
     judge = Tokens()
     judge.label_tokens = 20

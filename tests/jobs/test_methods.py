@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from refladder import lookup
 from refladder.backends import connect
+from refladder.backends.metered import characters
 from refladder.cli import run as run_command
 from refladder.errors import UnknownNameError, UsageError
 from refladder.jobs import methods
 from refladder.jobs.evaluate import Method
-from refladder.jobs.metering import Metered, characters
+from refladder.jobs.metering import Counted
 from refladder.jobs.methods import METHODS, MethodResult, MethodSettings, method_named, run_methods
 from refladder.loaders import load_benchmark
 from refladder.prompts import fill, load_template
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends import Backend
-    from refladder.jobs.methods import Judge
+    from refladder.jobs.methods import Judge, MethodFunction
     from refladder.records import Benchmark, Dimension
 
 
@@ -100,7 +102,7 @@ def test_characters_are_those_of_the_whole_prompt():
 
 
 def test_a_metered_backend_answers_as_the_backend_itself():
-    plain, metered = builtin(), Metered(builtin())
+    plain, metered = builtin(), Counted(builtin())
     template = load_template("open", "pairwise")
     slots = {
         "context": "Why?",
@@ -121,7 +123,15 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
         return MethodResult(method=None, skipped="the benchmark has no references; choose another method")
 
     monkeypatch.setattr(methods, "method_named", lambda _name: skipping)
-    assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 0
+    assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 2
+    assert "bleu: the benchmark has no references; choose another method" in capsys.readouterr().err
+
+    def second(name: str) -> MethodFunction:
+        return skipping if name == "bleu" else methods.ladder
+
+    monkeypatch.setattr(methods, "method_named", second)
+    assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"]) == 3
     printed = capsys.readouterr()
     assert "bleu: the benchmark has no references; choose another method" in printed.err
     assert "coverage" in printed.out
+    assert re.search(r"bleu +— +0 ", printed.out)

@@ -50,7 +50,7 @@ def test_json_lines_hold_every_field_and_null_for_nothing():
     assert [line["value"] for line in lines] == [0.4321, None, None, -0.0004]
     assert list(lines[0]) == [
         "method", "benchmark", "dimension", "level", "statistic", "value", "low", "high", "contexts", "skipped",
-        "constant_predicted", "unscored", "signature", "constant", "confidence", "reference", "p_value",
+        "constant_predicted", "unscored", "signature", "constant", "confidence", "reference", "p_value", "p_adjusted",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="not JSON compliant"):
         to_json_lines([row(value=float("nan"))])

@@ -116,6 +116,14 @@ class Local:
             )
         return [reading for reading in readings if reading is not None]
 
+    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int]:
+        """How many tokens each label is as the answer to a prompt: those whose log-probabilities `read_labels` adds.
+
+        Raises:
+            UsageError: a label is no token at all.
+        """
+        return [len(ids) for ids in self.tokens.question(prompt.text, labels).labels]
+
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One text for each prompt; the same prompt and sampling give the same text, whatever else is asked with it.
 

@@ -1,0 +1,179 @@
+"""refladder compete."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.cli import console, spending
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from refladder.jobs.compete import Bars, Contest
+
+
+@click.command(short_help="Let models write and compare them with each other.")
+@click.argument("table")
+@click.option(
+    "--prompt", "prompt_file", type=console.PATH, help="File with the task prompt; {column} stands for a cell."
+)
+@click.option("--prompt-text", help="The task prompt itself, in place of a file.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME=BACKEND",
+    help="A model that writes, with its name in the results; two or more; may be repeated.",
+)
+@click.option(
+    "--judge", required=True, metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
+)
+@console.JUDGE_OPTION
+@click.option(
+    "--criterion",
+    "criteria",
+    multiple=True,
+    metavar="NAME=WORDS",
+    help="What to judge by, in plain words; may be repeated.",
+)
+@click.option("--out", required=True, type=console.PATH, help="Folder for texts, judgments and results.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Column that names a row. id, or the row's number.")
+@click.option(
+    "--table-format", "table_format", type=click.Choice(["jsonl", "csv", "parquet"]), help="Where its ending is silent."
+)
+@click.option("--explain", is_flag=True, help="Ask the judge for a sentence on every comparison that has a winner.")
+@click.option("--seed", default=0, type=int, help="Seed of the models' sampling.")
+@click.option("--max-tokens", default=512, type=click.IntRange(min=1), help="Length limit of a text, in tokens.")
+@click.option("--temperature", default=1.0, type=click.FloatRange(min=0), help="Sampling temperature, no unit.")
+@click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from.")
+@click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples over rows.")
+@console.PROMPTS
+@console.RESTART
+@spending.SPENDING
+@console.JSON
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    *,
+    table: str,
+    prompt_file: Path | None,
+    prompt_text: str | None,
+    models: tuple[str, ...],
+    judge: str,
+    judge_option: tuple[str, ...],
+    criteria: tuple[str, ...],
+    out: Path,
+    id_column: str | None,
+    table_format: str | None,
+    explain: bool,
+    seed: int,
+    max_tokens: int,
+    temperature: float,
+    top_p: float,
+    resamples: int,
+    prompts: Path | None,
+    restart: bool,
+    as_json: bool,
+) -> int:
+    """Fill a task prompt with every row of TABLE, let models answer, and judge every pair of answers in both orders.
+
+    A run that was cut off goes on where it stopped when the same command is run again. Exit code 3: some rows have no
+    text of some model; they are told, and count neither for nor against it.
+    """
+    from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
+    from refladder.errors import UsageError  # noqa: PLC0415
+    from refladder.jobs.compete import compete  # noqa: PLC0415
+    from refladder.jobs.cost import copied  # noqa: PLC0415
+    from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
+    from refladder.records import Dimension, Sampling  # noqa: PLC0415
+
+    console.check_prompts(prompts)
+    if (prompt_file is None) == (prompt_text is None):
+        raise UsageError("give the task prompt once: --prompt FILE or --prompt-text TEXT")
+    if prompt_file is not None:
+        prompt = parse_task_prompt(_text(prompt_file), str(prompt_file))
+    else:
+        prompt = parse_task_prompt(prompt_text or "", "--prompt-text")
+    words = console.pairs(criteria, "--criterion")
+    instances = read_instances(table, prompt, id_column=id_column, form=table_format)
+    targets = console.pairs(models, "--model")
+    budgeted = spending.current(context)
+
+    def run(folder: Path, bars: Bars) -> Contest:
+        return compete(
+            instances,
+            {name: budgeted.open(target) for name, target in targets.items()},
+            budgeted.open(judge, judge_option),
+            [Dimension(name=name, description=text) for name, text in words.items()],
+            folder,
+            sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
+            explain=explain,
+            prompts=prompts,
+            resamples=resamples,
+            restart=restart,
+            bars=bars,
+        )
+
+    def rehearse() -> int:
+        with copied(out) as copy:
+            run(copy or out, lambda _what: nullcontext())
+        return 0
+
+    if not budgeted.goes_on(rehearse, as_json=as_json):
+        return 0
+    contest = run(out, console.progress)
+    write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature})
+    _print(contest, as_json=as_json)
+    for failure in contest.failures[:10]:
+        click.echo(f"  {failure}", err=True)
+    if len(contest.failures) > 10:  # noqa: PLR2004
+        click.echo(f"  and {len(contest.failures) - 10:,} more", err=True)
+    console.tell_spent(budgeted.spent())
+    unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
+    return console.UNSCORED if contest.failures or unread else 0
+
+
+def _text(path: Path) -> str:
+    from refladder.artifacts import read_bytes  # noqa: PLC0415
+    from refladder.errors import DataError  # noqa: PLC0415
+
+    try:
+        return read_bytes(path).decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8; save the prompt as UTF-8") from error
+
+
+def _print(contest: Contest, *, as_json: bool) -> None:
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    standings = [one for one in contest.standings if one.row is None]
+    if as_json:
+        for one in standings:
+            click.echo(json.dumps(asdict(one), ensure_ascii=False))
+        return
+    out = console.console()
+    for criterion in dict.fromkeys(one.criterion for one in standings):
+        table = Table(
+            title=Text(f"{criterion}: win rate over all pairs, both orders; 95 % bootstrap interval over rows"),
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+        )
+        table.add_column("model", overflow="fold")
+        for head in ("win rate", "interval", "wins", "ties", "losses", "unread", "rows failed"):
+            table.add_column(head, justify="right", no_wrap=True)
+        for one in standings:
+            if one.criterion == criterion:
+                ends = "—" if one.low is None or one.high is None else f"{one.low:.3f} - {one.high:.3f}"
+                rate = "—" if one.rate is None else f"{one.rate:.3f}"
+                counts = (one.wins, one.ties, one.losses, one.unread, one.failed)
+                table.add_row(Text(one.model), rate, ends, *(f"{count:,}" for count in counts))
+        out.print(table)

@@ -1,0 +1,318 @@
+"""compete: a table and a task prompt -> what several models write -> every pair judged in both orders -> win rates.
+
+Source: EvaluLLM, Desmond et al. 2024, doi 10.1145/3640544.3645216, section 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import os
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from refladder.artifacts import atomic, cannot_write, from_line, open_bytes, throw_away, to_line
+from refladder.errors import BackendError, UsageError
+from refladder.jobs.standings import OVERALL, Standing, Trial, standings_of
+from refladder.jobs.task_prompt import TASK
+from refladder.prompts import load_template
+from refladder.ranking.estimators import decisions
+from refladder.records import Context, Generated, Output, Prompt
+from refladder.scoring.pairwise import PairJudge, first_probabilities, pair_question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.jobs.task_prompt import Instance
+    from refladder.records import Dimension, Sampling
+
+    Progress = Callable[[int, int | None], None]
+    Bars = Callable[[str], AbstractContextManager[Progress | None]]
+
+GENERATED, RESULTS = "generated.jsonl", "results.jsonl"
+BATCH = 256  # texts written and kept at a time
+
+_EXPLAIN = (
+    "Two responses to a request were compared, and one was judged better.\n\nRequest:\n",
+    "\n\nThe better response:\n",
+    "\n\nThe other response:\n",
+    "\n\nEvaluation criteria:\n",
+    ": ",
+    "\n\nSay in one sentence why the better response is better on ",
+    ".",
+)
+_EXPLAIN_NAMES = ("context", "target", "reference", "dimension", "description", "dimension")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """All that a contest gave: `failures` say which row and model has no text, and why."""
+
+    generated: tuple[Generated, ...]
+    trials: tuple[Trial, ...]
+    standings: tuple[Standing, ...]
+    failures: tuple[str, ...]
+    signature: str
+
+
+def compete(
+    instances: Sequence[Instance],
+    models: Mapping[str, Backend],
+    judge: Backend,
+    criteria: Sequence[Dimension],
+    folder: Path,
+    *,
+    sampling: Sampling,
+    explain: bool = False,
+    prompts: Path | None = None,
+    resamples: int = 1000,
+    restart: bool = False,
+    bars: Bars,
+) -> Contest:
+    """Let models write a text for every row, and a judge compare them pair by pair in both orders.
+
+    Texts and judgments are kept in `folder` line by line; a run that was cut off goes on from them. `results.jsonl` is
+    written whole at the end: trials, standings by row, standings over all rows.
+
+    Args:
+        instances: the rows.
+        models: name to backend, two or more.
+        judge: who compares.
+        criteria: what to judge by, in plain words.
+        folder: where everything is kept.
+        sampling: how models write.
+        explain: ask the judge for one sentence on every trial with a winner.
+        prompts: the user's own templates; role pairwise of task open is used.
+        resamples: of the bootstrap over rows.
+        restart: throw away what the folder holds.
+        bars: makes progress bars.
+
+    Raises:
+        UsageError: fewer than two models, no criterion, or a criterion twice.
+        BackendError: a model or the judge failed as a whole; what was made is kept.
+        DataError: the folder cannot be read or written.
+    """
+    if len(models) < 2:  # noqa: PLR2004
+        raise UsageError(f"a contest takes two models or more, found {', '.join(models) or 'none'}; add one")
+    names = [criterion.name for criterion in criteria]
+    if not names or len(set(names)) < len(names) or OVERALL in names:
+        raise UsageError(
+            f"criteria are one or more, each name once and none called {OVERALL!r}, found {', '.join(names) or 'none'}"
+        )
+    if restart:
+        for path in (folder / GENERATED, *folder.glob("pairwise-*.jsonl")):
+            throw_away(path)
+    with bars("writing") as progress:
+        texts = _generate(instances, models, folder / GENERATED, sampling, progress)
+    template = load_template(TASK, "pairwise", prompts)
+    pair_judge = PairJudge(judge, template)
+    pair_judge = PairJudge(judge, template, path=folder / f"pairwise-{pair_judge.recipe.digest}-0.jsonl")
+    with bars("judging") as progress:
+        trials = _judge(instances, list(models), criteria, texts, pair_judge, progress=progress)
+    if explain:
+        with bars("explaining") as progress:
+            trials = _explained(trials, instances, criteria, texts, judge, sampling=sampling, progress=progress)
+    standings = standings_of(
+        trials,
+        {(row, model) for (row, model), one in texts.items() if one.text is not None},
+        rows=[instance.id for instance in instances],
+        models=list(models),
+        criteria=names,
+        resamples=resamples,
+    )
+    failures = [f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None]
+    failures += [f"row {one.row!r}, model {one.model!r}: {one.note}" for one in texts.values() if one.text is None]
+    writers = "+".join(f"{name}={backend.fingerprint}" for name, backend in models.items())
+    contest = Contest(
+        generated=tuple(texts.values()),
+        trials=tuple(trials),
+        standings=tuple(standings),
+        failures=tuple(failures),
+        signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
+    )
+    with atomic(folder / RESULTS) as stream:
+        for fields in (*map(asdict, contest.trials), *map(asdict, contest.standings)):
+            stream.write(json.dumps(fields, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    return contest
+
+
+def _key(prompt: Prompt, backend: Backend, sampling: Sampling) -> str:
+    words = "\0".join([backend.fingerprint, repr(sampling), prompt.text])
+    return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _kept(path: Path) -> dict[tuple[str, str, str], Generated]:
+    """What the file holds, by row, model and key; a torn last line is cut off, failures are tried again."""
+    if not path.exists():
+        return {}
+    with open_bytes(path) as stream:
+        lines = stream.read().splitlines(keepends=True)
+    good = [line for line in lines if line.endswith(b"\n")]
+    if len(good) < len(lines):
+        try:
+            with path.open("r+b") as stream:
+                stream.truncate(sum(map(len, good)))
+        except OSError as error:
+            raise cannot_write(path, error) from error
+    found = {}
+    for number, line in enumerate(good, 1):
+        one = from_line(Generated, line.decode("utf-8", "replace").rstrip("\n"), f"{path}:{number}")
+        if one.text is not None:
+            found[one.row, one.model, one.key] = one
+    return found
+
+
+def _generate(
+    instances: Sequence[Instance],
+    models: Mapping[str, Backend],
+    path: Path,
+    sampling: Sampling,
+    progress: Progress | None,
+) -> dict[tuple[str, str], Generated]:
+    kept = _kept(path)
+    found: dict[tuple[str, str], Generated] = {}
+    prompts = {instance.id: instance.prompt for instance in instances if instance.prompt is not None}
+    total, done = len(prompts) * len(models), 0
+    for model, backend in models.items():
+        missing = []
+        for row, prompt in prompts.items():
+            before = kept.get((row, model, _key(prompt, backend, sampling)))
+            if before is None:
+                missing.append(row)
+            else:
+                found[row, model] = before
+        done += len(prompts) - len(missing)
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            written = backend.write([prompts[row] for row in batch], sampling)
+            if len(written) != len(batch):
+                raise BackendError(f"{backend.fingerprint}: asked {len(batch)} prompts, answered {len(written)}")
+            fresh = []
+            for row, completion in zip(batch, written, strict=True):
+                note = completion.note
+                if completion.finish == "error":
+                    note = note or "the model failed"
+                elif not completion.text.strip():
+                    note = "the model wrote nothing"
+                failed = completion.finish == "error" or not completion.text.strip()
+                fresh.append(
+                    Generated(
+                        row=row,
+                        model=model,
+                        text=None if failed else completion.text,
+                        finish=completion.finish,
+                        key=_key(prompts[row], backend, sampling),
+                        note=note,
+                    )
+                )
+            _append(path, fresh)
+            found.update({(one.row, one.model): one for one in fresh})
+            done += len(batch)
+            if progress is not None:
+                progress(done, total)
+    return {(row, model): found[row, model] for row in prompts for model in models}
+
+
+def _append(path: Path, records: Sequence[Generated]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as stream:
+            stream.write(b"".join(map(to_line, records)))
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def _judge(
+    instances: Sequence[Instance],
+    models: Sequence[str],
+    criteria: Sequence[Dimension],
+    texts: Mapping[tuple[str, str], Generated],
+    judge: PairJudge,
+    *,
+    progress: Progress | None,
+) -> list[Trial]:
+    asked, questions = [], []
+    for instance in instances:
+        if instance.prompt is None:
+            continue
+        context = Context(id=instance.id, task=TASK, text=instance.prompt.text)
+        outputs = {}
+        for model in models:
+            text = texts[instance.id, model].text
+            if text is not None:
+                outputs[model] = Output(id=model, context_id=instance.id, system=model, text=text)
+        for criterion in criteria:
+            for one, other in itertools.combinations(outputs, 2):
+                asked.append((instance.id, criterion.name, one, other))
+                questions.append(pair_question(context, criterion, outputs[one], outputs[other]))
+                questions.append(pair_question(context, criterion, outputs[other], outputs[one]))
+    judgments = judge.ask(questions, progress)
+    probabilities = first_probabilities(judgments).reshape(-1, 2)
+    probabilities[:, 1] = 1 - probabilities[:, 1]
+    trials = []
+    for place, (row, criterion_name, one, other) in enumerate(asked):
+        forward, backward = probabilities[place].tolist()
+        first, second = decisions(probabilities[place]).tolist()
+        unread = math.isnan(first) or math.isnan(second)
+        sure = not unread and first == second != 0.5  # noqa: PLR2004
+        notes = [judgment.note for judgment in judgments[2 * place : 2 * place + 2] if judgment.logprobs is None]
+        trials.append(
+            Trial(
+                row=row,
+                criterion=criterion_name,
+                one=one,
+                other=other,
+                forward=None if math.isnan(forward) else forward,
+                backward=None if math.isnan(backward) else backward,
+                winner=None if not sure else one if first == 1 else other,
+                tie=not unread and not sure,
+                note=notes[0] if notes else None,
+            )
+        )
+    return trials
+
+
+def _explained(
+    trials: Sequence[Trial],
+    instances: Sequence[Instance],
+    criteria: Sequence[Dimension],
+    texts: Mapping[tuple[str, str], Generated],
+    judge: Backend,
+    *,
+    sampling: Sampling,
+    progress: Progress | None,
+) -> list[Trial]:
+    """Trials with a winner get the judge's reason; one that cannot be given leaves a note."""
+    requests = {instance.id: instance.prompt.text for instance in instances if instance.prompt is not None}
+    words = {criterion.name: criterion.description for criterion in criteria}
+    decided = [place for place, trial in enumerate(trials) if trial.winner is not None]
+    found = list(trials)
+    for start in range(0, len(decided), BATCH):
+        batch = decided[start : start + BATCH]
+        prompts = []
+        for place in batch:
+            trial = trials[place]
+            loser = trial.other if trial.winner == trial.one else trial.one
+            slots = {
+                "context": requests[trial.row],
+                "target": texts[trial.row, trial.winner or ""].text or "",
+                "reference": texts[trial.row, loser].text or "",
+                "dimension": trial.criterion,
+                "description": words[trial.criterion],
+            }
+            prompts.append(Prompt(task=TASK, role="explain", literals=_EXPLAIN, names=_EXPLAIN_NAMES, slots=slots))
+        for place, completion in zip(batch, judge.write(prompts, sampling), strict=True):
+            if completion.finish == "error":
+                found[place] = replace(found[place], note=f"no explanation: {completion.note}")
+            else:
+                found[place] = replace(found[place], explanation=completion.text.strip())
+        if progress is not None:
+            progress(start + len(batch), len(decided))
+    return found

@@ -1,0 +1,166 @@
+"""Figures as SVG, written by hand: lines with bands, and labelled points. No plotting library is needed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WIDTH, HEIGHT = 760, 460
+LEFT, RIGHT, TOP, BOTTOM = 70, 220, 40, 55
+# Distinct for most forms of colour blindness (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A line: points (x, y), the ends of its band at each (or none), and whether it is dashed."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    band: tuple[tuple[float, float], ...] = ()
+    dashed: bool = False
+    colour: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """An axis: its words, its ends, and whether it is logarithmic."""
+
+    label: str
+    low: float
+    high: float
+    logarithmic: bool = False
+
+    def place(self, value: float) -> float:
+        """Where a value stands, 0 at `low` and 1 at `high`."""
+        if self.logarithmic:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[float]:
+        """Round numbers along the axis."""
+        if self.logarithmic:
+            return [10.0**power for power in range(round(math.log10(self.low)), round(math.log10(self.high)) + 1)]
+        step = 10.0 ** math.floor(math.log10(self.high - self.low))
+        step = next(step * part for part in (0.1, 0.2, 0.5, 1.0) if (self.high - self.low) / (step * part) <= 10)  # noqa: PLR2004
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [number * step for number in range(first, last + 1)]
+
+
+def axis_of(label: str, values: Sequence[float], *, logarithmic: bool = False) -> Axis:
+    """An axis that holds all values.
+
+    Raises:
+        UsageError: no values, or one that is not above 0 on a logarithmic axis.
+    """
+    if not values or (logarithmic and min(values) <= 0):
+        raise UsageError(f"nothing to draw along {label!r}: {'no values' if not values else 'a value is not above 0'}")
+    low, high = min(values), max(values)
+    if logarithmic:
+        bottom, top = math.floor(math.log10(low)), math.ceil(math.log10(high))
+        return Axis(label=label, low=10.0**bottom, high=10.0 ** max(top, bottom + 1), logarithmic=True)
+    room = (high - low) * 0.05 or max(abs(high), 1.0) * 0.05
+    return Axis(label=label, low=low - room, high=high + room)
+
+
+def lines(title: str, series: Sequence[Series], across: str, up: str) -> str:
+    """A chart of lines with bands.
+
+    Raises:
+        UsageError: no points.
+    """
+    x = axis_of(across, [point[0] for one in series for point in one.points])
+    y = axis_of(
+        up,
+        [
+            value
+            for one in series
+            for value in (*(point[1] for point in one.points), *(end for ends in one.band for end in ends))
+        ],
+    )
+    parts = []
+    for place, one in enumerate(series):
+        colour = COLOURS[one.colour % len(COLOURS)]
+        dash = ' stroke-dasharray="6 4"' if one.dashed else ""
+        if one.band:
+            upper = [(px, high) for (px, _), (_, high) in zip(one.points, one.band, strict=True)]
+            lower = [(px, low) for (px, _), (low, _) in zip(one.points, one.band, strict=True)]
+            edge = _path([*upper, *reversed(lower)], x, y)
+            parts.append(f'<polygon points="{edge}" fill="{colour}" fill-opacity="0.12"/>')
+        parts.append(
+            f'<polyline points="{_path(one.points, x, y)}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>'
+        )
+        height, start = TOP + 12 + 20 * place, WIDTH - RIGHT + 15
+        parts.append(
+            f'<line x1="{start}" y1="{height}" x2="{start + 26}" y2="{height}" stroke="{colour}" '
+            f'stroke-width="2"{dash}/>'
+            f'<text x="{start + 32}" y="{height + 4}">{escape(one.name)}</text>'
+        )
+    return _chart(title, x, y, parts)
+
+
+def scatter(title: str, points: Sequence[tuple[str, float, float]], across: str, up: str) -> str:
+    """A chart of named points (name, x above 0 on a logarithmic axis, y).
+
+    Raises:
+        UsageError: no points, or an x that is not above 0.
+    """
+    x = axis_of(across, [point[1] for point in points], logarithmic=True)
+    y = axis_of(up, [point[2] for point in points])
+    parts = []
+    for place, (name, px, py) in enumerate(points):
+        where = _path([(px, py)], x, y).split(",")
+        colour = COLOURS[place % len(COLOURS)]
+        height = TOP + 12 + 20 * place
+        parts.append(
+            f'<circle cx="{where[0]}" cy="{where[1]}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>'
+            f'<text x="{where[0]}" y="{where[1]}" dx="7" dy="-5" font-size="11">{place + 1}</text>'
+            f'<text x="{WIDTH - RIGHT + 15}" y="{height + 4}" fill="{colour}">{place + 1} {escape(name)}</text>'
+        )
+    return _chart(title, x, y, parts)
+
+
+def _path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
+    wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    return " ".join(f"{LEFT + wide * x.place(px):.1f},{TOP + tall * (1 - y.place(py)):.1f}" for px, py in points)
+
+
+def _chart(title: str, x: Axis, y: Axis, parts: Sequence[str]) -> str:
+    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    grid = []
+    for tick in x.ticks():
+        px = LEFT + (right - LEFT) * x.place(tick)
+        grid.append(
+            f'<line x1="{px:.1f}" y1="{TOP}" x2="{px:.1f}" y2="{bottom}" stroke="#ddd"/>'
+            f'<text x="{px:.1f}" y="{bottom + 18}" text-anchor="middle">{tick:,.12g}</text>'
+        )
+    for tick in y.ticks():
+        py = TOP + (bottom - TOP) * (1 - y.place(tick))
+        grid.append(
+            f'<line x1="{LEFT}" y1="{py:.1f}" x2="{right}" y2="{py:.1f}" stroke="#ddd"/>'
+            f'<text x="{LEFT - 8}" y="{py + 4:.1f}" text-anchor="end">{round(tick, 10):g}</text>'
+        )
+    middle, height = (LEFT + right) / 2, (TOP + bottom) / 2
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">',
+            '<g font-family="sans-serif" font-size="12">',
+            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+            f'<text x="{LEFT}" y="{TOP - 16}" font-size="14">{escape(title)}</text>',
+            *grid,
+            f'<rect x="{LEFT}" y="{TOP}" width="{right - LEFT}" height="{bottom - TOP}" fill="none" stroke="#444"/>',
+            f'<text x="{middle}" y="{HEIGHT - 14}" text-anchor="middle">{escape(x.label)}</text>',
+            f'<text transform="translate(18 {height}) rotate(-90)" text-anchor="middle">{escape(y.label)}</text>',
+            *parts,
+            "</g>",
+            "</svg>",
+            "",
+        ]
+    )

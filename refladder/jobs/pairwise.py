@@ -1,0 +1,344 @@
+"""Methods that compare the outputs of a context with each other and turn the answers into scores."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.artifacts import throw_away
+from refladder.errors import UsageError
+from refladder.jobs.cost import DRY
+from refladder.jobs.evaluate import Method
+from refladder.jobs.methods import MethodResult, MethodSettings
+from refladder.prompts import load_template
+from refladder.ranking import bias, estimators
+from refladder.ranking.likelihood import likelihood_ranking
+from refladder.ranking.selection import all_pairs, select_pairs
+from refladder.scoring.pairwise import PairJudge, first_probabilities, pair_question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from refladder.jobs.methods import Judge
+    from refladder.prompts import Template
+    from refladder.records import Benchmark, Context, Dimension, Judgment, Output
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+    Estimator = Callable[["Comparisons", float], FloatArray]
+
+PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparisons:
+    """What was asked about the outputs of one context on one dimension.
+
+    `pairs` has shape (R, 2), numbers of the outputs; `probabilities` shape (R,), that the first is better, NaN where
+    the answer could not be read.
+    """
+
+    context: Context
+    dimension: Dimension
+    outputs: tuple[Output, ...]
+    pairs: IntArray
+    probabilities: FloatArray
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of the outputs."""
+        return [output.id for output in self.outputs]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of a method while it runs."""
+
+    judgments: int = 0
+    reused: int = 0
+    unreadable: int = 0
+    characters: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def note_unread(self, judgments: Sequence[Judgment], words: str) -> None:
+        """Count what could not be read, and why; in a dry run there is no why."""
+        for judgment in judgments:
+            if judgment.logprobs is None:
+                self.unreadable += 1
+                if judgment.note != DRY:
+                    self.reasons[f"{words}: {judgment.note}"] += 1
+
+    def notes(self) -> tuple[str, ...]:
+        """What went wrong, for the user, the most frequent first."""
+        return tuple(f"{count:,} x {reason}" for reason, count in self.reasons.most_common(5))
+
+
+def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings, template: Template) -> PairJudge:
+    """The judge of pairs of a run; what it answers is shared by the run's methods and kept in the work folder."""
+    if not benchmark.contexts:
+        raise UsageError(f"{benchmark.name} has no contexts; there is nothing to compare")
+    backend = judge()
+    probe = PairJudge(backend, template, answers=settings.answers, sampling=settings.sampling)
+    name = f"{probe.recipe.digest}-{settings.answers}"
+    path = None if settings.work is None else settings.work / f"pairwise-{name}.jsonl"
+    if path is not None and settings.restart and name not in settings.kept:
+        throw_away(path)
+    return PairJudge(
+        backend,
+        template,
+        kept=settings.kept.setdefault(name, {}),
+        path=path,
+        answers=settings.answers,
+        sampling=settings.sampling,
+    )
+
+
+def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
+    """The benchmark's template of role pairwise."""
+    task = benchmark.contexts[0].task if benchmark.contexts else ""
+    return load_template(task, "pairwise", settings.prompts)
+
+
+def groups(benchmark: Benchmark) -> list[tuple[Context, tuple[Output, ...]]]:
+    """The contexts that have two outputs or more, with these.
+
+    Raises:
+        UsageError: there is no such context.
+    """
+    outputs: dict[str, list[Output]] = {context.id: [] for context in benchmark.contexts}
+    for output in benchmark.outputs:
+        outputs[output.context_id].append(output)
+    found = [(context, tuple(outputs[context.id])) for context in benchmark.contexts if len(outputs[context.id]) > 1]
+    if not found:
+        raise UsageError(
+            f"{benchmark.name} has no context with two outputs, so there is no pair to compare; use a method that "
+            "scores outputs one by one, such as ladder"
+        )
+    return found
+
+
+def seed_of(settings: MethodSettings, *names: str) -> int:
+    """A seed for one part of a run, the same wherever that part stands."""
+    words = "\0".join([str(settings.seed), *names])
+    return int.from_bytes(hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def compare_all(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: PairJudge, settings: MethodSettings
+) -> tuple[list[Comparisons], Tally]:
+    """Ask the pairs of every context and dimension: all of them, or as many as the budget allows.
+
+    Raises:
+        UsageError: no context has two outputs, or one has fewer pairs than the budget; it is named.
+    """
+    chosen: list[tuple[Context, Dimension, tuple[Output, ...], IntArray]] = []
+    for context, outputs in groups(benchmark):
+        for dimension in dimensions:
+            if settings.budget is None:
+                pairs = all_pairs(len(outputs))
+            else:
+                seed = seed_of(settings, context.id, dimension.name)
+                try:
+                    pairs = select_pairs(len(outputs), settings.budget, settings.selection, seed)
+                except UsageError as error:
+                    raise UsageError(f"context {context.id!r}: {error}") from error
+            chosen.append((context, dimension, outputs, pairs))
+    questions = [
+        pair_question(context, dimension, outputs[first], outputs[second])
+        for context, dimension, outputs, pairs in chosen
+        for first, second in pairs.tolist()
+    ]
+    tally = Tally(judgments=len(questions), reused=sum(question.key in judge.kept for question in questions))
+    with settings.progress("comparing") as progress:
+        judgments = judge.ask(questions, progress)
+    tally.characters = sum(map(judge.characters, questions))
+    tally.note_unread(judgments, "unreadable")
+    probabilities = first_probabilities(judgments)
+    found, start = [], 0
+    for context, dimension, outputs, pairs in chosen:
+        found.append(
+            Comparisons(
+                context=context,
+                dimension=dimension,
+                outputs=outputs,
+                pairs=pairs,
+                probabilities=probabilities[start : start + len(pairs)],
+            )
+        )
+        start += len(pairs)
+    return found, tally
+
+
+def measures_of(comparisons: Sequence[Comparisons]) -> dict[tuple[str, str], tuple[float, int]]:
+    """The shares of the report card that comparisons give, by dimension and name, as (points, of how many)."""
+    found: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def add(dimension: str, name: str, share: tuple[float, int]) -> None:
+        points, count = found.get((dimension, name), (0.0, 0))
+        found[dimension, name] = (points + share[0], count + share[1])
+
+    for one in comparisons:
+        items, name = len(one.outputs), one.dimension.name
+        hard = estimators.decisions(one.probabilities)
+        read = hard[~np.isnan(hard)]
+        add(name, "first", (float(read.sum()), read.size))
+        add(name, "inconsistency", bias.inconsistency(items, one.pairs, one.probabilities))
+        add(name, "intransitive", bias.intransitive_triples(items, one.pairs, one.probabilities))
+    return found
+
+
+def _run(
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
+    *,
+    name: str,
+    estimator: Estimator,
+) -> MethodResult:
+    settings.own(name, {})
+    pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
+    comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
+    return result_of(
+        benchmark,
+        dimensions,
+        pair_judge,
+        settings,
+        name=name,
+        estimator=estimator,
+        comparisons=comparisons,
+        tally=tally,
+    )
+
+
+def result_of(
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: PairJudge,
+    settings: MethodSettings,
+    *,
+    name: str,
+    estimator: Estimator,
+    comparisons: Sequence[Comparisons],
+    tally: Tally,
+) -> MethodResult:
+    """Scores of every output from comparisons; a context whose answers give none is told, and its outputs have None.
+
+    The estimator is given comparisons, and the threshold of its dimension that was fitted over all contexts.
+    """
+    scores: dict[tuple[str, str], float | None] = {
+        (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
+    }
+    thresholds = {
+        dimension.name: bias.fit_threshold(
+            np.concatenate([one.probabilities for one in comparisons if one.dimension == dimension])
+        )
+        for dimension in dimensions
+    }
+    for one in comparisons:
+        try:
+            values = estimator(one, thresholds[one.dimension.name])
+        except UsageError as error:
+            tally.reasons[f"context {one.context.id!r}, {one.dimension.name}: {error}"] += 1
+            continue
+        for output, value in zip(one.outputs, values.tolist(), strict=True):
+            scores[output.id, one.dimension.name] = None if math.isnan(value) else value
+    pairs = "all" if settings.budget is None else f"{settings.selection},{settings.budget},seed{settings.seed}"
+    return MethodResult(
+        method=Method(name=name, signature=f"{name}|{judge.signature}|pairs:{pairs}", scores=scores),
+        judgments=tally.judgments,
+        reused=tally.reused,
+        unreadable=tally.unreadable,
+        characters=tally.characters,
+        measures=measures_of(comparisons),
+        comparisons=comparisons,
+        notes=tally.notes(),
+    )
+
+
+def win_ratio(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Comparative assessment: the share of its comparisons that an output wins (arXiv 2307.07889, equation 6)."""
+    return _run(benchmark, dimensions, judge, settings, name="win-ratio", estimator=plain_win_ratio)
+
+
+def plain_win_ratio(one: Comparisons, _threshold: float) -> FloatArray:
+    """Win ratio as an estimator of this module."""
+    return estimators.win_ratio(len(one.outputs), one.pairs, one.probabilities)
+
+
+def win_ratio_debiased(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Win ratio with the threshold at which the first is chosen half of the time (arXiv 2307.07889, equation 10)."""
+
+    def debiased(one: Comparisons, threshold: float) -> FloatArray:
+        if math.isnan(threshold):
+            return np.full(len(one.outputs), np.nan)
+        return estimators.win_ratio(len(one.outputs), one.pairs, one.probabilities, threshold)
+
+    return _run(benchmark, dimensions, judge, settings, name="win-ratio-debiased", estimator=debiased)
+
+
+def mean_probability(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """The mean probability with which an output wins its comparisons."""
+
+    def mean(one: Comparisons, _threshold: float) -> FloatArray:
+        return estimators.mean_probability(len(one.outputs), one.pairs, one.probabilities)
+
+    return _run(benchmark, dimensions, judge, settings, name="mean-probability", estimator=mean)
+
+
+def mean_probability_debiased(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Mean probability, after a weight took the preference for one place out (arXiv 2307.07889, equation 9)."""
+
+    def mean(one: Comparisons, threshold: float) -> FloatArray:
+        weighed = bias.reweigh(one.probabilities, bias.alpha_of(threshold))
+        return estimators.mean_probability(len(one.outputs), one.pairs, weighed)
+
+    return _run(benchmark, dimensions, judge, settings, name="mean-probability-debiased", estimator=mean)
+
+
+def bradley_terry(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Bradley-Terry strengths with soft wins and a prior of a hundredth of a tie."""
+
+    def strengths(one: Comparisons, _threshold: float) -> FloatArray:
+        return estimators.bradley_terry(len(one.outputs), one.pairs, one.probabilities, prior=PRIOR, names=one.names)
+
+    return _run(benchmark, dimensions, judge, settings, name="bradley-terry", estimator=strengths)
+
+
+def product_of_experts(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Scores from a product of Gaussian experts (arXiv 2405.05894)."""
+
+    def scores(one: Comparisons, _threshold: float) -> FloatArray:
+        return estimators.product_of_experts(len(one.outputs), one.pairs, one.probabilities, names=one.names)
+
+    return _run(benchmark, dimensions, judge, settings, name="poe", estimator=scores)
+
+
+def likelihood(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """The ranking that makes the comparisons most likely (arXiv 2307.07889, appendix B)."""
+
+    def places(one: Comparisons, _threshold: float) -> FloatArray:
+        return likelihood_ranking(len(one.outputs), one.pairs, one.probabilities, names=one.names)
+
+    return _run(benchmark, dimensions, judge, settings, name="likelihood", estimator=places)

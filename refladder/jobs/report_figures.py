@@ -1,0 +1,143 @@
+"""The figures of a report card: agreement against cost, and budget curves."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from refladder.artifacts import atomic
+from refladder.errors import UsageError
+from refladder.jobs.cards import ALL
+from refladder.jobs.curves import budget_curve, consistency_rows
+from refladder.jobs.figures import Series, lines, scatter
+from refladder.metaeval.agreement import MEAN, human_means
+from refladder.ranking.selection import SCHEMES, most_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from refladder.jobs.cards import Card
+    from refladder.jobs.curves import ConsistencyRow, CurvePoint
+    from refladder.jobs.methods import MethodRun
+    from refladder.metaeval.agreement import Agreement
+    from refladder.records import Benchmark, Dimension
+
+
+def write_figures(
+    folder: Path | None,
+    rows: Sequence[Agreement],
+    cards: Sequence[Card],
+    runs: Sequence[MethodRun],
+    benchmark: Benchmark,
+    *,
+    dimensions: Sequence[Dimension],
+    seed: int = 0,
+) -> list[str]:
+    """Write `cost.svg`, and when a method judged every pair of outputs, `curve-DIMENSION.svg` and `curves.jsonl`.
+
+    `curves.jsonl` holds the points of the curves, and how rankings of fewer outputs agree with that of all.
+
+    Args:
+        folder: where to; None draws nothing.
+        rows: agreement; the first level and statistic is drawn.
+        cards: of the same methods.
+        runs: of the same methods.
+        benchmark: with ratings.
+        dimensions: one curve each.
+        seed: of the curves' draws.
+
+    Returns:
+        Why a figure was not drawn, for each that was not.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    if folder is None:
+        return []
+    missing = []
+    figure = _cost(rows, cards)
+    if figure is None:
+        missing.append("no cost figure: no method asked a judge and has an agreement")
+    else:
+        _write(folder / "cost.svg", figure)
+    whole = next((run.result.comparisons for run in runs if _is_whole(run)), None)
+    if whole is None:
+        return [*missing, "no budget curves: they need every pair judged, as by win-ratio without --comparisons"]
+    human = human_means(benchmark.ratings)
+    points: list[CurvePoint | ConsistencyRow] = []
+    for dimension in dimensions:
+        try:
+            own = budget_curve(whole, human, dimension.name, seed=seed)
+        except UsageError as error:
+            missing.append(str(error))
+            continue
+        points += own
+        points += consistency_rows(whole, human, dimension.name, seed=seed)
+        drawn = _curves(own)
+        if not drawn:
+            missing.append(f"no budget curve of {dimension.name}: no context has a correlation")
+            continue
+        title = f"{benchmark.name}, {dimension.name}: win ratio by budget, 90 % of the draws in the bands"
+        figure = lines(title, drawn, "comparisons of one context", "Spearman correlation within contexts")
+        _write(folder / f"curve-{re.sub(r'[^A-Za-z0-9_-]+', '_', dimension.name)}.svg", figure)
+    _write(folder / "curves.jsonl", "".join(json.dumps(asdict(point), allow_nan=False) + "\n" for point in points))
+    return missing
+
+
+def _is_whole(run: MethodRun) -> bool:
+    return bool(run.result.comparisons) and all(
+        len(one.pairs) == most_pairs(len(one.outputs), "random") for one in run.result.comparisons
+    )
+
+
+def _cost(rows: Sequence[Agreement], cards: Sequence[Card]) -> str | None:
+    first = rows[0]
+    found = {
+        row.method: row.value
+        for row in rows
+        if (row.dimension, row.level, row.statistic) == (MEAN, first.level, first.statistic)
+    }
+    points = []
+    for card in cards:
+        value = found.get(card.method)
+        if card.dimension == ALL and card.characters and value is not None:
+            points.append((card.method, float(card.characters), value))
+    if not points:
+        return None
+    title = f"{first.benchmark}: agreement against cost"
+    return scatter(title, points, "characters of prompts", f"{first.statistic}, {first.level}, mean of dimensions")
+
+
+def _curves(points: Sequence[CurvePoint]) -> list[Series]:
+    found = []
+    for colour, selection in enumerate(SCHEMES):
+        for debiased in (False, True):
+            own = [
+                (float(point.budget), point.value, point.low, point.high)
+                for point in points
+                if point.selection == selection and point.debiased == debiased
+            ]
+            known = [
+                (budget, value, low, high)
+                for budget, value, low, high in own
+                if value is not None and low is not None and high is not None
+            ]
+            if known:
+                found.append(
+                    Series(
+                        name=f"{selection}, debiased" if debiased else selection,
+                        points=tuple((budget, value) for budget, value, _, _ in known),
+                        band=tuple((low, high) for _, _, low, high in known),
+                        dashed=debiased,
+                        colour=colour,
+                    )
+                )
+    return found
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic(path) as stream:
+        stream.write(text.encode())

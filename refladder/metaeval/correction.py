@@ -1,0 +1,38 @@
+"""Correction of p-values when many tests are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: rejecting where the result is below a bounds the chance of any false one by a.
+
+    The k-th smallest of m is multiplied by m - k + 1, and never falls below one before it.
+
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+
+    Args:
+        p_values: of the tests that are reported together, between 0 and 1.
+
+    Returns:
+        Adjusted p-values in the same order, at most 1.
+
+    Raises:
+        UsageError: a p-value is not between 0 and 1.
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise UsageError(f"p-values must be between 0 and 1, found {list(p_values)}")
+    order = np.argsort(values, kind="stable")
+    raised = np.minimum(np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)), 1.0)
+    found = np.empty_like(values)
+    found[order] = raised
+    return [float(value) for value in found]

@@ -1,0 +1,93 @@
+"""Which pairs to ask, when not all of them can be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[np.int64]
+
+SCHEMES = ("random", "no-repeat", "symmetric")
+
+
+def most_pairs(items: int, scheme: str) -> int:
+    """How many comparisons a scheme can choose among `items` items.
+
+    Raises:
+        UsageError: fewer than two items.
+        UnknownNameError: no such scheme.
+    """
+    if scheme not in SCHEMES:
+        raise UnknownNameError("selection of pairs", scheme, SCHEMES)
+    if items < 2:  # noqa: PLR2004
+        raise UsageError(f"a comparison takes two items, found {items}; give a context at least two outputs")
+    return items * (items - 1) // (2 if scheme == "no-repeat" else 1)
+
+
+def all_pairs(items: int) -> IntArray:
+    """Every ordered pair, by first and then by second.
+
+    Returns:
+        Shape (N(N-1), 2): numbers of the first and the second item.
+
+    Raises:
+        UsageError: fewer than two items.
+    """
+    return _ordered(np.arange(most_pairs(items, "random")), items)
+
+
+def select_pairs(items: int, budget: int, scheme: str, seed: int) -> IntArray:
+    """Choose ordered pairs at random, without putting any ordered pair twice.
+
+    Source: arXiv 2307.07889, section 3.4.
+
+    Args:
+        items: N, at least 2.
+        budget: R, comparisons to choose.
+        scheme: `random`: any ordered pairs. `no-repeat`: a pair is asked in one order only, drawn by lot. `symmetric`:
+            a pair is asked in both orders; of an odd budget, one pair is asked in one order.
+        seed: of the draw.
+
+    Returns:
+        Shape (budget, 2): numbers of the first and the second item.
+
+    Raises:
+        UsageError: fewer than two items, or a budget that is not between 1 and the pairs there are.
+        UnknownNameError: no such scheme.
+    """
+    most = most_pairs(items, scheme)
+    if not 1 <= budget <= most:
+        raise UsageError(
+            f"a budget of {budget:,} comparisons: {items} items have {most:,} pairs to ask by {scheme!r}; "
+            f"choose between 1 and {most:,}"
+        )
+    random = np.random.default_rng(seed)
+    if scheme == "random":
+        return _ordered(random.choice(most, budget, replace=False), items)
+    drawn = budget if scheme == "no-repeat" else (budget + 1) // 2
+    pairs = _unordered(random.choice(items * (items - 1) // 2, drawn, replace=False), items)
+    turned = random.random(drawn) < 0.5  # noqa: PLR2004  a fair coin
+    pairs[turned] = pairs[turned, ::-1]
+    if scheme == "no-repeat":
+        return pairs
+    both = np.stack([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2)
+    return both[:budget]
+
+
+def _ordered(numbers: IntArray, items: int) -> IntArray:
+    first, second = np.divmod(numbers, items - 1)
+    return np.stack([first, second + (second >= first)], axis=1)
+
+
+def _unordered(numbers: IntArray, items: int) -> IntArray:
+    # Row k of the upper triangle starts at k * items - k * (k + 1) / 2.
+    rows = np.arange(items)
+    starts = rows * items - rows * (rows + 1) // 2
+    first = np.searchsorted(starts, numbers, side="right") - 1
+    return np.stack([first, numbers - starts[first] + first + 1], axis=1)

@@ -1,0 +1,252 @@
+"""Asks a judge for a grade of one text: direct scoring, prompt scoring, G-Eval.
+
+A judgment is about one text: `against` is None and the outcomes are grades, "1" to "5" or "1" to "10". It is made in
+one of two ways. *Read*: the log-probability of every grade as the answer (`read_labels`). *Drawn*: the judge answers K
+times and the shares of the grades stand for their probabilities; then only grades that were given are among the
+outcomes, and `mass` is the share of the answers that could be read.
+
+A read grade's probability is that of the label as the beginning of the answer, as in the papers. "1" is the beginning
+of "10" too; where a tokenizer splits "10", the part of "1" that goes on to "10" is counted for 10 alone by the hf
+backend (p(1) * (1 - p(0 | 1))), and counted for both by a backend that does not look. Where 10 is one token there is no
+overlap. Either way "1" may also be the beginning of an answer that is no grade ("1st", "12").
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from refladder.errors import BackendError, UsageError
+from refladder.prompts import fill
+from refladder.records import Comparison, Judgment
+from refladder.scoring.judging import Question, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.backends import Backend
+    from refladder.prompts import Template
+    from refladder.records import Completion, Context, Dimension, Output, Prompt, Sampling
+
+ROLES = ("direct-5", "direct-10")
+# What may stand around a grade in the first line of an answer.
+_ANSWER = re.compile(r"\s*([^\s.]+)[ \t]*\.?[ \t]*(\r?\n|\Z)")
+
+
+def grade_question(output: Output, context: Context, dimension: Dimension) -> Question:
+    """The question about one output on one dimension, with the digest of the texts that are shown."""
+    state = digest_of(context.text, context.background, dimension.name, dimension.description, output.text)
+    return Question(
+        comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=output.id, against=""),
+        key=state.hexdigest(),
+        context=context,
+        dimension=dimension,
+        target=output.text,
+        reference="",
+    )
+
+
+def _prompt(template: Template, question: Question) -> Prompt:
+    slots = {
+        "context": question.context.text,
+        "background": question.context.background,
+        "dimension": question.dimension.name,
+        "description": question.dimension.description,
+        "target": question.target,
+    }
+    return fill(template, slots)
+
+
+def single_judgment(
+    question: Question,
+    recipe: str,
+    *,
+    outcomes: tuple[str, ...],
+    logprobs: tuple[float, ...] | None,
+    mass: float | None,
+    note: str | None,
+) -> Judgment:
+    """A judgment about one text; log-probabilities that are not finite become None with a note."""
+    if logprobs is not None and not all(map(math.isfinite, logprobs)):
+        logprobs, mass, note = None, None, f"the judge gave log-probabilities that are not finite: {logprobs}"
+    return Judgment(
+        context_id=question.context.id,
+        dimension=question.dimension.name,
+        subject=question.comparison.subject,
+        against=None,
+        outcomes=outcomes,
+        logprobs=logprobs,
+        mass=mass,
+        key=question.key,
+        recipe=recipe,
+        note=note,
+    )
+
+
+def read_grades(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
+    """Read the probability of every grade.
+
+    Args:
+        backend: the judge.
+        template: of role direct-5 or direct-10.
+        recipe: Recipe.digest of backend and template.
+        asked: the questions, those of one context next to each other.
+
+    Returns:
+        One judgment a question, in order; `logprobs` is None, with a note, where the judge could not be read.
+
+    Raises:
+        LabelsUnavailableError: the judge gives no label probabilities; draw answers instead.
+        BackendError: the judge failed as a whole, or broke its contract.
+    """
+    if not asked:
+        return []
+    prompts = [_prompt(template, question) for question in asked]
+    readings = backend.read_labels(prompts, list(template.labels.values()))
+    _check_count(backend, prompts, readings)
+    outcomes = tuple(template.labels)
+    return [
+        single_judgment(
+            question,
+            recipe,
+            outcomes=outcomes,
+            logprobs=reading.logprobs,
+            mass=reading.mass if reading.logprobs is not None else None,
+            note=reading.note or ("unreadable" if reading.logprobs is None else None),
+        )
+        for question, reading in zip(asked, readings, strict=True)
+    ]
+
+
+def draw_grades(
+    backend: Backend,
+    template: Template,
+    recipe: str,
+    asked: Sequence[Question],
+    *,
+    answers: int,
+    sampling: Sampling,
+) -> list[Judgment]:
+    """Ask every question several times, and count the grades that are answered.
+
+    An answer is a grade when its first line is one of the template's labels, a full stop allowed, and nothing else;
+    an answer that was cut off in that line is none.
+
+    Args:
+        backend: the judge; only `write` is used.
+        template: as for `read_grades`.
+        recipe: Recipe.digest, with the sampling in it.
+        asked: the questions.
+        answers: how often each is asked, with seeds `sampling.seed`, + 1, ...
+        sampling: how answers are drawn.
+
+    Returns:
+        One judgment a question. Its outcomes are the grades that were given, its logprobs the logarithms of their
+        shares of the readable answers; None with a note where no answer could be read.
+
+    Raises:
+        BackendError: as for `read_grades`.
+    """
+    if not asked:
+        return []
+    prompts = [_prompt(template, question) for question in asked]
+    grade_of = {label: outcome for outcome, label in template.labels.items()}
+    given: list[Counter[str]] = [Counter() for _ in asked]
+    unread: list[str | None] = [None] * len(asked)
+    for number in range(answers):
+        completions = backend.write(prompts, replace(sampling, seed=sampling.seed + number))
+        _check_count(backend, prompts, completions)
+        for place, completion in enumerate(completions):
+            label = read_answer(completion)
+            if label in grade_of:
+                given[place][grade_of[label]] += 1
+            elif unread[place] is None:
+                unread[place] = completion.note or f"the answer {completion.text[:40]!r} is no grade"
+    judgments = []
+    for question, counts, reason in zip(asked, given, unread, strict=True):
+        readable = counts.total()
+        note = None if reason is None else f"{answers - readable} of {answers} answers unreadable: {reason}"
+        outcomes = tuple(outcome for outcome in template.labels if counts[outcome])
+        logprobs = tuple(math.log(counts[outcome] / readable) for outcome in outcomes) if readable else None
+        mass = readable / answers if readable else None
+        judgments.append(
+            single_judgment(
+                question,
+                recipe,
+                outcomes=outcomes or tuple(template.labels),
+                logprobs=logprobs,
+                mass=mass,
+                note=note,
+            )
+        )
+    return judgments
+
+
+def read_answer(completion: Completion) -> str | None:
+    """The one word in the first line of an answer, or None: a failure, more words, or cut off in that line."""
+    found = _ANSWER.match(completion.text)
+    if found is None or completion.finish == "error" or (completion.finish == "length" and not found[2]):
+        return None
+    return found[1]
+
+
+def _check_count(backend: Backend, prompts: Sequence[Prompt], answers: Sequence[object]) -> None:
+    if len(answers) != len(prompts):
+        raise BackendError(f"{backend.fingerprint}: asked {len(prompts)} prompts, answered {len(answers)}")
+
+
+def _shares(judgment: Judgment) -> dict[float, float]:
+    """Probabilities of the grades, summing to 1: a softmax over the labels."""
+    if judgment.logprobs is None:
+        return {}
+    highest = max(judgment.logprobs)
+    weights = [math.exp(value - highest) for value in judgment.logprobs]
+    whole = math.fsum(weights)
+    return {float(grade): weight / whole for grade, weight in zip(judgment.outcomes, weights, strict=True)}
+
+
+def most_probable_grade(judgment: Judgment) -> float | None:
+    """The grade that a judge would give: direct scoring and prompt scoring.
+
+    Grades that are exactly as probable as each other count their mean, so that neither end of the scale is favoured.
+
+    Source: arXiv 2307.07889, section 4.3.2; arXiv 2509.05440, section 3.
+
+    Returns:
+        Between the least and the greatest grade; None where the judge could not be read.
+    """
+    shares = _shares(judgment)
+    if not shares:
+        return None
+    highest = max(shares.values())
+    chosen = [grade for grade, share in shares.items() if share == highest]
+    return math.fsum(chosen) / len(chosen)
+
+
+def expected_grade(judgment: Judgment) -> float | None:
+    """The mean of the grades, weighed by their probabilities: G-Eval.
+
+    grade = sum over k of  k * p(k),  p = softmax over the log-probabilities of the labels 1..K.
+
+    Source: arXiv 2303.16634, equation 1.
+
+    Returns:
+        Between the least and the greatest grade; None where the judge could not be read.
+    """
+    shares = _shares(judgment)
+    return math.fsum(grade * share for grade, share in shares.items()) if shares else None
+
+
+def on_scale(grade: float, grades: int, scale: tuple[float, float]) -> float:
+    """A grade from 1..`grades` on a dimension's human scale: 1 is its low end, `grades` its high end.
+
+    Raises:
+        UsageError: a scale of fewer than two grades.
+    """
+    if grades < 2:  # noqa: PLR2004
+        raise UsageError(f"a scale has at least 2 grades, found {grades}")
+    low, high = scale
+    return low + (high - low) * (grade - 1) / (grades - 1)

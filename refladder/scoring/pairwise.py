@@ -1,0 +1,286 @@
+"""Asks a judge which of two outputs of one context is better, and keeps its answers.
+
+An answer is a Judgment with the outcomes win and loss, about the output that was shown first (`subject`) against the
+second. The swapped pair is another question.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder import __version__
+from refladder.artifacts import cannot_write, from_line, open_bytes, to_line
+from refladder.errors import BackendError, UsageError
+from refladder.prompts import fill
+from refladder.records import LOSS, WIN, Comparison, Context, Dimension, Judgment, Recipe
+from refladder.scoring.judging import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from refladder.backends import Backend
+    from refladder.prompts import Template
+    from refladder.records import Completion, Output, Prompt, Sampling
+
+    FloatArray = NDArray[np.float64]
+
+BATCH = 4096  # questions judged and kept at a time
+_NEVER = -50.0  # natural logarithm that stands for a probability of 0, which has none: 2e-22
+_MARKS = " \t\r\n\"'`*_.:;,!()[]<>“”«»"  # around a name that is the whole answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairQuestion:
+    """Two outputs to show; `key` is the digest of all that is shown."""
+
+    comparison: Comparison
+    key: str
+    context: Context
+    dimension: Dimension
+    first: str
+    second: str
+
+    @property
+    def slots(self) -> dict[str, str]:
+        """What goes into the template of role pairwise."""
+        return {
+            "context": self.context.text,
+            "background": self.context.background,
+            "dimension": self.dimension.name,
+            "description": self.dimension.description,
+            "first": self.first,
+            "second": self.second,
+        }
+
+
+def pair_question(context: Context, dimension: Dimension, first: Output, second: Output) -> PairQuestion:
+    """The question which of two outputs is better."""
+    state = digest_of(context.text, context.background, dimension.name, dimension.description, first.text, second.text)
+    return PairQuestion(
+        comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=first.id, against=second.id),
+        key=state.hexdigest(),
+        context=context,
+        dimension=dimension,
+        first=first.text,
+        second=second.text,
+    )
+
+
+@dataclass(slots=True)
+class PairJudge:
+    """A judge with one template; what it was asked before it is not asked again.
+
+    `answers` 0 reads label probabilities (arXiv 2307.07889, equation 3); K above 0 lets the judge write K answers, with
+    `sampling` and one seed more for each, and takes the share of those that can be read (equation 5). `kept` holds the
+    judgments by key, shared by all who were given the same mapping; `path` keeps them in a file too, of which a torn
+    last line is cut off.
+
+    Raises:
+        UsageError: the file is of another judge or template.
+        DataError: it cannot be read or written, or a line is no judgment.
+    """
+
+    backend: Backend
+    template: Template
+    kept: dict[str, Judgment] = field(default_factory=dict)
+    path: Path | None = None
+    answers: int = 0
+    sampling: Sampling | None = None
+    recipe: Recipe = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.answers and self.sampling is None:
+            raise UsageError("answers that are written need a sampling; give one, or ask for label probabilities")
+        self.recipe = Recipe(
+            backend=self.backend.fingerprint,
+            prompts=(self.template.signature,),
+            sampling=self.sampling if self.answers else None,
+            version=__version__,
+        )
+        if self.path is not None:
+            self._open(self.path)
+
+    @property
+    def signature(self) -> str:
+        """All that makes an answer."""
+        how = f"answers:{self.answers}" if self.answers else "answers:logprobs"
+        return f"{self.recipe.signature}|{how}"
+
+    def _open(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            with open_bytes(path) as stream:
+                lines = stream.read().splitlines(keepends=True)
+            good = [line for line in lines if line.endswith(b"\n")]
+            if not good:
+                path.write_bytes(to_line(self.recipe))
+                return
+            if len(good) < len(lines):
+                with path.open("r+b") as stream:
+                    stream.truncate(sum(map(len, good)))
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        found = from_line(Recipe, good[0].decode("utf-8", "replace").rstrip("\n"), f"{path}:1")
+        if found != self.recipe:
+            raise UsageError(
+                f"{path}: these judgments were made by {found.signature}, this run is {self.recipe.signature}; "
+                "name another folder with --work, or throw them away with --restart"
+            )
+        for number, line in enumerate(good[1:], 2):
+            judgment = from_line(Judgment, line.decode("utf-8", "replace").rstrip("\n"), f"{path}:{number}")
+            self.kept[judgment.key] = judgment
+
+    def ask(
+        self, questions: Sequence[PairQuestion], progress: Callable[[int, int | None], None] | None = None
+    ) -> list[Judgment]:
+        """An answer to every question, in order; one that cannot be read has `logprobs` None and a note.
+
+        Raises:
+            BackendError: the judge failed as a whole, or broke its contract.
+        """
+        new = {question.key: question for question in questions if question.key not in self.kept}
+        asked = sorted(new.values(), key=lambda question: question.context.id)  # one context's prompts together
+        for start in range(0, len(asked), BATCH):
+            batch = asked[start : start + BATCH]
+            judgments = self._judge(batch)
+            self._keep(judgments)
+            if progress is not None:
+                progress(start + len(batch), len(asked))
+        # Two outputs with the same text are one question: the answer is given the ids that were asked about.
+        return [_about(self.kept[question.key], question.comparison) for question in questions]
+
+    def _keep(self, judgments: Sequence[Judgment]) -> None:
+        if self.path is not None:
+            try:
+                with self.path.open("ab") as stream:
+                    stream.write(b"".join(map(to_line, judgments)))
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            except OSError as error:
+                raise cannot_write(self.path, error) from error
+        self.kept.update({judgment.key: judgment for judgment in judgments})
+
+    def _judge(self, questions: Sequence[PairQuestion]) -> list[Judgment]:
+        prompts = [fill(self.template, question.slots) for question in questions]
+        if self.answers:
+            return self._from_texts(questions, prompts)
+        labels = list(self.template.labels.values())
+        readings = self.backend.read_labels(prompts, labels)
+        if len(readings) != len(prompts):
+            raise BackendError(f"{self.backend.fingerprint}: asked {len(prompts)} prompts, answered {len(readings)}")
+        found = []
+        for question, reading in zip(questions, readings, strict=True):
+            logprobs, note = reading.logprobs, reading.note
+            if logprobs is None:
+                note = note or "unreadable"
+            elif not all(map(math.isfinite, logprobs)):
+                logprobs, note = None, f"the judge gave log-probabilities that are not finite: {logprobs}"
+            found.append(self._judgment(question, logprobs, None if logprobs is None else reading.mass, note))
+        return found
+
+    def _from_texts(self, questions: Sequence[PairQuestion], prompts: Sequence[Prompt]) -> list[Judgment]:
+        if self.sampling is None:  # refused in the beginning; tells the type checker
+            return []
+        counts = np.zeros((len(prompts), 2), dtype=np.int64)
+        notes: list[str | None] = [None] * len(prompts)
+        for answer in range(self.answers):
+            drawn = self.backend.write(prompts, replace(self.sampling, seed=self.sampling.seed + answer))
+            if len(drawn) != len(prompts):
+                raise BackendError(f"{self.backend.fingerprint}: asked {len(prompts)} prompts, answered {len(drawn)}")
+            for place, completion in enumerate(drawn):
+                chosen, note = self._choice(completion)
+                if chosen is None:
+                    notes[place] = note
+                else:
+                    counts[place, chosen] += 1
+        found = []
+        for question, (wins, losses), note in zip(questions, counts.tolist(), notes, strict=True):
+            read = wins + losses
+            words = None if note is None else f"{self.answers - read} of {self.answers} answers unreadable, e.g. {note}"
+            logprobs = tuple(math.log(count / read) if count else _NEVER for count in (wins, losses)) if read else None
+            found.append(self._judgment(question, logprobs, read / self.answers if read else None, words))
+        return found
+
+    def _choice(self, completion: Completion) -> tuple[int | None, str | None]:
+        if completion.finish == "error":
+            return None, completion.note
+        chosen = chosen_label(completion.text, list(self.template.labels.values()))
+        return chosen, None if chosen is not None else repr(completion.text[:60])
+
+    def _judgment(
+        self, question: PairQuestion, logprobs: tuple[float, ...] | None, mass: float | None, note: str | None
+    ) -> Judgment:
+        return Judgment(
+            context_id=question.comparison.context_id,
+            dimension=question.comparison.dimension,
+            subject=question.comparison.subject,
+            against=question.comparison.against,
+            outcomes=(WIN, LOSS),
+            logprobs=logprobs,
+            mass=mass,
+            key=question.key,
+            recipe=self.recipe.digest,
+            note=note,
+        )
+
+    def characters(self, question: PairQuestion) -> int:
+        """The length of a question's prompt, in characters, times the answers that are drawn to it."""
+        slots = question.slots
+        length = sum(map(len, self.template.literals)) + sum(len(slots[name]) for name in self.template.names)
+        return length * max(self.answers, 1)
+
+
+def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
+    if (judgment.context_id, judgment.subject, judgment.against) == (
+        comparison.context_id,
+        comparison.subject,
+        comparison.against,
+    ):
+        return judgment
+    return replace(judgment, context_id=comparison.context_id, subject=comparison.subject, against=comparison.against)
+
+
+def chosen_label(text: str, labels: Sequence[str]) -> int | None:
+    """Which label an answer names; None where that is not clear.
+
+    An answer is read when it begins with a label, names one label and no other, or is only the word in which the
+    labels differ ("B" of "Summary A", "Summary B").
+    """
+    plain = text.strip(_MARKS).casefold()
+    folded = [label.casefold() for label in labels]
+    named = [
+        place for place, label in enumerate(folded) if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", plain) is not None
+    ]
+    begins = [place for place in named if plain.startswith(folded[place])]
+    short = [place for place, label in enumerate(folded) if plain == label.rpartition(" ")[2]]
+    for found in (begins, named, short):
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
+    """P = P(first) / (P(first) + P(second)) of every judgment; NaN where it could not be read.
+
+    Source: arXiv 2307.07889, equation 3.
+
+    Returns:
+        Shape (judgments,), between 0 and 1.
+    """
+    found = np.full(len(judgments), np.nan)
+    for place, judgment in enumerate(judgments):
+        if judgment.logprobs is not None:
+            given = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
+            gap = given[LOSS] - given[WIN]
+            found[place] = 1 / (1 + math.exp(gap)) if gap < 0 else math.exp(-gap) / (1 + math.exp(-gap))
+    return found

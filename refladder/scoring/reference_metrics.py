@@ -1,0 +1,153 @@
+"""Metrics that hold a text against reference texts: BLEU, chrF, ROUGE and METEOR, each by its reference package.
+
+A metric is opened once and then called for one context at a time. Several references count as each package has it:
+BLEU and chrF take all of them into one score, ROUGE and METEOR take the best. BERTScore is in `bert_score`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ROUGE_TYPES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceMetric:
+    """An open metric.
+
+    `signature` has the settings and the version of the package. `score(texts, references)` gives one number for each
+    text of one context, higher is better.
+    """
+
+    signature: str
+    score: Callable[[Sequence[str], Sequence[str]], list[float]]
+
+
+def missing_package(package: str) -> UsageError:
+    """The error to raise where a metric's package is not installed."""
+    return UsageError(f"{package} is not installed; pip install 'refladder[metrics]'")
+
+
+def bleu() -> ReferenceMetric:
+    """Sentence BLEU, 0 to 100, as sacrebleu has it: effective order, exponential smoothing, tokenizer 13a.
+
+    Source: Papineni et al. 2002; Post, arXiv 1804.08771.
+
+    Raises:
+        UsageError: sacrebleu is not installed.
+    """
+    try:
+        from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise missing_package("sacrebleu") from error
+    return _sacrebleu("bleu", BLEU(effective_order=True))
+
+
+def chrf() -> ReferenceMetric:
+    """Sentence chrF2, 0 to 100, as sacrebleu has it: characters up to 6-grams, no words.
+
+    Source: Popovic 2015.
+
+    Raises:
+        UsageError: sacrebleu is not installed.
+    """
+    try:
+        from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise missing_package("sacrebleu") from error
+    return _sacrebleu("chrf", CHRF())
+
+
+def _sacrebleu(name: str, metric: Any) -> ReferenceMetric:  # noqa: ANN401  a class of sacrebleu, which has no types
+    def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
+        return [float(metric.sentence_score(text, list(references)).score) for text in texts]
+
+    metric.sentence_score("a", ["a"])  # a signature is only there after a score
+    settings = [part for part in str(metric.get_signature()).split("|") if not part.startswith("nrefs:")]
+    return ReferenceMetric(signature=f"{name}|nrefs:all|{'|'.join(settings)}", score=score)
+
+
+def rouge(name: str) -> ReferenceMetric:
+    """ROUGE F1 of Google's rouge-score with Porter stemming, 0 to 1; of several references the best.
+
+    Source: Lin 2004.
+
+    Args:
+        name: rouge-1, rouge-2 or rouge-l (the longest common subsequence of the whole text).
+
+    Raises:
+        UsageError: rouge-score is not installed.
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415  an extra
+        from rouge_score.tokenizers import DefaultTokenizer  # noqa: PLC0415
+    except ImportError as error:
+        raise missing_package("rouge-score") from error
+    kind = ROUGE_TYPES[name]
+    scorer = RougeScorer([kind], tokenizer=_CachedTokenizer(DefaultTokenizer(use_stemmer=True)))
+
+    def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
+        return [float(scorer.score_multi(list(references), text)[kind].fmeasure) for text in texts]
+
+    return ReferenceMetric(
+        signature=f"{name}|nrefs:best|f1|stemmer:porter|rouge-score:{version('rouge-score')}", score=score
+    )
+
+
+def meteor() -> ReferenceMetric:
+    """METEOR of nltk with the stages exact and stem, 0 to 1; of several references the best.
+
+    The third stage, synonyms, needs the WordNet data, which nltk does not install; it is left out, so that every
+    machine gives the same number. Expect values a little below those of the full metric.
+
+    Source: Banerjee and Lavie 2005.
+
+    Raises:
+        UsageError: nltk is not installed.
+    """
+    try:
+        from nltk.stem.porter import PorterStemmer  # noqa: PLC0415  an extra
+        from nltk.tokenize import wordpunct_tokenize  # noqa: PLC0415
+        from nltk.translate.meteor_score import meteor_score  # noqa: PLC0415
+    except ImportError as error:
+        raise missing_package("nltk") from error
+    stemmer = _CachedStemmer(PorterStemmer())
+
+    def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
+        split = [wordpunct_tokenize(reference) for reference in references]
+        return [
+            float(meteor_score(split, wordpunct_tokenize(text), stemmer=stemmer, wordnet=_NoSynonyms()))
+            for text in texts
+        ]
+
+    return ReferenceMetric(
+        signature=f"meteor|nrefs:best|stages:exact,stem|tok:wordpunct|alpha:0.9,beta:3,gamma:0.5|nltk:{version('nltk')}",
+        score=score,
+    )
+
+
+class _NoSynonyms:
+    """Stands where nltk expects WordNet: no word has a synonym."""
+
+    def synsets(self, _word: str) -> tuple[()]:
+        return ()
+
+
+class _CachedTokenizer:
+    """rouge-score splits and stems every reference anew for each text; this does it once."""
+
+    def __init__(self, tokenizer: Any) -> None:  # noqa: ANN401
+        self.tokenize = functools.lru_cache(maxsize=256)(tokenizer.tokenize)
+
+
+class _CachedStemmer:
+    def __init__(self, stemmer: Any) -> None:  # noqa: ANN401
+        self.stem = functools.lru_cache(maxsize=1 << 16)(stemmer.stem)

@@ -1,0 +1,297 @@
+"""Model against model: prompts with variables, generation, trials, standings, and the command."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+
+import pytest
+from simulated import Simulated
+
+from refladder.backends.scripted import Rule, Scripted
+from refladder.cli import run as run_command
+from refladder.errors import BackendError, DataError, PromptError, UsageError
+from refladder.jobs.compete import compete
+from refladder.jobs.standings import Trial, standings_of
+from refladder.jobs.task_prompt import parse_task_prompt, read_instances
+from refladder.records import Completion, Dimension, Sampling
+
+CRITERIA = [Dimension(name="clarity", description="Plain words."), Dimension(name="warmth", description="Kind words.")]
+PROMPT = parse_task_prompt("Write about {topic}.", "prompt.txt")
+
+
+def table(folder, *rows, name="table.jsonl"):
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+class Says:
+    """A model that writes texts of one quality, and none about what it refuses."""
+
+    def __init__(self, name, quality, refuses="nothing"):
+        self.fingerprint, self.quality, self.refuses = f"says/{name}", quality, refuses
+        self.asked = 0
+
+    def write(self, prompts, _sampling):
+        self.asked += len(prompts)
+        return [
+            Completion(text="", finish="error", note="refused")
+            if self.refuses in prompt.text
+            else Completion(text=f"quality {self.quality} on {prompt.slots['topic']}")
+            for prompt in prompts
+        ]
+
+
+def contest(folder, rows, models, judge, **options):
+    instances = read_instances(table(folder, *rows), PROMPT)
+    options = {"criteria": CRITERIA[:1], **options}
+    criteria = options.pop("criteria")
+    return compete(
+        instances,
+        models,
+        judge,
+        criteria,
+        folder / "out",
+        sampling=Sampling(),
+        bars=lambda _what: nullcontext(),
+        **options,
+    )
+
+
+def rates(found, row=None):
+    return {(one.model, one.criterion): one.rate for one in found.standings if one.row == row}
+
+
+ROWS = [{"id": "a", "topic": "rain"}, {"id": "b", "topic": "bread"}]
+
+
+def test_a_prompt_is_cut_at_its_variables():
+    found = parse_task_prompt("{{keep}} {a} and { b c }{a}\n", "x")
+    assert found.names == ("a", "b c", "a")
+    assert found.literals == ("{keep} ", " and ", "", "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no variable", r"p\.txt: names no variable, so every row would get the same prompt"),
+        ("first {a}\nthen } b", r"p\.txt:2: a single '}' belongs to no variable; .* and }} stands for }"),
+        ("{a} {", r"p\.txt:1: a single '\{' belongs to no variable"),
+        ("{} {a}", r"p\.txt:1: a single '\{' belongs to no variable"),
+    ],
+)
+def test_a_prompt_that_cannot_be_cut_is_told_where(text, message):
+    with pytest.raises(PromptError, match=message):
+        parse_task_prompt(text, "p.txt")
+
+
+def test_rows_fill_the_prompt_and_values_are_never_read_for_variables(tmp_path):
+    (found,) = read_instances(table(tmp_path, {"id": 7, "topic": "{topic} {{x}}"}), PROMPT)
+    assert (found.id, found.prompt.text) == ("7", "Write about {topic} {{x}}.")
+
+
+def test_a_missing_variable_gets_the_near_column(tmp_path):
+    with pytest.raises(
+        PromptError,
+        match=r"prompt\.txt: variable \{topic\} is no column of the table; did you mean \{topics\}\? Columns: id",
+    ):
+        read_instances(table(tmp_path, {"id": "a", "topics": "x"}), PROMPT)
+
+
+def test_a_row_with_an_empty_cell_is_kept_and_told_and_an_empty_column_is_refused(tmp_path):
+    found = read_instances(table(tmp_path, {"topic": "x"}, {"topic": " "}, {"other": "x"}), PROMPT)
+    assert [one.id for one in found] == ["1", "2", "3"]
+    assert [one.note for one in found] == [None, *["column 'topic' is empty or absent"] * 2]
+    with pytest.raises(DataError, match="every row is unusable, the first because column 'topic' is empty or absent"):
+        read_instances(table(tmp_path, {"topic": ""}, {"topic": None}), PROMPT)
+    with pytest.raises(DataError, match="no rows; a row for each instance of the task is needed"):
+        read_instances(table(tmp_path), PROMPT)
+
+
+def test_ids_name_rows(tmp_path):
+    with pytest.raises(DataError, match=r"table\.jsonl:2: id 'a' stands in .*table\.jsonl:1 already; ids name rows"):
+        read_instances(table(tmp_path, {"id": "a", "topic": "x"}, {"id": "a", "topic": "y"}), PROMPT)
+    with pytest.raises(DataError, match=r"table\.jsonl:1: column 'name' names the row, and it is empty or absent"):
+        read_instances(table(tmp_path, {"id": "a", "topic": "x"}), PROMPT, id_column="name")
+
+
+def test_the_better_model_wins_every_pair(tmp_path):
+    models = {"low": Says("low", 1), "high": Says("high", 3), "middle": Says("middle", 2)}
+    found = contest(tmp_path, ROWS, models, Simulated(sharpness=3.0), criteria=CRITERIA)
+    for criterion in ("clarity", "warmth", "overall"):
+        assert [one.model for one in found.standings if one.row is None and one.criterion == criterion] == [
+            "high", "middle", "low",
+        ]  # fmt: skip
+    # each of two rows and two criteria has three pairs
+    assert len(found.trials) == 12
+    assert rates(found)["middle", "overall"] == 0.5
+    assert rates(found, "a")["high", "clarity"] == 1
+    assert found.failures == ()
+
+
+def test_a_judge_that_always_takes_the_first_makes_ties(tmp_path):
+    models = {"low": Says("low", 1), "high": Says("high", 2)}
+    found = contest(tmp_path, ROWS, models, Simulated(first=9.0))
+    assert [(trial.winner, trial.tie) for trial in found.trials] == [(None, True)] * 2
+    assert [(one.wins, one.ties, one.losses, one.rate) for one in found.standings if one.row is None] == [
+        (0, 2, 0, 0.5)
+    ] * 2
+    assert found.trials[0].forward > 0.99
+    assert found.trials[0].backward < 0.01
+
+
+def test_a_row_that_fails_is_reported_and_counts_neither_for_nor_against(tmp_path):
+    rows = [*ROWS, {"id": "c", "topic": ""}]
+    models = {"low": Says("low", 1), "high": Says("high", 2, refuses="bread"), "silent": Scripted([Rule(text=" ")])}
+    found = contest(tmp_path, rows, models, Simulated(sharpness=3.0))
+    assert found.failures == (
+        f"{tmp_path}/table.jsonl:3: column 'topic' is empty or absent",
+        "row 'a', model 'silent': the model wrote nothing",
+        "row 'b', model 'high': refused",
+        "row 'b', model 'silent': the model wrote nothing",
+    )
+    assert rates(found) == {("high", "clarity"): 1, ("low", "clarity"): 0, ("silent", "clarity"): None}
+    assert {one.model: one.failed for one in found.standings if one.row is None} == {"low": 1, "high": 2, "silent": 3}
+
+
+def test_an_unread_trial_is_neither_won_nor_tied(tmp_path):
+    def unreadable(first, second):
+        return "quality 1" in first and "bread" in second  # one order of one row
+
+    models = {"low": Says("low", 1), "high": Says("high", 2)}
+    found = contest(tmp_path, ROWS, models, Simulated(sharpness=3.0, unreadable=unreadable))
+    unread = found.trials[1]
+    assert (unread.winner, unread.tie, unread.forward, unread.note) == (None, False, None, "no answer")
+    assert unread.backward is not None
+    assert [(one.wins, one.losses, one.unread) for one in found.standings if one.row is None] == [(1, 0, 1), (0, 1, 1)]
+
+
+def test_a_run_goes_on_and_failed_texts_are_tried_again(tmp_path):
+    first = {"low": Says("low", 1), "high": Says("high", 2, refuses="bread")}
+    one = contest(tmp_path, ROWS, first, Simulated())
+    path = tmp_path / "out" / "generated.jsonl"
+    assert [json.loads(line)["text"] is None for line in path.read_text().splitlines()].count(True) == 1
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    judge, again = Simulated(), {"low": Says("low", 1), "high": Says("high", 2)}
+    two = contest(tmp_path, ROWS, again, judge)
+    assert (again["low"].asked, again["high"].asked, judge.asked) == (0, 1, 2)
+    assert (len(one.trials), len(two.trials)) == (1, 2)
+    anew = Says("low", 1)
+    contest(tmp_path, ROWS, {"low": anew, "high": Says("high", 2)}, Simulated(), restart=True)
+    assert anew.asked == 2
+
+
+def test_another_sampling_writes_anew(tmp_path):
+    models = {"low": Says("low", 1), "high": Says("high", 2)}
+    contest(tmp_path, ROWS, models, Simulated())
+    instances = read_instances(table(tmp_path, *ROWS), PROMPT)
+    compete(
+        instances, models, Simulated(), CRITERIA[:1], tmp_path / "out", sampling=Sampling(seed=1),
+        bars=lambda _what: nullcontext(),
+    )  # fmt: skip
+    assert models["low"].asked == 4
+
+
+def test_the_judge_explains_what_it_decided(tmp_path):
+    class Explaining(Simulated):
+        def write(self, prompts, _sampling):
+            return [
+                Completion(text="", finish="error", note="busy")
+                if "bread" in prompt.slots["context"]
+                else Completion(text=f" Because of {prompt.slots['target']}. ")
+                for prompt in prompts
+            ]
+
+    models = {"low": Says("low", 1), "high": Says("high", 2)}
+    found = contest(tmp_path, ROWS, models, Explaining(sharpness=3.0), explain=True)
+    assert [trial.explanation for trial in found.trials] == ["Because of quality 2 on rain.", None]
+    assert found.trials[1].note == "no explanation: busy"
+
+
+def test_results_hold_trials_and_standings(tmp_path):
+    models = {"low": Says("low", 1), "high": Says("high", 2)}
+    found = contest(tmp_path, ROWS, models, Simulated())
+    lines = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["trial"] * 2 + ["standing"] * 6
+    assert len(lines) == len(found.trials) + len(found.standings)
+
+
+def test_calls_that_cannot_be_done_are_refused(tmp_path):
+    one, two = {"low": Says("low", 1)}, {"low": Says("low", 1), "high": Says("high", 2)}
+    with pytest.raises(UsageError, match="a contest takes two models or more, found low; add one"):
+        contest(tmp_path, ROWS, one, Simulated())
+    for criteria in ([], [CRITERIA[0]] * 2, [Dimension(name="overall", description="All.")]):
+        with pytest.raises(UsageError, match="criteria are one or more, each name once and none called 'overall'"):
+            contest(tmp_path, ROWS, two, Simulated(), criteria=criteria)
+
+    class Short(Says):
+        def write(self, _prompts, _sampling):
+            return []
+
+    with pytest.raises(BackendError, match="says/low: asked 2 prompts, answered 0"):
+        contest(tmp_path, ROWS, {"low": Short("low", 1), "high": Says("high", 2)}, Simulated())
+
+
+def trial(row, winner=None, *, tie=False):
+    return Trial(row=row, criterion="c", one="x", other="y", forward=0.5, backward=0.5, winner=winner, tie=tie)
+
+
+def test_standings_by_hand_and_their_interval():
+    rows = [str(number) for number in range(40)]
+    trials = [trial(row, "x" if int(row) % 4 else "y") for row in rows[:-2]] + [trial("38", tie=True), trial("39")]
+    written = {(row, model) for row in rows for model in "xy"}
+    found = standings_of(trials, written, rows=rows, models=["y", "x"], criteria=["c"], resamples=2000)
+    best, worst = found[-2:]
+    # rows 0 .. 37: ten are multiples of 4, won by y; 28 by x; one tie, one unread
+    assert (best.model, best.wins, best.ties, best.losses, best.unread) == ("x", 28, 1, 10, 1)
+    assert best.rate == pytest.approx(28.5 / 39)
+    assert worst.rate == pytest.approx(10.5 / 39)
+    # the standard error of a share of .73 over 39 rows is .071
+    assert best.low == pytest.approx(best.rate - 1.96 * 0.071, abs=0.03)
+    assert best.high == pytest.approx(best.rate + 1.96 * 0.071, abs=0.03)
+
+
+def test_one_row_has_no_interval():
+    found = standings_of(
+        [trial("1", "x")], {("1", "x"), ("1", "y")}, rows=["1"], models=["x", "y"], criteria=["c"], resamples=9
+    )
+    assert (found[-2].rate, found[-2].low, found[-2].high) == (1, None, None)
+
+
+def rules(folder, name, text):
+    path = folder / name
+    path.write_text(json.dumps({"role": "generate", "text": text}) + "\n")
+    return f"scripted:{path}"
+
+
+def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
+    source = table(tmp_path, *ROWS, {"id": "c", "topic": ""})
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("Write about {topic}.\n")
+    one = rules(tmp_path, "one.jsonl", "Rain falls on the harbour and on the bread of the baker.")
+    two = rules(tmp_path, "two.jsonl", "Rain rain.")
+    command = [
+        "compete", source, "--model", f"one={one}", "--model", f"two={two}", "--judge", "builtin", "--criterion",
+        "clarity=Plain words.", "--out", str(tmp_path / "out"),
+    ]  # fmt: skip
+    assert run_command([*command, "--prompt", str(prompt), "--dry-run"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("2 calls") == 2  # a text of each model for each of two rows
+    assert "4 calls" in printed.out  # one pair in each row, in both orders
+    assert not (tmp_path / "out").exists()
+    assert run_command([*command, "--prompt", str(prompt)]) == 3
+    printed = capsys.readouterr()
+    assert "clarity: win rate over all pairs, both orders" in printed.out
+    assert "table.jsonl:3: column 'topic' is empty or absent" in printed.err
+    assert run_command([*command, "--prompt-text", "Write about {topic}.", "--json"]) == 3
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["model"], line["rate"]) for line in lines] == [("one", 1.0), ("two", 0.0)]
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["signature"].startswith(
+        "compete|models:one=scripted@"
+    )
+    assert run_command(command) == 2
+    assert "give the task prompt once: --prompt FILE or --prompt-text TEXT" in capsys.readouterr().err
+    prompt.write_bytes(b"\xff{topic}")
+    assert run_command([*command, "--prompt", str(prompt)]) == 2
+    assert "not UTF-8; save the prompt as UTF-8" in capsys.readouterr().err

@@ -1,0 +1,139 @@
+"""Budget curves and figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from simulated import Simulated, benchmark_of
+
+from refladder.cli import run as run_command
+from refladder.errors import UsageError
+from refladder.jobs.curves import budget_curve
+from refladder.jobs.figures import HEIGHT, WIDTH, Series, axis_of, lines, scatter
+from refladder.jobs.methods import MethodSettings, run_methods
+from refladder.metaeval.agreement import human_means
+
+MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))
+
+
+def compared(judge, benchmark=MADE, **settings):
+    (found,) = run_methods(["win-ratio"], benchmark, benchmark.dimensions, lambda: judge, MethodSettings(**settings))
+    return found.result.comparisons
+
+
+def curve(judge, budgets, draws=10):
+    points = budget_curve(compared(judge), human_means(MADE.ratings), "worth", budgets=budgets, draws=draws)
+    return {(point.selection, point.debiased, point.budget): point for point in points}
+
+
+def test_the_whole_budget_of_a_perfect_judge_is_one_without_a_band():
+    found = curve(Simulated(sharpness=3.0), [56])
+    for selection in ("random", "symmetric"):
+        point = found[selection, False, 56]
+        assert (point.value, point.low, point.high, point.unscored) == (1, 1, 1, 0)
+    assert ("no-repeat", False, 56) not in found  # it has 28 pairs at most
+
+
+def test_agreement_rises_with_the_budget():
+    found = curve(Simulated(noise=1.0), [6, 14, 28, 56])
+    values = [found["random", False, budget].value for budget in (6, 14, 28, 56)]
+    assert values == sorted(values)
+    assert found["random", False, 6].low < found["random", False, 6].value < found["random", False, 6].high
+
+
+def test_symmetric_and_debiased_are_ahead_when_the_judge_is_biased():
+    # 2307.07889, figure 4 and section 5.3
+    found = curve(Simulated(noise=0.3, first=2.0), [12, 28])
+    for budget in (12, 28):
+        assert found["symmetric", False, 28].value > found["random", False, 28].value
+        assert found["random", True, budget].value > found["random", False, budget].value
+    gains = [found["random", True, budget].value - found["random", False, budget].value for budget in (12, 28)]
+    assert min(gains) > 0.02
+
+
+def test_outputs_that_nothing_was_asked_about_are_counted():
+    # 2 comparisons of both orders of one pair leave 6 of 8 outputs out
+    assert curve(Simulated(), [2])["symmetric", False, 2].unscored == pytest.approx(6 / 8)
+
+
+def test_ten_budgets_are_drawn_by_default():
+    points = budget_curve(compared(Simulated()), human_means(MADE.ratings), "worth", draws=2)
+    assert sorted({point.budget for point in points}) == [6, 11, 17, 22, 28, 34, 39, 45, 50, 56]
+
+
+def test_a_judge_that_could_not_be_read_has_no_curve():
+    (point, *_rest) = curve(Simulated(unreadable=lambda _first, _second: True), [10], draws=2).values()
+    assert (point.value, point.low, point.high, point.unscored) == (None, None, None, 1)
+
+
+def test_a_curve_needs_all_pairs_and_contexts_of_one_size():
+    human = human_means(MADE.ratings)
+    for comparisons in (compared(Simulated(), budget=10), []):
+        with pytest.raises(
+            UsageError, match="a budget curve of 'worth' needs every pair judged in both orders; run win"
+        ):
+            budget_curve(comparisons, human, "worth")
+    uneven = replace(MADE, outputs=MADE.outputs[:-1])
+    with pytest.raises(UsageError, match=r"same number of outputs in every context, found \[7, 8\]; leave the others"):
+        budget_curve(compared(Simulated(), uneven), human, "worth")
+
+
+def numbers(svg):
+    """Coordinates of all lines and points of a figure."""
+    tree = ET.fromstring(svg)  # noqa: S314  made here
+    texts = [node.get("points") for node in tree.iter() if node.get("points")]
+    return [tuple(map(float, pair.split(","))) for text in texts for pair in text.split()]
+
+
+def test_lines_stay_inside_the_figure_and_names_are_escaped():
+    one = Series(name="a < b & c", points=((1, 0.2), (5, 0.4)), band=((0.1, 0.3), (0.35, 0.5)), dashed=True)
+    svg = lines("A & B", [one], "across", "up")
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in numbers(svg))
+    assert "a &lt; b &amp; c" in svg
+    assert "stroke-dasharray" in svg
+    # higher values stand higher: the second point of the line has the smaller y
+    line = re.search(r'polyline points="([\d.]+),([\d.]+) ([\d.]+),([\d.]+)"', svg)
+    assert float(line[1]) < float(line[3])
+    assert float(line[2]) > float(line[4])
+
+
+def test_ticks_are_round_and_inside():
+    assert axis_of("x", [3, 56]).ticks() == [10, 20, 30, 40, 50]
+    assert axis_of("x", [0.31, 0.52]).ticks() == pytest.approx([0.3, 0.35, 0.4, 0.45, 0.5])
+    assert axis_of("x", [120, 45_000], logarithmic=True).ticks() == [100, 1000, 10_000, 100_000]
+    assert axis_of("x", [2.0, 2.0]).ticks()  # one value still has an axis
+
+
+def test_nothing_to_draw_is_refused():
+    with pytest.raises(UsageError, match="nothing to draw along 'across': no values"):
+        lines("T", [], "across", "up")
+    with pytest.raises(UsageError, match="nothing to draw along 'cost': a value is not above 0"):
+        scatter("T", [("a", 0.0, 1.0)], "cost", "up")
+
+
+def test_the_command_draws_figures(tmp_path, capsys):
+    command = ["evaluate", "demo/dialogue", "--resamples", "5", "--figures", str(tmp_path / "figures"), "--methods"]
+    assert run_command([*command, "win-ratio,ladder"]) == 0
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
+        "cost.svg", "curve-engagingness.svg", "curves.jsonl",
+    ]  # fmt: skip
+    for name in ("cost.svg", "curve-engagingness.svg"):
+        assert ET.fromstring((tmp_path / "figures" / name).read_text()).tag.endswith("svg")  # noqa: S314  made here
+    assert "win-ratio" in (tmp_path / "figures" / "cost.svg").read_text()
+    lines_read = [json.loads(line) for line in (tmp_path / "figures" / "curves.jsonl").read_text().splitlines()]
+    assert {line["selection"] for line in lines_read if line["kind"] == "curve"} == {"random", "no-repeat", "symmetric"}
+    rows = [line for line in lines_read if line["kind"] == "self-consistency"]
+    assert [(row["size"], row["final"]) for row in rows] == [
+        (size, 1) for size in (2, 3, 4, 6)
+    ]  # a judge without noise
+    capsys.readouterr()
+    assert run_command([*command, "pairs-greedy"]) == 0
+    assert (
+        "no budget curves: they need every pair judged, as by win-ratio without --comparisons"
+        in capsys.readouterr().err
+    )

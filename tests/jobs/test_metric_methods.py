@@ -1,0 +1,150 @@
+"""Methods without a judge on a benchmark: what they score, what they skip, and why."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from refladder.errors import UnknownNameError, UsageError
+from refladder.jobs.methods import MethodSettings, run_methods
+from refladder.loaders import load_benchmark
+from refladder.records import Benchmark, Context, Dimension, Output
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+NAMES = ("bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "meteor")
+
+
+def benchmark(task="summarization", dimensions=("coherence", "fluency"), references=(("a storm", "the storm"), ())):
+    contexts = tuple(
+        Context(id=f"c{number}", task=task, text="ferry | open | yes", references=own)
+        for number, own in enumerate(references)
+    )
+    texts = ("the storm", "bread is bread")
+    return Benchmark(
+        name="mine",
+        revision="1",
+        licence="none",
+        dimensions=tuple(Dimension(name=name, description=name) for name in dimensions),
+        contexts=contexts,
+        outputs=tuple(
+            Output(id=f"{context.id}/{place}", context_id=context.id, system=f"s{place}", text=text)
+            for context in contexts
+            for place, text in enumerate(texts)
+        ),
+        ratings=(),
+    )
+
+
+def no_judge():
+    raise AssertionError
+
+
+def one(name, data, **options):
+    return run_methods([name], data, data.dimensions, no_judge, MethodSettings(options=options))[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_context_without_references_has_no_score(name):
+    pytest.importorskip("nltk", reason="the metrics extra is not installed")
+    result = one(name, benchmark()).result
+    scores = result.method.scores
+    assert scores["c0/0", "coherence"] > scores["c0/1", "coherence"]
+    assert scores["c0/0", "coherence"] == scores["c0/0", "fluency"]
+    assert [scores[f"c1/{place}", "fluency"] for place in (0, 1)] == [None, None]
+    assert result.notes == ("1 contexts have no references; their outputs have no score",)
+    assert result.method.signature.startswith(f"{name}|")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "bertscore:some-encoder"])
+def test_a_benchmark_without_references_is_skipped(name):
+    result = one(name, benchmark(references=((), ()))).result
+    assert result.method is None
+    assert (
+        result.skipped == "mine has no references to compare with, so this method has nothing to work on; leave it out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "reason"),
+    [
+        ("bertscore", "summarization", "no checkpoint was named; fetch an encoder such as bert-base-uncased"),
+        ("unieval", "summarization", "no checkpoint was named; fetch MingZhong/unieval-sum"),
+        ("nli", "data-to-text", "no checkpoint was named; fetch a model trained on natural language inference"),
+        ("regressor", "summarization", "no checkpoint was named; train a sequence classifier with one output"),
+        ("nli", "summarization", "it reads triples of data, and the task of mine is summarization"),
+        ("unieval:t5", "story", "UniEval has no question for story on coherence, fluency with the data there is"),
+        ("bertscore:/nowhere/at-all", "summarization", "checkpoint '/nowhere/at-all' cannot be opened"),
+        ("unieval:/nowhere/at-all", "summarization", "checkpoint '/nowhere/at-all' cannot be opened"),
+        ("regressor:/nowhere/at-all", "summarization", "checkpoint '/nowhere/at-all' cannot be opened"),
+        ("questeval", "summarization", "QuestEval .* is not part of refladder; run the package questeval and bring"),
+        ("mqag", "summarization", "MQAG .* is not part of refladder; run the package selfcheckgpt and bring"),
+    ],
+)
+def test_why_a_method_was_skipped(name, task, reason):
+    if ":/" in name:
+        pytest.importorskip("transformers", reason="the local extra is not installed")
+    result = one(name, benchmark(task)).result
+    assert result.method is None
+    assert re.match(reason, result.skipped)
+
+
+def test_options_and_paths_of_methods_that_have_none():
+    with pytest.raises(UnknownNameError, match="unknown option of method 'bleu' 'checkpoint'"):
+        one("bleu:path", benchmark())
+    with pytest.raises(UsageError, match=r"bertscore\.layer=last: a whole number, 0 or more, is needed"):
+        one("bertscore", benchmark(), **{"bertscore.layer": "last"})
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    pytest.importorskip("transformers", reason="the local extra is not installed")
+    import sys  # noqa: PLC0415
+
+    sys.path.append(str(Path(__file__).parents[1] / "scoring"))
+    import small_models  # noqa: PLC0415
+
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "bertscore": small_models.make_encoder(folder / "encoder"),
+        "unieval": small_models.make_t5(folder / "t5"),
+        "nli": small_models.make_classifier(folder / "nli", ["contradiction", "entailment"]),
+        "regressor": small_models.make_classifier(folder / "regressor", ["LABEL_0"]),
+    }
+
+
+def test_checkpoints_by_path(small):
+    data = benchmark("data-to-text", ("fluency", "semantics", "grammar"), (("a storm",), ("the storm",)))
+    names = [f"{name}:{path}" for name, path in small.items()]
+    runs = run_methods(names, data, data.dimensions, no_judge, MethodSettings())
+    for name, run in zip(names, runs, strict=True):
+        method = run.result.method
+        assert method.name == name
+        scored = {dimension for (_, dimension), value in method.scores.items() if value is not None}
+        if name.startswith("unieval"):
+            assert scored == {"fluency", "semantics"}
+            assert run.result.notes == ("UniEval has no question for grammar; no score there",)
+        else:
+            assert scored == {"fluency", "semantics", "grammar"}
+            assert len(method.scores) == len(data.outputs) * 3
+
+
+def test_unieval_without_references_leaves_their_dimension_out(small):
+    data = benchmark("summarization", ("relevance", "coherence"), ((), ()))
+    result = one(f"unieval:{small['unieval']}", data).result
+    assert {dimension for _, dimension in result.method.scores} == {"coherence"}
+    assert result.notes == ("UniEval has no question for relevance; no score there",)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the benchmark files are not there (../shared/data)")
+def test_real_references_are_there():
+    summeval = load_benchmark("summeval", source=DATA / "summeval")
+    assert {len(context.references) for context in summeval.contexts} == {11}
+    webnlg = load_benchmark("webnlg", source=DATA / "webnlg2017")
+    assert {len(context.references) for context in webnlg.contexts} == {1, 2, 3}
+    hanna = load_benchmark("hanna", source=DATA / "hanna")
+    assert {len(context.references) for context in hanna.contexts} == {1}
+    assert "Human" not in {output.system for output in hanna.outputs}
+    for name, folder in (("newsroom", "newsroom"), ("topicalchat", "topicalchat_usr")):
+        assert not any(context.references for context in load_benchmark(name, source=DATA / folder).contexts)

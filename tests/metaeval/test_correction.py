@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from refladder.errors import UsageError
+from refladder.metaeval.correction import holm
+
+
+def test_holm_by_hand():
+    # sorted .01 .02 .03 .04: times 4, 3, 2, 1 = .04 .06 .06 .04, the last not below the one before
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.6, 0.5]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_holm_keeps_the_chance_of_any_false_rejection():
+    # every null is true: p-values are uniform, so a share of at most 5 % of the families may have one below .05
+    random = np.random.default_rng(0)
+    false = sum(min(holm(random.random(8).tolist())) < 0.05 for _ in range(4000))
+    assert false / 4000 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 4000)
+
+
+def test_what_is_no_p_value_is_refused():
+    with pytest.raises(UsageError, match=r"p-values must be between 0 and 1, found \[1\.5\]"):
+        holm([1.5])

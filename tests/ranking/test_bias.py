@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from judges import simulated, spearman
+
+from refladder.errors import ShapeError, UsageError
+from refladder.ranking import bias
+from refladder.ranking.estimators import win_ratio
+from refladder.ranking.selection import all_pairs, select_pairs
+
+
+def test_share_of_first_by_hand():
+    # win, loss, tie, unread: (1 + 0 + .5) / 3
+    assert bias.share_of_first(np.array([0.9, 0.2, 0.5, np.nan])) == pytest.approx(0.5)
+    assert np.isnan(bias.share_of_first(np.array([np.nan])))
+
+
+@pytest.mark.parametrize("first", [-3.0, -0.5, 0.0, 1.0, 4.0])
+@pytest.mark.parametrize("count", [6, 7])
+def test_threshold_and_alpha_bring_the_share_of_the_first_to_a_half(first, count):
+    random = np.random.default_rng(count)
+    pairs = all_pairs(count)
+    p = simulated(random, random.standard_normal(count), pairs, noise=0.5, first=first)
+    p[0] = np.nan  # leaves an odd number
+    tau, alpha = bias.fit_threshold(p), bias.fit_alpha(p)
+    assert bias.share_of_first(p, tau) == pytest.approx(0.5, abs=1e-6)
+    assert bias.share_of_first(bias.reweigh(p, alpha)) == pytest.approx(0.5, abs=1e-6)
+    assert alpha == pytest.approx((1 - tau) / tau)
+
+
+def test_alpha_and_threshold_make_the_same_choices():
+    # equations 9 and 10 of the paper say so
+    random = np.random.default_rng(2)
+    pairs = all_pairs(9)
+    p = simulated(random, random.standard_normal(9), pairs, first=1.5)
+    by_threshold = win_ratio(9, pairs, p, bias.fit_threshold(p))
+    assert win_ratio(9, pairs, bias.reweigh(p, bias.fit_alpha(p))) == pytest.approx(by_threshold)
+
+
+def test_reweigh_by_hand():
+    # 2 * .25 / (2 * .25 + .75) = .4
+    assert bias.reweigh(np.array([0.25, np.nan]), 2.0)[0] == pytest.approx(0.4)
+
+
+def test_a_judge_that_only_says_yes_or_no_has_no_alpha():
+    with pytest.raises(UsageError, match="the median probability is 1, so no weight gives both places half"):
+        bias.fit_alpha(np.array([1.0, 1.0, 0.0]))
+    with pytest.raises(UsageError, match="alpha 0: the weight of the first place must be a finite number above 0"):
+        bias.reweigh(np.array([0.5]), 0)
+
+
+def test_nothing_read_gives_no_threshold():
+    assert np.isnan(bias.fit_threshold(np.array([np.nan])))
+
+
+def test_debiasing_helps_a_biased_judge_and_most_with_few_comparisons():
+    # 2307.07889, section 5.3 and figure 4
+    random = np.random.default_rng(0)
+    gains = []
+    for budget in (40, 240):
+        plain, repaired = [], []
+        for seed in range(40):
+            quality = random.standard_normal(16)
+            pairs = select_pairs(16, budget, "random", seed)
+            p = simulated(random, quality, pairs, noise=0.5, first=3.0)
+            scores = win_ratio(16, pairs, p), win_ratio(16, pairs, p, bias.fit_threshold(p))
+            seen = ~np.isnan(scores[0])
+            jitter = 1e-9 * random.standard_normal(16)  # breaks ties by lot
+            plain.append(spearman((scores[0] + jitter)[seen], quality[seen]))
+            repaired.append(spearman((scores[1] + jitter)[seen], quality[seen]))
+        gains.append(np.mean(repaired) - np.mean(plain))
+    assert gains[0] > gains[1] > 0
+
+
+def test_symmetric_pairs_recover_more_than_random_ones_from_a_biased_judge():
+    random = np.random.default_rng(0)
+    found = {"random": [], "symmetric": []}
+    for seed in range(60):
+        quality = random.standard_normal(16)
+        for scheme, values in found.items():
+            pairs = select_pairs(16, 120, scheme, seed)
+            p = simulated(random, quality, pairs, noise=0.3, first=2.5)
+            values.append(spearman(win_ratio(16, pairs, p) + 1e-9 * random.standard_normal(16), quality))
+    assert np.mean(found["symmetric"]) > np.mean(found["random"])
+
+
+def test_inconsistency_by_hand():
+    pairs = np.array([[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1], [0, 3]])
+    p = np.array([0.9, 0.2, 0.9, 0.7, 0.5, np.nan, 0.9])
+    # 0-1 agree, 0-2 both choose the first, 1-2 was read in one order, 0-3 was asked in one order
+    assert bias.inconsistency(4, pairs, p) == (1, 2)
+    assert bias.inconsistency(2, np.array([[0, 1], [1, 0]]), np.array([0.5, 0.5])) == (0, 1)
+    assert bias.inconsistency(2, np.array([[0, 1], [1, 0]]), np.array([0.5, 0.6])) == (1, 1)
+
+
+def test_comparative_accuracy_by_hand():
+    pairs, p = np.array([[0, 1], [1, 0], [0, 2], [1, 3], [1, 2]]), np.array([0.9, 0.6, 0.5, 0.9, 0.9])
+    # people: 0 over 1 = 2, and 3 was not rated: right, wrong, tie, left out, equal ratings left out
+    assert bias.comparative_accuracy(pairs, p, np.array([3.0, 1.0, 1.0, np.nan])) == (1.5, 3)
+
+
+def test_pair_agreement_by_hand():
+    # wanted tells 0-1, 0-2 apart; found has 0-1 right and ties 0-2
+    assert bias.pair_agreement(np.array([2.0, 1.0, 2.0]), np.array([5.0, 4.0, 4.0])) == (1.5, 2)
+
+
+def test_self_consistency_of_a_perfect_judge_is_one_at_every_size():
+    quality = np.array([3.0, 1.0, 4.0, 1.5, 9.0, 2.6])
+    matrix = (quality[:, None] > quality[None, :]).astype(float)
+    rows = bias.self_consistency(matrix, [2, 4, 6], human=quality)
+    assert rows == [(2, 1.0, 1.0), (4, 1.0, 1.0), (6, 1.0, 1.0)]
+
+
+def test_self_consistency_rises_with_the_size_to_one():
+    # 2307.07889, table 8: 84.0 at 2 of 16 up to 100
+    random = np.random.default_rng(0)
+    quality, pairs = random.standard_normal(16), all_pairs(16)
+    matrix = bias.square(16, pairs, simulated(random, quality, pairs, noise=1.0, sharpness=2.0))
+    rows = bias.self_consistency(matrix, [2, 4, 8, 16], human=quality, draws=200)
+    finals, golds = [row[1] for row in rows], [row[2] for row in rows]
+    assert finals == sorted(finals)
+    assert finals[-1] == 1
+    assert golds == sorted(golds)
+    assert golds[-1] < 1
+
+
+def test_self_consistency_refuses_what_it_cannot_draw():
+    with pytest.raises(UsageError, match="a subset of 4 items: choose between 2 and 3"):
+        bias.self_consistency(np.zeros((3, 3)), [4])
+    with pytest.raises(ShapeError, match=r"the matrix of comparisons must be square, found \(2, 3\)"):
+        bias.self_consistency(np.zeros((2, 3)), [2])
+
+
+def is_weak_order(ab, bc, ac):
+    """Whether ranks of three items exist with these signs of differences."""
+    return any(
+        (np.sign(a - b), np.sign(b - c), np.sign(a - c)) == (ab, bc, ac)
+        for a, b, c in itertools.product(range(3), repeat=3)
+    )
+
+
+def test_intransitive_triples_equal_a_search_for_ranks():
+    pairs = np.array([[0, 1], [1, 2], [0, 2]])
+    for signs in itertools.product([-1, 0, 1], repeat=3):
+        p = 0.5 + 0.3 * np.array(signs)
+        assert bias.intransitive_triples(3, pairs, p) == (int(not is_weak_order(*signs)), 1)
+
+
+def test_intransitive_triples_of_many_items_are_counted_once_each():
+    random = np.random.default_rng(1)
+    pairs = all_pairs(7)
+    p = random.choice([0.0, 0.5, 1.0], len(pairs))
+    matrix = bias.square(7, pairs, p)
+    sign = np.sign(np.round(matrix - matrix.T, 12))
+    wrong = sum(
+        not is_weak_order(sign[a, b], sign[b, c], sign[a, c]) for a, b, c in itertools.combinations(range(7), 3)
+    )
+    assert bias.intransitive_triples(7, pairs, p) == (wrong, 35)
+    assert wrong > 0
+
+
+def test_triples_with_an_unread_pair_are_left_out():
+    pairs, p = np.array([[0, 1], [1, 2], [0, 2], [0, 3]]), np.array([0.9, 0.9, np.nan, 0.2])
+    assert bias.intransitive_triples(4, pairs, p) == (0, 0)
+
+
+def test_conflict_by_hand():
+    pairs, p = np.array([[0, 1], [1, 2], [0, 2], [2, 3]]), np.array([0.9, 0.9, 0.5, 0.9])
+    # scores 1 > 0 = 2, 3 unscored: 0 over 1 contradicts; 1 over 2 agrees; tie agrees; left out
+    assert bias.conflict(pairs, p, np.array([2.0, 3.0, 2.0, np.nan])) == (1, 3)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from judges import simulated
+
+from refladder.errors import UsageError
+from refladder.ranking.likelihood import gains, likelihood_ranking, log_likelihood
+from refladder.ranking.selection import all_pairs
+
+
+def mean_places(items, pairs, p):
+    """All permutations: the mean number of items below, over the most likely rankings."""
+    matrix = np.zeros((items, items))
+    for (first, second), chance in zip(pairs.tolist(), np.clip(p, 1e-6, 1 - 1e-6), strict=True):
+        matrix[first, second] += np.log(chance)
+        matrix[second, first] += np.log(1 - chance)
+    found = []
+    for order in itertools.permutations(range(items)):
+        value = sum(matrix[one, other] for one, other in itertools.combinations(order, 2))
+        found.append((value, order))
+    best = max(value for value, _ in found)
+    orders = [order for value, order in found if value > best - 1e-9]
+    return [np.mean([items - 1 - order.index(item) for order in orders]) for item in range(items)]
+
+
+@pytest.mark.parametrize("items", range(2, 8))
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_ranking_equals_all_permutations(items, seed):
+    random = np.random.default_rng(seed)
+    pairs = all_pairs(items)
+    p = random.random(len(pairs))
+    assert likelihood_ranking(items, pairs, p) == pytest.approx(mean_places(items, pairs, p))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hard_answers_and_ties_equal_all_permutations(seed):
+    # many rankings are equally likely here, so that the mean over all of them is what is tested
+    random = np.random.default_rng(seed)
+    pairs = all_pairs(6)
+    p = random.choice([0.0, 0.5, 1.0], len(pairs))
+    assert likelihood_ranking(6, pairs, p) == pytest.approx(mean_places(6, pairs, p))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_greedy_search_comes_close_to_the_best_of_all_permutations(seed):
+    random = np.random.default_rng(seed)
+    pairs = all_pairs(7)
+    p = simulated(random, random.standard_normal(7), pairs, noise=1.5)
+    matrix = gains(7, pairs, p)
+    best = max(log_likelihood(matrix, order) for order in itertools.permutations(range(7)))
+    greedy = log_likelihood(matrix, np.argsort(-likelihood_ranking(7, pairs, p, exact=0)))
+    assert best - 0.02 * abs(best) <= greedy <= best + 1e-9
+
+
+def test_greedy_search_finds_a_consistent_order():
+    random = np.random.default_rng(0)
+    quality = random.permutation(40).astype(float)
+    pairs = all_pairs(40)
+    p = simulated(random, quality, pairs, sharpness=3.0)
+    assert likelihood_ranking(40, pairs, p) == pytest.approx(quality)
+
+
+@pytest.mark.parametrize("items", [5, 14])
+def test_all_ties_give_one_number(items):
+    found = likelihood_ranking(items, all_pairs(items), np.full(items * (items - 1), 0.5))
+    assert found == pytest.approx(np.full(items, (items - 1) / 2))
+
+
+def test_unread_comparisons_are_left_out():
+    pairs = all_pairs(4)
+    p = np.random.default_rng(3).random(12)
+    p[[2, 7]] = np.nan
+    kept = ~np.isnan(p)
+    assert likelihood_ranking(4, pairs, p) == pytest.approx(mean_places(4, pairs[kept], p[kept]))
+
+
+def test_parts_that_nothing_joins_are_named():
+    with pytest.raises(UsageError, match=r"2 components that nothing joins: \{a, b\}, \{c\}"):
+        likelihood_ranking(3, np.array([[0, 1]]), np.array([0.7]), names=["a", "b", "c"])
+
+
+def test_too_many_items_are_refused():
+    with pytest.raises(UsageError, match="likelihood ranking takes up to 2,000 items, found 2,001; use bradley-terry"):
+        likelihood_ranking(2001, np.array([[0, 1]]), np.array([0.7]))

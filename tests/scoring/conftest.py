@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """Folders of small random models: encoder, nli, regressor, t5."""
+    pytest.importorskip("torch", reason="the local extra is not installed")
+    pytest.importorskip("transformers", reason="the local extra is not installed")
+    import small_models  # noqa: PLC0415  it needs both
+
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "encoder": str(small_models.make_encoder(folder / "encoder")),
+        "nli": str(small_models.make_classifier(folder / "nli", ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"])),
+        "topics": str(small_models.make_classifier(folder / "topics", ["sports", "news"])),
+        "regressor": str(small_models.make_classifier(folder / "regressor", ["LABEL_0"])),
+        "t5": str(small_models.make_t5(folder / "t5")),
+    }

@@ -1,0 +1,145 @@
+"""Grades of single texts: reading, drawing, and the numbers that come of them, against hand work."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from refladder.backends.scripted import Rule, Scripted
+from refladder.errors import BackendError, UsageError
+from refladder.prompts import load_template
+from refladder.records import Completion, Context, Dimension, Output, Sampling
+from refladder.scoring.direct import (
+    draw_grades,
+    expected_grade,
+    grade_question,
+    most_probable_grade,
+    on_scale,
+    read_answer,
+    read_grades,
+)
+
+CONTEXT = Context(id="c", task="summarization", text="The ferry to Texel was full on Monday.")
+COHERENCE = Dimension(name="coherence", description="The text hangs together.")
+TEXT = Output(id="o", context_id="c", system="s", text="A full ferry.")
+QUESTION = grade_question(TEXT, CONTEXT, COHERENCE)
+FIVE = load_template("summarization", "direct-5")
+TEN = load_template("summarization", "direct-10")
+
+
+def logs(shares):
+    return {str(grade): math.log(share) for grade, share in shares.items()}
+
+
+def read(shares, template=FIVE):
+    return read_grades(Scripted([Rule(answer=logs(shares))]), template, "recipe", [QUESTION])[0]
+
+
+def draw(answers, **rule):
+    return draw_grades(
+        Scripted([Rule(**rule)]), FIVE, "recipe", [QUESTION], answers=answers, sampling=Sampling(max_tokens=5)
+    )[0]
+
+
+def test_direct_and_g_eval_by_hand():
+    judgment = read({1: 0.1, 2: 0.2, 3: 0.4, 4: 0.2, 5: 0.05})
+    assert judgment.against is None
+    assert judgment.outcomes == ("1", "2", "3", "4", "5")
+    assert judgment.mass == pytest.approx(0.95)
+    assert most_probable_grade(judgment) == 3
+    # (1*.1 + 2*.2 + 3*.4 + 4*.2 + 5*.05) / .95 = 2.75 / .95
+    assert expected_grade(judgment) == pytest.approx(2.75 / 0.95, abs=1e-12)
+
+
+def test_ten_grades_by_hand():
+    # 9/10 of the labels' mass is on 10, 1/10 on 1, nearly nothing elsewhere: 10 * .9 + 1 * .1 = 9.1
+    judgment = read({1: 0.05, **dict.fromkeys(range(2, 10), 1e-15), 10: 0.45}, TEN)
+    assert most_probable_grade(judgment) == 10
+    assert expected_grade(judgment) == pytest.approx(9.1, abs=1e-9)
+
+
+def test_equally_probable_grades_count_their_mean():
+    assert most_probable_grade(read({1: 0.05, 2: 0.3, 3: 0.05, 4: 0.05, 5: 0.3})) == 3.5
+
+
+def test_what_could_not_be_read_has_no_grade():
+    judgment = read_grades(Scripted([Rule(error="the line was dead")]), FIVE, "recipe", [QUESTION])[0]
+    assert (judgment.logprobs, judgment.mass, judgment.note) == (None, None, "the line was dead")
+    assert most_probable_grade(judgment) is None
+    assert expected_grade(judgment) is None
+
+
+def test_drawn_answers_are_counted_strictly():
+    # Readable: 4, 4, 5. "Score: 4" has another word, 10 is no label of 1..5.
+    judgment = draw(5, texts=("4", " 4.\n", "Score: 4", "5\nbecause it is fine", "10"))
+    assert dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True)) == pytest.approx(
+        {"4": 2 / 3, "5": 1 / 3}
+    )
+    assert judgment.mass == pytest.approx(3 / 5)
+    assert judgment.note == "2 of 5 answers unreadable: the answer 'Score: 4' is no grade"
+    assert most_probable_grade(judgment) == 4
+    assert expected_grade(judgment) == pytest.approx(13 / 3)  # (4 + 4 + 5) / 3
+
+
+def test_no_readable_answer_is_no_grade():
+    judgment = draw(3, text="I would say it is good.")
+    assert judgment.logprobs is None
+    assert judgment.note == "3 of 3 answers unreadable: the answer 'I would say it is good.' is no grade"
+    failed = draw(2, error="no answer in time")
+    assert failed.note == "2 of 2 answers unreadable: no answer in time"
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "grade"),
+    [
+        ("7", "stop", "7"),
+        ("7.", "stop", "7"),
+        ("\n7\n", "length", "7"),  # whole although the answer goes on: its line has ended
+        ("7", "length", None),  # might have become 7.5 or 70
+        ("7.5", "stop", None),
+        ("7/10", "stop", "7/10"),  # one word, and no label
+        ("7 of 10", "stop", None),
+        ("", "stop", None),
+        ("7", "error", None),
+    ],
+)
+def test_reading_an_answer(text, finish, grade):
+    assert read_answer(Completion(text=text, finish=finish)) == grade
+
+
+def test_a_grade_on_another_scale():
+    assert on_scale(1, 5, (0.0, 1.0)) == 0.0
+    assert on_scale(5.5, 10, (1.0, 3.0)) == 2.0  # the middle stays the middle
+    assert on_scale(10, 10, (1.0, 5.0)) == 5.0
+    with pytest.raises(UsageError, match="a scale has at least 2 grades, found 1"):
+        on_scale(1, 1, (1.0, 5.0))
+
+
+def test_the_key_holds_every_text_that_is_shown():
+    other = Output(id="o", context_id="c", system="s", text="A ferry.")
+    background = Context(id="c", task="summarization", text=CONTEXT.text, background="Texel is an island.")
+    keys = {
+        QUESTION.key,
+        grade_question(other, CONTEXT, COHERENCE).key,
+        grade_question(TEXT, background, COHERENCE).key,
+        grade_question(TEXT, CONTEXT, Dimension(name="coherence", description="Else.")).key,
+    }
+    assert len(keys) == 4
+
+
+class Forgetful(Scripted):
+    def read_labels(self, prompts, labels):
+        return super().read_labels(prompts, labels)[1:]
+
+    def write(self, prompts, sampling):
+        return super().write(prompts, sampling)[1:]
+
+
+def test_a_backend_that_leaves_answers_out_is_refused():
+    backend = Forgetful([Rule(text="3"), Rule(answer=logs(dict.fromkeys(range(1, 6), 0.1)))])
+    with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
+        read_grades(backend, FIVE, "recipe", [QUESTION])
+    with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
+        draw_grades(backend, FIVE, "recipe", [QUESTION], answers=1, sampling=Sampling())
+    assert read_grades(backend, FIVE, "recipe", []) == []

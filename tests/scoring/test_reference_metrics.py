@@ -1,0 +1,134 @@
+"""BLEU, chrF, ROUGE and METEOR: against their packages called directly, and against hand work."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import csv
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refladder.errors import UsageError
+from refladder.scoring.reference_metrics import bleu, chrf, meteor, rouge
+
+sacrebleu = pytest.importorskip("sacrebleu", reason="the metrics extra is not installed")
+rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer", reason="the metrics extra is not installed")
+nltk_meteor = pytest.importorskip("nltk.translate.meteor_score", reason="the metrics extra is not installed")
+
+HANNA = Path(__file__).resolve().parents[3] / "shared" / "data" / "hanna"
+TEXTS = [
+    "The storm closed the harbour until Thursday.",
+    "The harbour, closed by storms, is opening again on Thursday!",
+    "Bread is carried through Ghent.",
+    "harbour",
+    "",
+]
+REFERENCES = (
+    "A storm has closed the harbour of Lerwick until Thursday.",
+    "Lerwick's harbour is closed; it opens again on Thursday.",
+    "The harbour master expects to open on Thursday.",
+)
+
+
+def test_bleu_is_sacrebleus():
+    metric = bleu()
+    expected = [sacrebleu.sentence_bleu(text, list(REFERENCES), use_effective_order=True).score for text in TEXTS]
+    assert metric.score(TEXTS, REFERENCES) == expected
+    assert metric.signature == f"bleu|nrefs:all|case:mixed|eff:yes|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+
+
+def test_chrf_is_sacrebleus():
+    metric = chrf()
+    assert metric.score(TEXTS, REFERENCES) == [sacrebleu.sentence_chrf(text, list(REFERENCES)).score for text in TEXTS]
+    assert metric.signature.startswith("chrf|nrefs:all|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("rouge-1", "rouge1"), ("rouge-2", "rouge2"), ("rouge-l", "rougeL")])
+def test_rouge_is_rouge_scores(name, kind):
+    scorer = rouge_scorer.RougeScorer([kind], use_stemmer=True)
+    expected = [max(scorer.score(one, text)[kind].fmeasure for one in REFERENCES) for text in TEXTS]
+    assert rouge(name).score(TEXTS, REFERENCES) == expected
+    assert rouge(name).signature.startswith(f"{name}|nrefs:best|f1|stemmer:porter|rouge-score:")
+
+
+def test_rouge_by_hand():
+    # unigrams: "a b d" against "a b c e", 2 in common: precision 2/3, recall 2/4, F1 = 4/7; one bigram of 2 and 3: 2/5
+    assert rouge("rouge-1").score(["a b d"], ["a b c e"]) == pytest.approx([4 / 7])
+    assert rouge("rouge-2").score(["a b d"], ["a b c e"]) == pytest.approx([2 / 5])
+
+
+def test_meteor_is_nltks_without_synonyms():
+    class Nothing:
+        def synsets(self, _word):
+            return []
+
+    # Split by hand at words and punctuation.
+    text = ["The", "harbour", ",", "closed", "by", "storms", ",", "is", "opening", "again", "on", "Thursday", "!"]
+    references = [
+        ["A", "storm", "has", "closed", "the", "harbour", "of", "Lerwick", "until", "Thursday", "."],
+        ["Lerwick", "'", "s", "harbour", "is", "closed", ";", "it", "opens", "again", "on", "Thursday", "."],
+        ["The", "harbour", "master", "expects", "to", "open", "on", "Thursday", "."],
+    ]
+    expected = max(nltk_meteor.single_meteor_score(one, text, wordnet=Nothing()) for one in references)
+    assert meteor().score([TEXTS[1]], REFERENCES) == [expected]
+    assert "stages:exact,stem|tok:wordpunct" in meteor().signature
+
+
+def test_meteor_by_hand():
+    # All four words match, two of them by their stem, in one chunk: P = R = 1, penalty = .5 * (1/4)^3 = 1/128.
+    assert meteor().score(["the dogs barked loudly"], ["the dog barks loudly"]) == pytest.approx([1 - 1 / 128])
+    assert meteor().score(["", "cat"], ["the dog barks"]) == [0.0, 0.0]
+
+
+def test_a_text_scores_the_same_alone_and_among_others():
+    for metric in (bleu(), chrf(), rouge("rouge-l"), meteor()):
+        together = metric.score(TEXTS, REFERENCES)
+        assert together == [metric.score([text], REFERENCES)[0] for text in TEXTS]
+        assert metric.score(TEXTS[::-1], REFERENCES) == together[::-1]
+
+
+@pytest.mark.parametrize(
+    ("open_metric", "package"),
+    [(bleu, "sacrebleu"), (chrf, "sacrebleu"), (lambda: rouge("rouge-1"), "rouge-score"), (meteor, "nltk")],
+)
+def test_an_absent_package_is_named(open_metric, package, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *arguments, **named):
+        if name.partition(".")[0] == package.replace("-", "_"):
+            raise ImportError(name)
+        return real(name, *arguments, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(UsageError, match=rf"{package} is not installed; pip install 'refladder\[metrics\]'"):
+        open_metric()
+
+
+@pytest.mark.skipif(not HANNA.is_dir(), reason="the benchmark files are not there (../shared/data)")
+def test_hannas_own_measures():
+    """The release's table of automatic measures: BLEU is the same; its ROUGE and METEOR are of other programs."""
+    csv.field_size_limit(1 << 30)
+    with gzip.open(HANNA / "hanna_stories_annotations.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        stories = {int(row["Story ID"]): row for row in csv.DictReader(file)}
+    with gzip.open(HANNA / "hanna_metric_scores.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = {name.rpartition(" ")[0]: name for name in rows[0] if name}
+
+    def published(measure):
+        return [value for row in rows[1:] for value in ast.literal_eval(row[columns[measure]])][::8]
+
+    def ours(metric):
+        return [metric.score([row["Story"]], [row["Human"]])[0] for _, row in sorted(stories.items())[96::8]]
+
+    assert ours(bleu()) == pytest.approx(published("BLEU"), abs=1e-9)
+    for metric, measure in (
+        (rouge("rouge-1"), "ROUGE-1 F-Score"),
+        (rouge("rouge-2"), "ROUGE-2 F-Score"),
+        (rouge("rouge-l"), "ROUGE-L F-Score"),
+        (meteor(), "METEOR"),
+        (chrf(), "chrF"),
+    ):
+        assert np.corrcoef(ours(metric), published(measure))[0, 1] > 0.85
