@@ -16,7 +16,7 @@ import numpy as np
 
 from refladder.backends.local.causal import Causal
 from refladder.backends.local.encoder_decoder import EncoderDecoder
-from refladder.backends.local.memory import free_memory, halving, keep_freed_memory, parse_memory
+from refladder.backends.local.memory import free_memory, halving, keep_freed_memory, kept_bytes, parse_memory
 from refladder.backends.local.opening import open_model
 from refladder.backends.local.tokens import Question, Tokens
 from refladder.backends.local.trie import Read
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together: more than the first only to keep a context whole
-_BATCH = 16  # texts written together
+_BATCH = 32  # texts written together
 _CUT = "the context was cut from {} to {} characters to fit"
 _NOT_NUMBERS = "the model gave no finite number for this prompt ({}); load it with dtype=bfloat16 or dtype=float32"
 _SMALLEST = -math.log(np.finfo(np.float32).max)  # nats: what is left of a label that always goes on to a longer one
@@ -107,7 +107,13 @@ class Local:
                 )
             seconds = time.monotonic() - began
             run = self.scorer.tokens_run - before
-            log.info("read %d prompts (%s), %d tokens, %.0f tokens/s", len(rows), self.scorer.way, run, run / seconds)
+            log.info(
+                "read %d prompts (%s), %d tokens, %.0f tokens/s",
+                len(rows),
+                self.scorer.way,
+                run,
+                run / max(seconds, 1e-9),
+            )
         return [reading for reading in readings if reading is not None]
 
     def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int]:
@@ -158,10 +164,9 @@ class Local:
 
     def _rows(self, rows: int, longest: int) -> int:
         """Rows of so many tokens whose keys and values fit in the memory."""
-        config = self._opened.model.config.get_text_config()
-        layers = int(getattr(config, "num_hidden_layers", 12))
-        each = 16 * layers * int(config.hidden_size) * longest  # keys and values in float32, and as much again
-        return max(1, min(rows, self._memory // each))
+        model = self._opened.model
+        kept = kept_bytes(model.config.get_text_config(), int(model.dtype.itemsize))
+        return max(1, min(rows, self._memory // (2 * kept * longest)))  # twice: a cache is copied where it grows
 
     def _completion(self, written: Written, note: str | None) -> Completion:
         if written.broken:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WAYS = ("tree", "copied", "batches", "single")
-ROW = 2048  # longer rows let activations outgrow the caches of a processor
+ROW = 1024  # as fast as 2,048 and 512 on two cores, with half the memory of the first
 _ROWS = 16  # of a padded batch
 _LEAST = 16
 _TOLERANCE = 1e-3  # nats, between two ways in float32

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import BackendError, UsageError
@@ -16,6 +19,7 @@ T = TypeVar("T")
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SHARE = 0.7  # of what is free, when nothing is asked for
+_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 _EXHAUSTED = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 
@@ -40,13 +44,14 @@ def free_memory(device: Any) -> int:  # noqa: ANN401  a torch.device
         import torch  # noqa: PLC0415  optional
 
         return int(torch.cuda.mem_get_info(device)[0] * _SHARE)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  not a file of anybody
-            free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        pass  # not Linux: free pages are all that is known
-    return int(free * _SHARE)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # elsewhere than on Linux all that is known
+    with contextlib.suppress(OSError, StopIteration):
+        lines = _MEMINFO.read_text("ascii").splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    with contextlib.suppress(OSError, ValueError):  # in a container that has a limit; without one it says "max"
+        used = int((_CGROUP / "memory.current").read_text("ascii"))
+        free = min(free, int((_CGROUP / "memory.max").read_text("ascii")) - used)
+    return int(max(0, free) * _SHARE)
 
 
 def keep_freed_memory() -> None:
@@ -63,6 +68,20 @@ def keep_freed_memory() -> None:
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+def kept_bytes(config: Any, size: int) -> int:  # noqa: ANN401  of transformers
+    """Bytes of the keys and values of one token in all layers.
+
+    Args:
+        config: of a text model.
+        size: bytes of one number.
+    """
+    hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
+    layers = int(getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12))
+    heads = int(getattr(config, "num_attention_heads", 0) or 16)
+    width = int(getattr(config, "head_dim", 0) or max(1, hidden // heads))
+    return 2 * layers * int(getattr(config, "num_key_value_heads", 0) or heads) * width * size
+
+
 def fitting(row: int, longest: int, reads: int, config: Any, memory: int) -> int:  # noqa: ANN401  of transformers
     """Tokens that may go through a model in one forward, by a rough count of what lives at once in a layer.
 
@@ -75,13 +94,12 @@ def fitting(row: int, longest: int, reads: int, config: Any, memory: int) -> int
     """
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     inner = int(getattr(config, "intermediate_size", 0) or 4 * hidden)
-    layers = int(getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12))
     heads = int(getattr(config, "num_attention_heads", 0) or 16)
     scores = 4 * heads if getattr(config, "_attn_implementation", "") == "eager" else 8
     while row > 1:
         activations = 4 * row * (12 * hidden + 4 * inner)
         attention = scores * row * (row + longest)
-        kept = 4 * layers * hidden * (row + longest)
+        kept = 2 * kept_bytes(config, 4) * (row + longest)  # twice: a cache is copied where it grows
         logits = 10 * min(reads, row) * int(getattr(config, "vocab_size", 0) or 32_000)
         if activations + attention + kept + logits <= memory:
             break
@@ -117,7 +135,6 @@ def halving(run: Callable[[int], T], most: int, least: int, what: str) -> T:
 
 def release() -> None:
     """Give cached blocks of a GPU back, after an out-of-memory error."""
-    import torch  # noqa: PLC0415  optional
-
-    if torch.cuda.is_available():
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,9 @@ def open_model(target: str, *, dtype: str, device: str, revision: str | None, tr
         raise _unavailable(target, folder, error) from error
     kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
     chosen = _dtype(torch, dtype, config.get_text_config().dtype or config.dtype, place)
+    quiet = transformers.utils.logging.is_progress_bar_enabled() and not sys.stderr.isatty()
+    if quiet:
+        transformers.utils.logging.disable_progress_bar()
     try:
         model = kind.from_pretrained(where, config=config, dtype=chosen, use_safetensors=True, **common)
     except (OSError, ValueError) as error:
@@ -106,6 +110,9 @@ def open_model(target: str, *, dtype: str, device: str, revision: str | None, tr
         raise BackendUnavailableError(
             f"hf:{target}: the weights are damaged or cut off ({error}); download or copy them again"
         ) from error
+    finally:
+        if quiet:
+            transformers.utils.logging.enable_progress_bar()
     model.eval().requires_grad_(requires_grad=False).to(place)
     kept = (
         model.generation_config

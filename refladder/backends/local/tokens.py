@@ -57,6 +57,7 @@ class Tokens:
         if isinstance(template, dict):
             template = template.get("default")
         self._template: str | None = template
+        self._space = " " if template is None else self._space_before_answer()
         if template is None and not encoder_decoder:
             log.warning(
                 "hf:%s has no chat template: prompts go in as plain text, and an answer begins after one space", name
@@ -64,7 +65,7 @@ class Tokens:
         controls = [
             str(token)
             for token in tokenizer.added_tokens_decoder.values()
-            if len(str(token)) > 1 and (token.special or str(token).startswith("<"))
+            if len(str(token).strip()) > 1 and (token.special or str(token) in (template or ""))
         ]
         longest_first = sorted(controls, key=lambda text: (-len(text), text))
         self._controls = re.compile("|".join(map(re.escape, longest_first))) if controls else None
@@ -136,9 +137,9 @@ class Tokens:
         return list(self._tokenizer(text, add_special_tokens=False, return_attention_mask=False)["input_ids"])
 
     def _answer(self, rendered: str, label: str) -> str:
-        """A label as it stands after a prompt: after plain text with a space between, unless there is white space."""
-        joined = self._template is not None or not rendered or rendered[-1].isspace() or label[:1].isspace()
-        return label if joined else " " + label
+        """A label as it stands after a prompt, with the space that belongs between."""
+        spaced = rendered[-1:].isspace() or label[:1].isspace()
+        return label if spaced else self._space + label
 
     def _pieces(self, text: str) -> list[str]:
         """The whole prompt as text, cut wherever the user's text spells a control token, so that it becomes none."""
@@ -150,15 +151,23 @@ class Tokens:
     def _rendered(self, text: str) -> str:
         if self._template is None:
             return text
-        # Variables that a template does not use do no harm.
+        rendered = self._chat([{"role": "user", "content": text}], start_answer=True)
+        if rendered.rstrip().endswith("<think>"):
+            return rendered.rstrip() + "\n\n</think>\n\n"
+        if "<|channel|>" in self._template and not rendered.endswith("<|message|>"):
+            return rendered + "<|channel|>final<|message|>"
+        return rendered
+
+    def _chat(self, messages: list[dict[str, str]], *, start_answer: bool) -> str:
+        template = self._template or ""
         try:
-            rendered = str(
+            return str(
                 self._tokenizer.apply_chat_template(
-                    [{"role": "user", "content": text}],
-                    chat_template=_FIXED_DATE * ("strftime_now" in self._template) + self._template,
+                    messages,
+                    chat_template=_FIXED_DATE * ("strftime_now" in template) + template,
                     tokenize=False,
-                    add_generation_prompt=True,
-                    enable_thinking=False,
+                    add_generation_prompt=start_answer,
+                    enable_thinking=False,  # variables that a template does not use do no harm
                     thinking=False,
                     date_string="26 Jul 2024",
                 )
@@ -169,11 +178,20 @@ class Tokens:
             raise BackendUnavailableError(
                 f"hf:{self._name}: its chat template fails on one user message ({error}); use another model"
             ) from error
-        if rendered.rstrip().endswith("<think>"):
-            return rendered.rstrip() + "\n\n</think>\n\n"
-        if "<|channel|>" in self._template and not rendered.endswith("<|message|>"):
-            return rendered + "<|channel|>final<|message|>"
-        return rendered
+
+    def _space_before_answer(self) -> str:
+        """The white space that the template puts before an answer and leaves out of its generation prompt.
+
+        Llama 2 and Mistral write `[/INST] Better`, and their models expect the space.
+        """
+        asked = [{"role": "user", "content": "a"}]
+        try:
+            start = self._chat(asked, start_answer=True)
+            whole = self._chat([*asked, {"role": "assistant", "content": "Better"}], start_answer=False)
+        except BackendUnavailableError:  # a prompt will say so
+            return ""
+        space, found, _ = whole[len(start) :].partition("Better")
+        return space if whole.startswith(start) and found and not space.strip() else ""
 
     def _encode(self, pieces: Sequence[str]) -> list[int]:
         ids = [token for piece in pieces for token in self._ids(piece)]

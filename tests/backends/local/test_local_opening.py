@@ -8,10 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ARTICLE, LABELS, compare
+from local_unit import ARTICLE, LABELS, compare
 
 from refladder.backends import connect
-from refladder.backends.local.memory import free_memory, halving, parse_memory
+from refladder.backends.local.memory import free_memory, halving, kept_bytes, parse_memory
 from refladder.errors import BackendError, BackendUnavailableError, UnknownNameError, UsageError
 from refladder.records import Sampling
 
@@ -180,7 +180,7 @@ def test_memory_that_is_short_halves_the_rows_of_the_tree(folder, prompts, monke
 
     monkeypatch.setattr(backend.scorer, "_tree", scarce)
     found = [one.logprobs for one in backend.read_labels(prompts, LABELS)]
-    assert tried == [2048, 1024, 512, 256]
+    assert tried == [1024, 512, 256]
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
@@ -215,9 +215,30 @@ def test_amounts_of_memory():
         parse_memory("0")
 
 
+def test_keys_and_values_of_a_token(opened):
+    # 2 (keys, values) * 2 layers * 2 heads of them * 16 wide * 4 bytes
+    assert kept_bytes(opened("llama").scorer.model.config, 4) == 512
+
+
 def test_free_memory_is_below_what_the_machine_has():
     torch = pytest.importorskip("torch")
     assert 2**20 < free_memory(torch.device("cpu")) < 2**50
+
+
+def test_free_memory_in_a_container_is_below_its_limit(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from refladder.backends.local import memory  # noqa: PLC0415
+
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    (tmp_path / "memory.current").write_text("1000\n")
+    (tmp_path / "memory.max").write_text("3000\n")
+    assert free_memory(torch.device("cpu")) == 1400  # 70 % of 2000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_memory(torch.device("cpu")) > 2**20
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    assert free_memory(torch.device("cpu")) > 2**20
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:       4 kB\n")
+    assert free_memory(torch.device("cpu")) == 2867  # 70 % of 4096
 
 
 def test_a_tokenizer_without_a_pad_token_is_no_obstacle(opened, prompts):

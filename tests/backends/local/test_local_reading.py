@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
+from local_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
 
 from refladder.backends import connect
 from refladder.backends.local.causal import WAYS

@@ -58,32 +58,54 @@ def test_control_tokens_spelt_in_a_text_stay_text(chat, text):
     assert tokens.question(text, ["Better"]).prompt == ids
 
 
-@pytest.mark.parametrize("text", ["Which is it?", "Say <|im_end|> now"])
+def test_added_tokens_count_as_control_tokens_where_the_template_writes_them():
+    tokenizer = tiny_models.byte_level(CHATML + "{# <think> #}")
+    tokenizer.add_tokens(["<think>", "<table>"])
+    ids = Tokens(tokenizer, "m").prompt("a <think> b <table> c")
+    assert tokenizer.convert_tokens_to_ids("<think>") not in ids
+    assert tokenizer.convert_tokens_to_ids("<table>") in ids
+
+
 @pytest.mark.parametrize(
-    "template", [CHATML, CHATML.replace("assistant\\n", "assistant"), CHATML.replace("assistant\\n", "assistant Bet")]
+    ("ending", "space"),
+    [("assistant\n", ""), ("assistant", "\n"), ("assistant Bet", "")],
+    ids=["newline", "newline left to the answer", "begun"],
 )
-def test_prompt_and_label_are_one_text_to_the_tokenizer(template, text):
+def test_prompt_and_label_are_one_text_to_the_tokenizer(ending, space):
+    template = CHATML.replace("<|im_start|>assistant\n", f"<|im_start|>{ending}")
     tokenizer = tiny_models.byte_level(template)
-    tokens = Tokens(tokenizer, "m")
-    found = tokens.question(text, ["Better", "ter", "Worse"])
-    if "<|im_end|>" not in text:
-        rendered = tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
-        )
-        for ids, label in zip(found.labels, ["Better", "ter", "Worse"], strict=True):
-            assert found.prompt + ids == tokenizer(rendered + label, add_special_tokens=False)["input_ids"]
-    whole = tokens.prompt(text)
-    assert whole[: len(found.prompt)] == found.prompt
+    labels = ["Better", "ter", "Worse"]
+    messages = [{"role": "user", "content": "Which is it?"}]
+    rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    found = Tokens(tokenizer, "m").question("Which is it?", labels)
+    for ids, label in zip(found.labels, labels, strict=True):
+        assert found.prompt + ids == tokenizer(rendered + space + label, add_special_tokens=False)["input_ids"]
 
 
 def test_labels_are_read_from_before_a_merge_over_the_boundary():
     """` Monday` is one token, so that after a prompt that ends with ` Mon`, nothing of `day` could be read."""
-    tokenizer = tiny_models.byte_level(CHATML.replace("assistant\\n", "assistant\\n Mon"))
+    tokenizer = tiny_models.byte_level(CHATML.replace("assistant\n", "assistant\n Mon"))
     assert len(tokenizer(" Monday")["input_ids"]) == 1
     tokens = Tokens(tokenizer, "m")
     found = tokens.question("Answer", ["day", "x"])
     assert len(found.prompt) < len(tokens.prompt("Answer"))
     assert [tokenizer.decode(ids) for ids in found.labels] == [" Monday", " Monx"]
+
+
+def test_the_space_that_a_template_puts_before_an_answer_is_there():
+    """`[/INST] Better`: the generation prompt ends before the space, and the model was trained with it."""
+    turn = "{{ '[INST] ' + one.content + ' [/INST]' if one.role == 'user' else ' ' + one.content }}"
+    spaced = "{% for one in messages %}" + turn + "{% endfor %}"
+    tokenizer = tiny_models.metaspace(spaced)
+    found = Tokens(tokenizer, "m").question("Which?", ["Better"])
+    whole = tokenizer("[INST] Which? [/INST] Better", add_special_tokens=False)["input_ids"]
+    assert found.prompt + found.labels[0] == whole
+    found = Tokens(tiny_models.byte_level(), "m").question("Which?", ["Better"])
+    assert chat_text(found).endswith("assistant\nBetter")
+
+
+def chat_text(found):
+    return tiny_models.byte_level().decode(found.prompt + found.labels[0])
 
 
 def test_a_model_that_thinks_is_told_not_to_or_given_an_empty_thought():

@@ -1,0 +1,410 @@
+"""How fast label probabilities come out of a local model, beside what could be used instead.
+
+    python bench/local_tree.py --rounds 3 --markdown bench/results/local_tree.md
+    python bench/local_tree.py --quick            # a tiny model, seconds
+
+One unit of work is a context of 450 words, 5 rungs and 16 outputs on one dimension: 80 prompts. The model has the shape
+of Qwen2.5-0.5B with random weights, the texts are made-up words, the tokenizer is trained on them. Ways are timed in
+interleaved rounds in one process and medians are given. The slow ways run on a part of the prompts, and are scaled.
+"""
+
+# ruff: noqa: ANN401, D102, ISC004, PLC0415, S106
+from __future__ import annotations
+
+import argparse
+import ctypes
+import random
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from refladder.backends.local import Local
+from refladder.backends.local.memory import keep_freed_memory
+from refladder.backends.local.opening import Opened
+from refladder.prompts import fill, load_template
+from refladder.records import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from refladder.records import Prompt
+
+clock = time.perf_counter  # of one thread: processor time, so that other programs on the machine count for less
+LABELS = ("Better", "Worse", "Similar")
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+SHAPES = {
+    "0.5B": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14},
+    "tiny": {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4},
+}
+
+
+class Texts:
+    """Made-up words, as frequent as words are (Zipf), in prompts of the project's own template."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311  no secret
+        syllables = [consonant + vowel for consonant in "bcdfghjklmnprstvw" for vowel in "aeiou"]
+        self._words = [
+            "".join(self._random.choices(syllables, k=self._random.choice([1, 2, 2, 3]))) for _ in range(3000)
+        ]
+        self._weights = [1 / (rank + 3) for rank in range(3000)]
+        self._template = load_template("summarization", "compare")
+
+    def text(self, words: int) -> str:
+        return " ".join(self._random.choices(self._words, self._weights, k=words)) + "."
+
+    def unit(self, context: int = 450, rungs: int = 5, outputs: int = 16) -> list[Prompt]:
+        slots = {
+            "context": self.text(context),
+            "background": "",
+            "dimension": "coherence",
+            "description": "The summary is well structured and goes from sentence to sentence.",
+        }
+        references = [self.text(40) for _ in range(rungs)]
+        targets = [self.text(45) for _ in range(outputs)]
+        return [
+            fill(self._template, {**slots, "reference": reference, "target": target})
+            for reference in references
+            for target in targets
+        ]
+
+    def tokenizer(self) -> Any:
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        words = self.unit(10, 1, 1)[0].text.replace("Worse", "W orse")  # as in Qwen's vocabulary: two tokens
+        tokenizer.train_from_iterator(
+            [self.text(2000) for _ in range(20)] + [words] * 50,
+            trainers.BpeTrainer(
+                vocab_size=6000,
+                special_tokens=SPECIAL,
+                initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+                show_progress=False,
+            ),
+        )
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer,
+            eos_token="<|im_end|>",
+            pad_token="<|endoftext|>",
+            chat_template=CHATML,
+        )
+
+
+def causal(shape: str, tokenizer: Any) -> Local:
+    config = transformers.Qwen2Config(
+        vocab_size=151_936 if shape != "tiny" else 8192,
+        num_key_value_heads=2,
+        max_position_embeddings=32_768,
+        tie_word_embeddings=True,
+        **SHAPES[shape],
+    )
+    torch.manual_seed(0)
+    model = (
+        transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        .eval()
+        .requires_grad_(requires_grad=False)
+    )
+    return local(model, tokenizer, f"qwen2.5-{shape}-shape")
+
+
+def local(model: Any, tokenizer: Any, name: str) -> Local:
+    opened = Opened(
+        name=name,
+        model=model,
+        tokenizer=tokenizer,
+        revision="random",
+        dtype=str(model.dtype).removeprefix("torch."),
+        encoder_decoder=model.config.is_encoder_decoder,
+    )
+    return Local(opened, memory=4 * 2**30, truncate_context=False, label_variants=False)
+
+
+def rendered(tokenizer: Any, prompts: list[Prompt]) -> list[str]:
+    return [
+        tokenizer.apply_chat_template(prompt.messages, tokenize=False, add_generation_prompt=True) for prompt in prompts
+    ]
+
+
+@torch.inference_mode()
+def padded(model: Any, tokenizer: Any, prompts: list[Prompt], size: int) -> None:
+    """The usual way: left-padded batches, logits of the last place only (so labels of one token only)."""
+    tokenizer.padding_side = "left"
+    texts = rendered(tokenizer, prompts)
+    for first in range(0, len(texts), size):
+        batch = tokenizer(texts[first : first + size], add_special_tokens=False, padding=True, return_tensors="pt")
+        batch.pop("token_type_ids", None)
+        model(**batch, logits_to_keep=1, use_cache=False).logits.float().log_softmax(-1)
+
+
+@torch.inference_mode()
+def one_label(model: Any, tokenizer: Any, prompts: list[Prompt]) -> None:
+    """Research code: one prompt and one label at a time, the logits of every place."""
+    for text in rendered(tokenizer, prompts):
+        for label in LABELS:
+            ids = tokenizer(text + label, add_special_tokens=False, return_tensors="pt")["input_ids"]
+            model(input_ids=ids).logits.float().log_softmax(-1)
+
+
+def harness(model: Any, tokenizer: Any) -> Callable[[list[Prompt]], None] | None:
+    """lm-evaluation-harness, batches of 8; None where it is not installed."""
+    try:
+        from lm_eval.api.instance import Instance
+        from lm_eval.models.huggingface import HFLM
+    except ImportError:
+        return None
+    scorer = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=8, max_length=8192)
+
+    def run(prompts: list[Prompt]) -> None:
+        asked = [
+            Instance("loglikelihood", {}, (text, label), place)
+            for place, text in enumerate(rendered(tokenizer, prompts))
+            for label in LABELS
+        ]
+        scorer.loglikelihood(asked, disable_tqdm=True)
+
+    return run
+
+
+def matrix_rate(hidden: int, inner: int) -> float:
+    """Operations a second of the model's own kind of product, the best of a few."""
+    left, right = torch.randn(2048, hidden).bfloat16(), torch.randn(inner, hidden).bfloat16()
+    seconds = []
+    for _ in range(12):
+        began = clock()
+        for _ in range(4):
+            torch.nn.functional.linear(left, right)
+        seconds.append((clock() - began) / 4)
+    return 2 * 2048 * hidden * inner / min(seconds)
+
+
+def operations(backend: Local, prompts: list[Prompt]) -> float:
+    """Operations that cannot be avoided: distinct tokens through all weights, attention to what they see, the head."""
+    model = backend.scorer.model
+    config = model.config
+    questions = [backend.tokens.question(prompt.text, LABELS) for prompt in prompts]
+    distinct: set[tuple[int, int]] = set()
+    places = 0
+    heads = set()
+    for question in questions:
+        for label in question.labels:
+            state = 0
+            ids = [*question.prompt, *label[:-1]]
+            for depth, token in enumerate(ids):
+                state = hash((state, token))
+                if (depth, state) not in distinct:
+                    distinct.add((depth, state))
+                    places += depth + 1
+                if depth >= len(question.prompt) - 1:
+                    heads.add((depth, state))
+    embedding = model.get_input_embeddings().weight.numel()
+    body = sum(parameter.numel() for parameter in model.parameters()) - embedding
+    attention = 4 * places * config.hidden_size * config.num_hidden_layers
+    return 2.0 * len(distinct) * body + attention + 2.0 * len(heads) * embedding
+
+
+def peak(run: Callable[[], object]) -> tuple[float, float]:
+    """Seconds, and the highest resident memory above what was there before, in GiB."""
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before = resident("VmRSS")
+    began = clock()
+    run()
+    return clock() - began, (resident("VmHWM") - before) / 2**20
+
+
+def resident(field: str) -> int:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def compare(shape: str, rounds: int, part: int) -> list[str]:
+    texts = Texts(0)
+    tokenizer = texts.tokenizer()
+    backend = causal(shape, tokenizer)
+    model = backend.scorer.model
+    prompts = texts.unit()
+    few = prompts[:: len(prompts) // part][:part]
+    scale = len(prompts) / len(few)
+    lengths = [len(backend.tokens.prompt(prompt.text)) for prompt in prompts]
+    ways: dict[str, tuple[float, Callable[[], object]]] = {
+        "refladder, prefix tree": (1, lambda: backend.read_labels(prompts, LABELS)),
+        "batches of 8, left-padded, last logits": (scale / 2, lambda: padded(model, tokenizer, few * 2, 8)),
+        "one prompt at a time, last logits": (scale, lambda: padded(model, tokenizer, few, 1)),
+    }
+    if run := harness(model, tokenizer):
+        ways["lm-evaluation-harness HFLM, batch 8"] = (scale, lambda: run(few))
+    ways["one prompt and one label at a time, all logits"] = (scale, lambda: one_label(model, tokenizer, few))
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    memory = dict.fromkeys(ways, 0.0)
+    rates = []
+    before = backend.scorer.tokens_run
+    for number in range(rounds):
+        for name, (factor, way) in ways.items():
+            rates.append(matrix_rate(model.config.hidden_size, model.config.intermediate_size))
+            took, more = peak(way)
+            seconds[name].append(took * factor)
+            memory[name] = max(memory[name], more)
+            print(f"round {number + 1}: {name}: {took * factor:.1f} s", flush=True)
+    tokens = (backend.scorer.tokens_run - before) // rounds
+    floor = operations(backend, prompts) / statistics.median(rates)
+    tree = statistics.median(seconds["refladder, prefix tree"])
+    lines = [
+        f"{len(prompts)} prompts of {sum(lengths):,} tokens; {tokens:,} went through the model in the tree. "
+        f"Matrix rate {statistics.median(rates) / 1e12:.2f} TFLOP/s (median of {len(rates)}, "
+        f"{min(rates) / 1e12:.2f} to {max(rates) / 1e12:.2f}), so the floor is {floor:.2f} s.",
+        "",
+        "| way | median s | x floor | tree is faster by | peak GiB above the model | on |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, (factor, _) in ways.items():
+        median = statistics.median(seconds[name])
+        on = "all prompts" if factor == 1 else f"{round(len(prompts) / factor)} prompts, scaled"
+        lines.append(
+            f"| {name} | {median:.1f} | {median / floor:.1f} | {median / tree:.1f} | {memory[name]:.2f} | {on} |"
+        )
+    lines += ["", *growth(backend, texts, quick=shape == "tiny"), "", *writing(backend, prompts[:8])]
+    return lines
+
+
+def growth(backend: Local, texts: Texts, *, quick: bool) -> list[str]:
+    lines = [
+        "| context words | rungs | outputs | prompt tokens | run | s | tokens/s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    units = [(450, 5, outputs) for outputs in (1, 4, 16, 32)]
+    units += [(450, rungs, 8) for rungs in (2, 9)] + [(words, 3, 4) for words in (100, 2000)]
+    for words, rungs, outputs in units[: 3 if quick else None]:
+        prompts = texts.unit(words, rungs, outputs)
+        total = sum(len(backend.tokens.prompt(prompt.text)) for prompt in prompts)
+        before, began = backend.scorer.tokens_run, clock()
+        backend.read_labels(prompts, LABELS)
+        took, run = clock() - began, backend.scorer.tokens_run - before
+        lines.append(f"| {words} | {rungs} | {outputs} | {total:,} | {run:,} | {took:.2f} | {run / took:,.0f} |")
+    return lines
+
+
+def writing(backend: Local, prompts: list[Prompt], new: int = 32) -> list[str]:
+    model = backend.scorer.model
+    ids = [torch.tensor([backend.tokens.prompt(prompt.text)]) for prompt in prompts]
+    began = clock()
+    backend.write(prompts, Sampling(max_tokens=new))
+    together = clock() - began
+    began = clock()
+    for one in ids[:2]:
+        model.generate(one, attention_mask=torch.ones_like(one), max_new_tokens=new, min_new_tokens=new, do_sample=True)
+    alone = (clock() - began) * len(ids) / 2
+    made = len(prompts) * new
+    return [
+        f"Writing {len(prompts)} texts of {new} tokens: {made / together:.1f} tokens/s in one batch, "
+        f"{made / alone:.1f} with `generate` row by row (2 rows, scaled)."
+    ]
+
+
+def encoder_decoder(*, quick: bool) -> list[str]:
+    texts = Texts(1)
+    tokenizer = texts.tokenizer()
+    size = {"d_model": 512, "d_ff": 1024, "d_kv": 64, "num_layers": 8, "num_heads": 6}
+    if quick:
+        size = {"d_model": 64, "d_ff": 96, "d_kv": 16, "num_layers": 2, "num_heads": 4}
+    config = transformers.T5Config(
+        vocab_size=32_128, feed_forward_proj="gated-gelu", decoder_start_token_id=0, pad_token_id=0, **size
+    )
+    torch.manual_seed(0)
+    model = transformers.AutoModelForSeq2SeqLM.from_config(config, dtype=torch.bfloat16).eval()
+    backend = local(model, tokenizer, "t5-small-shape")
+    unit = texts.unit(150, 3, 4) + texts.unit(300, 3, 4)
+    prompts = unit[::2] + unit[1::2]  # lengths mixed
+    tokenizer.padding_side = "right"
+
+    @torch.inference_mode()
+    def plain() -> None:
+        for first in range(0, len(prompts), 8):
+            batch = tokenizer([one.text for one in prompts[first : first + 8]], padding=True, return_tensors="pt")
+            batch.pop("token_type_ids", None)
+            for label in LABELS:
+                ids = tokenizer(label, add_special_tokens=False)["input_ids"]
+                start = torch.tensor([[0, *ids[:-1]]]).repeat(len(batch["input_ids"]), 1)
+                model(**batch, decoder_input_ids=start).logits.float().log_softmax(-1)
+
+    ours, theirs = [], []
+    for _ in range(3):
+        ours.append(peak(lambda: backend.read_labels(prompts, LABELS))[0])
+        theirs.append(peak(plain)[0])
+    return [
+        f"Encoder-decoder (FLAN-T5-small shape, {len(prompts)} prompts): {statistics.median(ours):.2f} s by length "
+        f"with one encoder pass, {statistics.median(theirs):.2f} s in plain batches of 8 with one forward a label. "
+        "Prompts share nothing exactly in a bidirectional encoder."
+    ]
+
+
+def precision() -> list[str]:
+    """How far the ways are from each other and from float32, on a small shape (4 layers, width 128)."""
+    texts = Texts(2)
+    tokenizer = texts.tokenizer()
+    backend = causal("tiny", tokenizer)
+    prompts = texts.unit(200, 3, 4)
+    read = {}
+    for dtype in (torch.bfloat16, torch.float32):
+        backend.scorer.model.to(dtype)  # weights stored in bfloat16 are the same numbers in float32
+        for way in ("single", "batches", "tree"):
+            backend.scorer.way = way
+            readings = backend.read_labels(prompts, LABELS)
+            read[dtype, way] = torch.tensor([reading.logprobs for reading in readings], dtype=torch.float64)
+
+    def apart(first: tuple[Any, str], second: tuple[Any, str]) -> str:
+        difference = read[first] - read[second]
+        return f"{difference.square().mean().sqrt():.1e} rms, {difference.abs().max():.1e} at most"
+
+    half, whole = torch.bfloat16, torch.float32
+    return [
+        "Label log-probabilities apart, nats (4 layers, width 128, 12 prompts):",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| float32, tree and one at a time | {apart((whole, 'tree'), (whole, 'single'))} |",
+        f"| bfloat16, tree and one at a time | {apart((half, 'tree'), (half, 'single'))} |",
+        f"| bfloat16, batches and one at a time | {apart((half, 'batches'), (half, 'single'))} |",
+        f"| one at a time, bfloat16 and float32 | {apart((half, 'single'), (whole, 'single'))} |",
+    ]
+
+
+def main() -> None:
+    global clock  # noqa: PLW0603  set once, before anything is timed
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--part", type=int, default=4, help="prompts that the slow ways run on")
+    parser.add_argument("--threads", type=int, default=1, help="1: processor seconds are counted, else seconds")
+    parser.add_argument("--quick", action="store_true", help="a tiny model, one round")
+    parser.add_argument("--markdown", type=Path, help="file for the tables")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    if arguments.threads == 1:
+        clock = time.process_time
+    keep_freed_memory()
+    shape, rounds = ("tiny", 1) if arguments.quick else ("0.5B", arguments.rounds)
+    lines = [*compare(shape, rounds, arguments.part), "", *encoder_decoder(quick=arguments.quick), "", *precision()]
+    print("\n".join(lines))
+    if arguments.markdown is not None:
+        head = [
+            "# Local models: one unit of work",
+            "",
+            f"Qwen2.5-{shape} shape, random weights, bfloat16, {arguments.threads} thread(s), "
+            f"{'processor' if arguments.threads == 1 else 'wall-clock'} seconds, torch {torch.__version__}, "
+            f"transformers {transformers.__version__}, {rounds} interleaved rounds. Made by "
+            f"`python bench/local_tree.py --rounds {rounds} --part {arguments.part} --markdown FILE`.",
+            "",
+        ]
+        arguments.markdown.write_text("\n".join([*head, *lines, ""]), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
