@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from refladder.metaeval.tables import DASH, latex_text
 from refladder.ranking import bias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
 
@@ -32,14 +32,16 @@ class Card:
     `judgments` were needed, `unreadable` of them gave no number, `reused` of them had been answered before (by another
     method of the run, or an earlier run); `unscored` outputs have no score. `characters` is the length of the prompts,
     as sent to a judge that was asked nothing before; None where part was reused and the method does not know it.
-    `calls` prompts were sent in this run, and it took `seconds`, of which `judge_seconds` in the judge.
+    `calls` prompts were asked in this run, and it took `seconds`, of which `judge_seconds` in the judge. What was sent
+    had `prompt_tokens`, of which the model had to read `distinct_tokens`, with what prompts share counted once, and
+    cost `usd`; None where the backend counts no tokens or there is no price.
 
-    Shares, between 0 and 1: `first`: comparisons that the first text won (arXiv 2307.07889, equation 8). `longer`:
-    pairs of outputs of one context, of different length and score, in which the longer has the higher score.
-    `inconsistency`: pairs whose two orders choose differently. `intransitive`: triples that no ranking agrees with.
-    `conflict`: comparisons, of the first method of the run that made some, that choose otherwise than this method's
-    scores. `accuracy`: comparisons that choose as people do, of those of texts that people rate differently, a tie
-    counting half (section 5.4).
+    Shares, between 0 and 1: `tied`: judgments that prefer neither text. `first`: comparisons that the first text
+    won (arXiv 2307.07889, equation 8). `longer`: pairs of outputs of one context, of different length and score, in
+    which the longer has the higher score. `inconsistency`: pairs whose two orders choose differently.
+    `intransitive`: triples that no ranking agrees with. `conflict`: comparisons, of the first method of the run
+    that made some, that choose otherwise than this method's scores. `accuracy`: comparisons that choose as people
+    do, of those of texts that people rate differently, a tie counting half (section 5.4).
     """
 
     kind: str = "card"
@@ -52,8 +54,12 @@ class Card:
     unscored: int
     calls: int | None
     characters: int | None
+    prompt_tokens: int | None
+    distinct_tokens: int | None
+    usd: float | None
     seconds: float | None
     judge_seconds: float | None
+    tied: float | None
     first: float | None
     longer: float | None
     inconsistency: float | None
@@ -100,8 +106,12 @@ def report_cards(runs: Sequence[MethodRun], benchmark: Benchmark, dimensions: Se
                     ),
                     calls=run.calls if whole else None,
                     characters=(None if partly else result.characters or run.characters) if whole else None,
+                    prompt_tokens=run.spent.sent if whole else None,
+                    distinct_tokens=run.spent.distinct if whole else None,
+                    usd=run.spent.usd if whole else None,
                     seconds=run.seconds if whole else None,
                     judge_seconds=run.judge_seconds if whole else None,
+                    tied=_share(shares.get((name, "tied"))),
                     first=_share(shares.get((name, "first"))),
                     longer=_share(shares.get((name, "longer"))),
                     inconsistency=_share(shares.get((name, "inconsistency"))),
@@ -153,42 +163,59 @@ def _accuracy(one: Comparisons, human: Mapping[tuple[str, str], float]) -> tuple
     return bias.comparative_accuracy(one.pairs, one.probabilities, np.array(ratings))
 
 
-_HEADS = (
-    "method",
-    "judged",
-    "unread",
-    "characters",
-    "seconds",
-    "first",
-    "longer",
-    "flips",
-    "circles",
-    "conflict",
-    "right",
+def _count(value: int | None) -> str:
+    return DASH if value is None else f"{value:,}"
+
+
+def _decimal(value: float | None, digits: int) -> str:
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+class _Table(NamedTuple):
+    """One of the tables that a card is told in: its caption, and the head and cell of each column."""
+
+    caption: str
+    columns: dict[str, Callable[[Card], str]]
+
+    def rows(self, cards: Sequence[Card]) -> list[list[str]]:
+        """The cells of the cards for all dimensions."""
+        return [[cell(card) for cell in self.columns.values()] for card in cards if card.dimension == ALL]
+
+
+_COST = _Table(
+    f"{{}}, cost: judgments that were needed, unreadable ones, outputs without a score, prompts that this run asked "
+    "(less than judgments where another method had asked already), characters of the prompts that were needed, prompt "
+    "tokens as sent in this run, those that the model had to read (distinct: what prompts share once), USD, seconds; "
+    f"{DASH} is not known or does not apply.",
+    {
+        "method": lambda card: card.method,
+        "judged": lambda card: _count(card.judgments),
+        "unread": lambda card: _count(card.unreadable),
+        "unscored": lambda card: _count(card.unscored),
+        "calls": lambda card: _count(card.calls),
+        "characters": lambda card: _count(card.characters),
+        "tokens": lambda card: _count(card.prompt_tokens),
+        "distinct": lambda card: _count(card.distinct_tokens),
+        "USD": lambda card: _decimal(card.usd, 4),
+        "seconds": lambda card: _decimal(card.seconds, 1),
+    },
 )
-
-
-def _cells(card: Card) -> list[str]:
-    def count(value: int | None) -> str:
-        return DASH if value is None else f"{value:,}"
-
-    shares = (card.first, card.longer, card.inconsistency, card.intransitive, card.conflict, card.accuracy)
-    return [
-        card.method,
-        count(card.judgments),
-        count(card.unreadable),
-        count(card.characters),
-        DASH if card.seconds is None else f"{card.seconds:.1f}",
-        *(DASH if share is None else f"{share:.3f}" for share in shares),
-    ]
-
-
-_TITLE = (
-    "{}: judgments that were needed, unread ones, characters of the prompts, seconds (less "
-    "for what another method had asked already); shares: comparisons that the first text won, pairs in which the "
-    "longer text scores higher, pairs whose two orders disagree (flips), intransitive triples (circles), comparisons "
-    f"that contradict the scores (conflict), "
-    f"comparisons that choose as people do (right); {DASH} does not apply."
+_FAULTS = _Table(
+    "{}, faults: unreadable judgments; shares: judgments that prefer neither text (tied), comparisons that the first "
+    "text won, pairs in which the longer text scores higher, pairs whose two orders disagree (flips), intransitive "
+    "triples (circles), comparisons that contradict the scores (conflict), comparisons that choose as people do "
+    f"(right); {DASH} does not apply.",
+    {
+        "method": lambda card: card.method,
+        "unread": lambda card: _count(card.unreadable),
+        "tied": lambda card: _decimal(card.tied, 3),
+        "first": lambda card: _decimal(card.first, 3),
+        "longer": lambda card: _decimal(card.longer, 3),
+        "flips": lambda card: _decimal(card.inconsistency, 3),
+        "circles": lambda card: _decimal(card.intransitive, 3),
+        "conflict": lambda card: _decimal(card.conflict, 3),
+        "right": lambda card: _decimal(card.accuracy, 3),
+    },
 )
 
 
@@ -198,65 +225,66 @@ def cards_to_json_lines(cards: Sequence[Card]) -> str:
 
 
 def cards_to_markdown(cards: Sequence[Card]) -> str:
-    """A pipe table of the cards for all dimensions, under its caption."""
-    rows = [card for card in cards if card.dimension == ALL]
-    if not rows:
+    """Pipe tables of cost and faults, of the cards for all dimensions, each under its caption."""
+    if not cards:
         return ""
-    lines = [_TITLE.format(rows[0].benchmark), "", _pipes(_HEADS), _pipes(["---", *["---:"] * (len(_HEADS) - 1)])]
-    lines += [_pipes([cell.replace("|", "\\|") for cell in _cells(card)]) for card in rows]
-    return "\n".join(lines) + "\n"
 
+    def told(table: _Table) -> str:
+        cells = [list(table.columns), ["---", *["---:"] * (len(table.columns) - 1)]]
+        cells += [[cell.replace("|", "\\|") for cell in row] for row in table.rows(cards)]
+        lines = ["| " + " | ".join(row) + " |" for row in cells]
+        return "\n".join([table.caption.format(cards[0].benchmark), "", *lines]) + "\n"
 
-def _pipes(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return told(_COST) + "\n" + told(_FAULTS)
 
 
 def cards_to_latex(cards: Sequence[Card]) -> str:
-    """A `table` environment for the booktabs package, of the cards for all dimensions."""
-    rows = [card for card in cards if card.dimension == ALL]
-    if not rows:
+    """A `table` environment for the booktabs package for cost and one for faults, of the cards for all dimensions."""
+    if not cards:
         return ""
 
     def line(cells: Sequence[str]) -> str:
         return "  " + " & ".join(map(latex_text, cells)) + r" \\"
 
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"  \centering",
-            rf"  \caption{{{latex_text(_TITLE.format(rows[0].benchmark))}}}",
-            rf"  \begin{{tabular}}{{l{'r' * (len(_HEADS) - 1)}}}",
-            r"  \toprule",
-            line(_HEADS),
-            r"  \midrule",
-            *(line(_cells(card)) for card in rows),
-            r"  \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    def told(table: _Table) -> str:
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"  \centering",
+                rf"  \caption{{{latex_text(table.caption.format(cards[0].benchmark))}}}",
+                rf"  \begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+                r"  \toprule",
+                line(list(table.columns)),
+                r"  \midrule",
+                *map(line, table.rows(cards)),
+                r"  \bottomrule",
+                r"  \end{tabular}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    return told(_COST) + "\n" + told(_FAULTS)
 
 
 def cards_to_rich(cards: Sequence[Card]) -> list[Table]:
-    """A terminal table of the cards for all dimensions; none when there are no cards."""
+    """Terminal tables of cost and faults, of the cards for all dimensions; none when there are no cards."""
     from rich import box  # noqa: PLC0415  only terminal tables need rich
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    rows = [card for card in cards if card.dimension == ALL]
-    if not rows:
-        return []
-    table = Table(
-        title=Text(_TITLE.format(rows[0].benchmark)),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=0,
-        pad_edge=False,
-    )
-    table.add_column(_HEADS[0], overflow="fold")
-    for head in _HEADS[1:]:
-        table.add_column(head, justify="right", no_wrap=True)
-    for card in rows:
-        table.add_row(*map(Text, _cells(card)))
-    return [table]
+    found = []
+    for one in (_COST, _FAULTS) if cards else ():
+        table = Table(
+            title=Text(one.caption.format(cards[0].benchmark)),
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+        )
+        for head in one.columns:
+            table.add_column(head, justify="left" if head == "method" else "right", overflow="fold")
+        for row in one.rows(cards):
+            table.add_row(*map(Text, row))
+        found.append(table)
+    return found

@@ -28,7 +28,10 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")  # an id in a reason, so that reason
 
 @dataclass(slots=True, kw_only=True)
 class ScoreReport:
-    """What happened in a run: rows read, scores given and not given, judgments asked and reused."""
+    """What happened in a run: rows read, scores given and not given, judgments asked and reused.
+
+    `ties` of the `verdicts` that could be read have a tie as the most probable outcome.
+    """
 
     rows: int = 0
     unscored: dict[str, int] = field(default_factory=dict)
@@ -38,6 +41,8 @@ class ScoreReport:
     unreadable: int = 0
     disagreements: int = 0
     order_pairs: int = 0
+    ties: int = 0
+    verdicts: int = 0
     signature: str = ""
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.metered import characters
 
@@ -14,10 +14,47 @@ if TYPE_CHECKING:
     from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 
+class Spent(NamedTuple):
+    """Prompt tokens as sent, those that the model had to read (what prompts share once), and USD; None if unknown."""
+
+    sent: int | None
+    distinct: int | None
+    usd: float | None
+
+    def since(self, before: Spent) -> Spent:
+        """What was spent from an earlier moment to this one."""
+        return Spent(
+            None if self.sent is None else self.sent - (before.sent or 0),
+            None if self.distinct is None else self.distinct - (before.distinct or 0),
+            None if self.usd is None else self.usd - (before.usd or 0.0),
+        )
+
+
+def total(parts: Sequence[Spent]) -> Spent:
+    """The sum over the backends of a method: tokens None when one does not know them, money of those that know it."""
+    sent, distinct = ([getattr(part, name) for part in parts] for name in ("sent", "distinct"))
+    usd = [part.usd for part in parts if part.usd is not None]
+    return Spent(
+        None if None in sent else sum(sent), None if None in distinct else sum(distinct), sum(usd) if usd else None
+    )
+
+
+def _spent(backend: Backend) -> Spent:
+    """What a backend has spent so far, by its own counters and those of a `Metered` around it."""
+    usage, price = getattr(backend, "usage", None), getattr(backend, "price", None)
+    metered = None if usage is None else usage.prompt_tokens
+    return Spent(
+        getattr(backend, "tokens_sent", metered),
+        getattr(backend, "tokens_run", None),
+        None if usage is None else usage.cost(price),
+    )
+
+
 class Counted:
     """A backend that counts: `calls` prompts, their `characters`, and the `seconds` in which they were answered.
 
     Unlike `backends.metered`, it stands outside any store: what a method asked counts, though it was kept from before.
+    `spent` alone is of what was sent.
     Whatever else the backend has is reached through this one, uncounted.
 
     Args:
@@ -29,6 +66,7 @@ class Counted:
         self.calls = 0
         self.characters = 0
         self.seconds = 0.0
+        self._before = _spent(backend)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the backend has beside the two methods
         return getattr(self.backend, name)
@@ -37,6 +75,13 @@ class Counted:
     def fingerprint(self) -> str:
         """The backend's own: counting changes no answer."""
         return self.backend.fingerprint
+
+    @property
+    def spent(self) -> Spent:
+        """Tokens and money since this meter was made, of what was sent: a store's answers cost none."""
+        if self.calls == 0:
+            return Spent(0, 0, None)
+        return _spent(self.backend).since(self._before)
 
     def _count(self, prompts: Sequence[Prompt], seconds: float) -> None:
         """Add prompts that were asked, and the time they took."""

@@ -30,7 +30,7 @@ from refladder import lookup
 from refladder.errors import UnknownNameError, UsageError
 from refladder.jobs.columns import Scale
 from refladder.jobs.evaluate import LADDER, Method, evaluation_ladders, ladders_for, score_benchmark
-from refladder.jobs.metering import Counted
+from refladder.jobs.metering import Counted, total
 from refladder.jobs.score import Scorer
 from refladder.published import read_ladder_set
 from refladder.records import Sampling
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.jobs.columns import ScoreReport
+    from refladder.jobs.metering import Spent
     from refladder.jobs.pairwise import Comparisons
     from refladder.records import Benchmark, Dimension, Judgment
 
@@ -171,13 +172,15 @@ class MethodFunction(Protocol):
 class MethodRun:
     """A method that was run, and what it cost.
 
-    `calls` prompts of `characters` in all were sent, answered in `judge_seconds` of the `seconds` that it took.
+    `calls` prompts of `characters` in all were asked, answered in `judge_seconds` of the `seconds` that it took;
+    `spent` is what they took in tokens and money.
     """
 
     name: str
     result: MethodResult
     calls: int
     characters: int
+    spent: Spent
     judge_seconds: float
     seconds: float
 
@@ -245,6 +248,7 @@ def run_methods(
                 result=result,
                 calls=sum(meter.calls for meter in meters.values()),
                 characters=sum(meter.characters for meter in meters.values()),
+                spent=total([meter.spent for meter in meters.values()]),
                 judge_seconds=sum(meter.seconds for meter in meters.values()),
                 seconds=time.perf_counter() - started,
             )
@@ -319,9 +323,10 @@ def ladder(
         judgments=report.judgments,
         reused=report.reused,
         unreadable=report.unreadable,
-        measures={}
-        if not report.order_pairs
-        else {("all", "inconsistency"): (report.disagreements, report.order_pairs)},
+        measures={
+            ("all", "tied"): (report.ties, report.verdicts),
+            ("all", "inconsistency"): (report.disagreements, report.order_pairs),
+        },
         report=report,
         notes=notes,
     )

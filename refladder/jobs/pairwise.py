@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
     Estimator = Callable[["Comparisons", float], FloatArray]
 
+TIE = 0.5  # the decision between two texts of which none is preferred
 PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
 
 
@@ -189,6 +190,7 @@ def measures_of(comparisons: Sequence[Comparisons]) -> dict[tuple[str, str], tup
         hard = estimators.decisions(one.probabilities)
         read = hard[~np.isnan(hard)]
         add(name, "first", (float(read.sum()), read.size))
+        add(name, "tied", (float((read == TIE).sum()), read.size))
         add(name, "inconsistency", bias.inconsistency(items, one.pairs, one.probabilities))
         add(name, "intransitive", bias.intransitive_triples(items, one.pairs, one.probabilities))
     return found

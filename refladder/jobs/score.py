@@ -132,6 +132,8 @@ class Scorer:
         if judgments:
             rows, numbers = np.array(places).T
             probabilities[rows, numbers] = verdicts(judgments, self.ladders.rungs, self._orders)
+            self.report.ties += int((probabilities[..., 2] > probabilities[..., :2].max(axis=-1)).sum())
+            self.report.verdicts += int((~np.isnan(probabilities[..., 2])).sum())
         columns = self._columns.of(probabilities, reasons, self.report)
         for values in columns:
             values["signature"] = self.report.signature

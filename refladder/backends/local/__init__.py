@@ -50,6 +50,8 @@ class _Asked(NamedTuple):
 class Local:
     """A model of transformers as writer and judge.
 
+    `tokens_sent` counts the tokens of all prompts so far, each whole.
+
     Args:
         opened: the model.
         memory: bytes that may be used beside the weights.
@@ -62,6 +64,8 @@ class Local:
         self._memory = memory
         self._truncate = truncate_context
         self._variants = label_variants
+        self.tokens_sent = 0
+        self._tokens_to_write = 0
         self.tokens = Tokens(
             opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder, variants=label_variants
         )
@@ -71,6 +75,14 @@ class Local:
         else:
             self.scorer = Causal(opened.model, opened.dtype, memory)
             self.scorer.settle(self.tokens.sample())
+
+    @property
+    def tokens_run(self) -> int:
+        """Tokens that went through the model so far, with labels and padding: what prompts share was run once.
+
+        Prompts that were answered with a text count whole, and its own tokens do not.
+        """
+        return self.scorer.tokens_run + self._tokens_to_write
 
     @property
     def fingerprint(self) -> str:
@@ -98,6 +110,7 @@ class Local:
             before = self.scorer.tokens_run
             asked = [self._ask(row, prompts[row], [text for group in spellings for text in group]) for row in rows]
             questions = [one.question for one in asked if one.question is not None]
+            self.tokens_sent += sum(len(question.prompt) for question in questions)
             values = iter(self._values(questions) if questions else ())
             for one in asked:
                 readings[one.row] = (
@@ -140,6 +153,8 @@ class Local:
                 completions[row] = Completion(text="", finish="error", note=note)
             else:
                 fitting.append((row, ids, note))
+        self.tokens_sent += sum(len(ids) for _, ids, _ in fitting)
+        self._tokens_to_write += sum(len(ids) for _, ids, _ in fitting)
         fitting.sort(key=lambda item: item[1])  # prompts that begin alike stand together
         while fitting:
             batch = fitting[:_BATCH]

@@ -11,6 +11,7 @@ from local_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
 
 from refladder.backends import connect
 from refladder.backends.local.causal import WAYS
+from refladder.records import Sampling
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -185,3 +186,17 @@ def test_speed_is_logged(opened, prompts, caplog):
         opened("llama").read_labels(prompts, LABELS)
     assert "read 9 prompts (tree)" in caplog.text
     assert "tokens/s" in caplog.text
+
+
+def test_tokens_sent_are_those_of_whole_prompts_and_tokens_run_share_what_is_common(folder, prompts):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
+    _, tokenizer = load(folder("llama"))
+    lengths = [len(tokenizer(render(tokenizer, prompt), add_special_tokens=False)["input_ids"]) for prompt in prompts]
+    assert (backend.tokens_sent, backend.tokens_run) == (0, 0)
+    backend.read_labels(prompts, LABELS)
+    assert backend.tokens_sent == sum(lengths)
+    read = backend.tokens_run
+    assert max(lengths) < read < sum(lengths)
+    backend.write(prompts[:2], Sampling(max_tokens=3, temperature=0.0))
+    assert backend.tokens_sent == sum(lengths) + sum(lengths[:2])
+    assert backend.tokens_run == read + sum(lengths[:2])

@@ -1,0 +1,91 @@
+"""Tokens and money in the report card, with backends that count, that do not, and that have a price."""
+
+from __future__ import annotations
+
+import pytest
+from simulated import DIMENSION, Simulated, benchmark_of
+
+from refladder.backends import connect
+from refladder.backends.metered import Metered, Price
+from refladder.jobs.cards import cards_to_latex, cards_to_markdown, report_cards
+from refladder.jobs.metering import Spent, total
+from refladder.jobs.methods import MethodSettings, run_methods
+from refladder.records import LabelReading
+
+MADE = benchmark_of([[1.0, 2.0, 3.0]])  # one context of three outputs: six ordered pairs
+
+
+class Local(Simulated):
+    """Counts as a model on this machine does: 10 tokens a prompt, of which 4 are its own."""
+
+    tokens_sent = 1000  # of earlier work, which must not be counted
+    tokens_run = 700
+
+    def read_labels(self, prompts, labels):
+        self.tokens_sent += 10 * len(prompts)
+        self.tokens_run += 4 * len(prompts)
+        return super().read_labels(prompts, labels)
+
+
+class Counting(Simulated):
+    def count_tokens(self, prompts):
+        return [7] * len(prompts)
+
+
+def cards_of(judge, *names):
+    runs = run_methods(names, MADE, [DIMENSION], lambda: judge, MethodSettings())
+    return [card for card in report_cards(runs, MADE, [DIMENSION]) if card.dimension == "all"]
+
+
+def test_tokens_are_those_of_the_method_alone():
+    first, second = cards_of(Local(), "win-ratio", "bradley-terry")
+    assert (first.calls, first.prompt_tokens, first.distinct_tokens, first.usd) == (6, 60, 24, None)
+    # the second asks nothing that the first has not asked
+    assert (second.judgments, second.reused, second.calls) == (6, 6, 0)
+    assert (second.prompt_tokens, second.distinct_tokens, second.usd) == (0, 0, None)
+
+
+def test_a_priced_backend_tells_money():
+    judge = Metered(Counting(), Price(model="m", input=2.0, output=10.0))
+    (card,) = cards_of(judge, "win-ratio")
+    # 6 prompts of 7 tokens at 2 USD a million, 6 answers of one token at 10 USD a million
+    assert card.usd == pytest.approx((42 * 2 + 6 * 10) / 1e6)
+    assert (card.prompt_tokens, card.distinct_tokens) == (42, None)
+
+
+def test_a_backend_that_does_not_count_has_no_tokens():
+    (card,) = cards_of(Simulated(), "win-ratio")
+    assert (card.prompt_tokens, card.distinct_tokens, card.usd) == (None, None, None)
+    assert "| win-ratio | 6 | 0 | 0 | 6 | " in cards_to_markdown([card])
+
+
+def test_what_one_backend_does_not_know_is_not_known_in_all():
+    assert total([Spent(5, 3, None), Spent(None, 1, 0.25)]) == Spent(None, 4, 0.25)
+    assert total([]) == Spent(0, 0, None)
+
+
+def test_unread_and_tied_judgments_are_in_every_form():
+    # equal texts are tied; the pairs with the third cannot be read
+    made = benchmark_of([[1.0, 1.0, 3.0]])
+    judge = Simulated(unreadable=lambda first, second: "3.000" in first + second)
+    runs = run_methods(["win-ratio"], made, [DIMENSION], lambda: judge, MethodSettings())
+    cards = report_cards(runs, made, [DIMENSION])
+    assert (cards[0].unreadable, cards[0].tied, cards[0].unscored) == (4, 1.0, 1)
+    markdown, latex = cards_to_markdown(cards), cards_to_latex(cards)
+    assert "| win-ratio | 6 | 4 | 1 | 6 | " in markdown
+    assert "| win-ratio | 4 | 1.000 | 0.500 | " in markdown
+    assert r"win-ratio & 6 & 4 & 1 & 6 & " in latex
+    assert r"win-ratio & 4 & 1.000 & 0.500 & " in latex
+
+
+def test_the_ladder_counts_ties():
+    class Undecided(Simulated):
+        def read_labels(self, prompts, _labels):
+            return [tie if number % 3 == 0 else win for number, _ in enumerate(prompts)]
+
+    tie = LabelReading(logprobs=(-2.0, -2.0, -0.5), mass=1.0)
+    win = LabelReading(logprobs=(-0.5, -2.0, -2.0), mass=1.0)
+    settings = MethodSettings(rungs=3, writer=lambda: connect("builtin"))
+    runs = run_methods(["ladder"], MADE, [DIMENSION], Undecided, settings)
+    # nine comparisons, asked together: numbers 0, 3 and 6 are tied
+    assert report_cards(runs, MADE, [DIMENSION])[0].tied == pytest.approx(3 / 9)
