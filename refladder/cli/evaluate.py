@@ -247,10 +247,20 @@ def command(
     _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
     for reason in write_figures(figures, rows, cards, runs, loaded, dimensions=dimensions, seed=seed):
         click.echo(reason, err=True)
+    _tell_empty(rows)
     _tell_notes(runs, form)
     console.tell_spent(budgeted.spent())
     unscored = any(row.unscored for row in rows)
     return console.UNSCORED if unscored else 0
+
+
+def _tell_empty(rows: Sequence[Agreement]) -> None:
+    if all(row.value is None for row in rows):
+        click.echo(
+            f"{rows[0].benchmark}: no correlation: it takes two outputs with different ratings and different scores, "
+            "and no context has them; `--level pooled` compares outputs of different contexts",
+            err=True,
+        )
 
 
 def _tell_notes(runs: Sequence[MethodRun], form: str) -> None:

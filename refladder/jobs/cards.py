@@ -185,8 +185,8 @@ class _Table(NamedTuple):
 _COST = _Table(
     f"{{}}, cost: judgments that were needed, unreadable ones, outputs without a score, prompts that this run asked "
     "(less than judgments where another method had asked already), characters of the prompts that were needed, prompt "
-    "tokens as sent in this run, those that the model had to read (distinct: what prompts share once), USD, seconds; "
-    f"{DASH} is not known or does not apply.",
+    "tokens as sent in this run, those that the model had to read (distinct: what prompts share once, and labels), "
+    f"USD, seconds; {DASH} is not known or does not apply.",
     {
         "method": lambda card: card.method,
         "judged": lambda card: _count(card.judgments),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Estimator = Callable[["Comparisons", float], FloatArray]
 
 TIE = 0.5  # the decision between two texts of which none is preferred
+SHOWN = 5  # reasons, to the user
 PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
 
 
@@ -78,7 +79,9 @@ class Tally:
 
     def notes(self) -> tuple[str, ...]:
         """What went wrong, for the user, the most frequent first."""
-        return tuple(f"{count:,} x {reason}" for reason, count in self.reasons.most_common(5))
+        shown = [reason if count == 1 else f"{count:,} x {reason}" for reason, count in self.reasons.most_common(SHOWN)]
+        left = len(self.reasons) - SHOWN
+        return (*shown, f"and {left:,} more like these") if left > 0 else tuple(shown)
 
 
 def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings, template: Template) -> PairJudge:
