@@ -140,7 +140,7 @@ def card(name: str, kind: str) -> str:
     notes = [f"{run.name}: {note}" for run in runs for note in run.result.notes[:1] if run.name != "zepo"]
     parts = [
         (
-            f"{size}, {len(benchmark.dimensions)} dimensions: {seconds:.1f} s for all methods, {peak:,.0f} MB at most"
+            f"{size}, {len(benchmark.dimensions)} dimension(s): {seconds:.1f} s for all methods, {peak:,.0f} MB at most"
             f"{made}."
         ),
         to_markdown(rows).strip(),
@@ -158,7 +158,8 @@ def main() -> None:
     head = (
         "# The report card on real benchmarks\n\nWritten by `bench/card.py` on "
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, with other work on the "
-        "machine. The local model is tiny and made on the spot: its runs show that everything works and what it costs, "
+        "machine. The builtin judge puts every text at one number, so that it contradicts itself nowhere and the methods "
+        "that ask it enough find the same order. The local model is tiny and made on the spot: its runs show that everything works and what it costs, "
         "not how a judge of that kind agrees with people.\n"
     )
     found = [head]

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from refladder.jobs.compete import Bars, Contest
 
 
+_TITLE = (
+    "{}: win rate over pairs of texts, each judged in both orders. A pair is won when both orders choose the same "
+    "text, else it is a tie, which counts half; interval: 95 %, bootstrap over rows. Not counted: pairs that the judge "
+    "gave no answer to (unread), rows without a text of the model."
+)
+
+
 @click.command(short_help="Let models write and compare them with each other.")
 @click.argument("table")
 @click.option(
@@ -88,7 +95,7 @@ def command(
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.jobs.compete import compete  # noqa: PLC0415
+    from refladder.jobs.compete import RESULTS, compete  # noqa: PLC0415
     from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
     from refladder.records import Dimension, Sampling  # noqa: PLC0415
@@ -130,10 +137,14 @@ def command(
     contest = run(out, console.progress)
     write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature})
     _print(contest, as_json=as_json)
+    if contest.failures:
+        missing = "rows without a prompt and texts that could not be written; the same command tries the texts again"
+        click.echo(f"{len(contest.failures):,} {missing}:", err=True)
     for failure in contest.failures[:10]:
         click.echo(f"  {failure}", err=True)
     if len(contest.failures) > 10:  # noqa: PLR2004
         click.echo(f"  and {len(contest.failures) - 10:,} more", err=True)
+    click.echo(f"{out / RESULTS} holds prompts, texts, verdicts and standings", err=True)
     console.tell_spent(budgeted.spent())
     unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unread else 0
@@ -164,12 +175,12 @@ def _print(contest: Contest, *, as_json: bool) -> None:
     out = console.console()
     for criterion in dict.fromkeys(one.criterion for one in standings):
         table = Table(
-            title=Text(f"{criterion}: win rate over all pairs, both orders; 95 % bootstrap interval over rows"),
+            title=Text(_TITLE.format(criterion)),
             title_justify="left",
             box=box.SIMPLE_HEAD,
         )
         table.add_column("model", overflow="fold")
-        for head in ("win rate", "interval", "wins", "ties", "losses", "unread", "rows failed"):
+        for head in ("win rate", "interval", "wins", "ties", "losses", "unread", "no text"):
             table.add_column(head, justify="right", no_wrap=True)
         for one in standings:
             if one.criterion == criterion:

@@ -11,7 +11,7 @@ import json
 import math
 import os
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refladder.artifacts import atomic, cannot_write, from_line, open_bytes, throw_away, to_line
 from refladder.errors import BackendError, UsageError
@@ -23,7 +23,7 @@ from refladder.records import Context, Generated, Output, Prompt
 from refladder.scoring.pairwise import PairJudge, first_probabilities, pair_question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -77,7 +77,8 @@ def compete(
     """Let models write a text for every row, and a judge compare them pair by pair in both orders.
 
     Texts and judgments are kept in `folder` line by line; a run that was cut off goes on from them. `results.jsonl` is
-    written whole at the end: trials, standings by row, standings over all rows.
+    written whole at the end and needs no other file: rows with their prompts, criteria, texts, trials, standings by row
+    and over all rows.
 
     Args:
         instances: the rows.
@@ -136,9 +137,24 @@ def compete(
         signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
     )
     with atomic(folder / RESULTS) as stream:
-        for fields in (*map(asdict, contest.trials), *map(asdict, contest.standings)):
+        for fields in _results(contest, instances, criteria):
             stream.write(json.dumps(fields, ensure_ascii=False, allow_nan=False).encode() + b"\n")
     return contest
+
+
+def _results(
+    contest: Contest, instances: Sequence[Instance], criteria: Sequence[Dimension]
+) -> Iterator[dict[str, Any]]:
+    for instance in instances:
+        text = None if instance.prompt is None else instance.prompt.text
+        yield {"kind": "row", "row": instance.id, "prompt": text, "note": instance.note}
+    for criterion in criteria:
+        yield {"kind": "criterion", "criterion": criterion.name, "description": criterion.description}
+    for one in contest.generated:
+        told = {"text": one.text, "finish": one.finish, "note": one.note}
+        yield {"kind": "text", "row": one.row, "model": one.model, **told}
+    yield from map(asdict, contest.trials)
+    yield from map(asdict, contest.standings)
 
 
 def _key(prompt: Prompt, backend: Backend, sampling: Sampling) -> str:

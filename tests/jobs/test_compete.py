@@ -213,8 +213,16 @@ def test_results_hold_trials_and_standings(tmp_path):
     models = {"low": Says("low", 1), "high": Says("high", 2)}
     found = contest(tmp_path, ROWS, models, Simulated())
     lines = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
-    assert [line["kind"] for line in lines] == ["trial"] * 2 + ["standing"] * 6
-    assert len(lines) == len(found.trials) + len(found.standings)
+    kinds = {"row": 2, "criterion": 1, "text": 4, "trial": 2, "standing": 6}
+    assert [line["kind"] for line in lines] == [kind for kind, count in kinds.items() for _ in range(count)]
+    assert [line["kind"] for line in lines].count("trial") == len(found.trials)
+    assert lines[0] == {"kind": "row", "row": "a", "prompt": "Write about rain.", "note": None}
+    assert lines[2] == {"kind": "criterion", "criterion": CRITERIA[0].name, "description": CRITERIA[0].description}
+    # who shows the contest needs no other file: each trial is about texts and a prompt that stand above it
+    texts = {(line["row"], line["model"]): line["text"] for line in lines if line["kind"] == "text"}
+    for line in lines[7:9]:
+        assert texts[line["row"], line["one"]]
+        assert texts[line["row"], line["other"]]
 
 
 def test_calls_that_cannot_be_done_are_refused(tmp_path):
@@ -282,7 +290,15 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
     assert run_command([*command, "--prompt", str(prompt)]) == 3
     printed = capsys.readouterr()
-    assert "clarity: win rate over all pairs, both orders" in printed.out
+    assert "clarity: win rate over pairs of texts, each judged in both orders. A pair is won when" in " ".join(
+        printed.out.split()
+    )
+    assert "no text" in printed.out
+    assert (
+        "1 rows without a prompt and texts that could not be written; the same command tries the texts again:\n"
+        in printed.err
+    )
+    assert f"{tmp_path / 'out' / 'results.jsonl'} holds prompts, texts, verdicts and standings\n" in printed.err
     assert "table.jsonl:3: column 'topic' is empty or absent" in printed.err
     assert run_command([*command, "--prompt-text", "Write about {topic}.", "--json"]) == 3
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
