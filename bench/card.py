@@ -158,8 +158,9 @@ def main() -> None:
     head = (
         "# The report card on real benchmarks\n\nWritten by `bench/card.py` on "
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, with other work on the "
-        "machine. The builtin judge puts every text at one number, so that it contradicts itself nowhere and the methods "
-        "that ask it enough find the same order. The local model is tiny and made on the spot: its runs show that everything works and what it costs, "
+        "machine. The builtin judge puts every text at one number, so that it contradicts itself nowhere and the "
+        "methods that ask it enough find the same order. The local model is tiny and made on the spot: its runs show "
+        "that everything works and what it costs, "
         "not how a judge of that kind agrees with people.\n"
     )
     found = [head]
