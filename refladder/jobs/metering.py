@@ -42,7 +42,7 @@ def total(parts: Sequence[Spent]) -> Spent:
 def _spent(backend: Backend) -> Spent:
     """What a backend has spent so far, by its own counters and those of a `Metered` around it."""
     usage, price = getattr(backend, "usage", None), getattr(backend, "price", None)
-    metered = None if usage is None else usage.prompt_tokens
+    metered = None if usage is None else usage.prompt_tokens if usage.prompts else 0
     return Spent(
         getattr(backend, "tokens_sent", metered),
         getattr(backend, "tokens_run", None),

@@ -285,3 +285,27 @@ def test_a_backend_is_opened_once():
     spending = Spending()
     assert spending.open("words:m") is spending.open("words:m")
     assert spending.open("words:m") is not spending.open("words:n")
+
+
+def test_the_report_card_tells_tokens_and_money_of_what_was_sent(capsys, prices, tmp_path):
+    command = [
+        "evaluate", "demo/dialogue", "--judge", "words:m", "--prices", prices, "--store", tmp_path / "store.sqlite",
+        "--methods", "win-ratio,direct-5", "--resamples", "5", "--json",
+    ]  # fmt: skip
+
+    def cards():
+        code, out, err = run(capsys, *command)
+        assert code == 0, err
+        found = [json.loads(line) for line in out.splitlines()]
+        return [one for one in found if one.get("kind") == "card" and one["dimension"] == "all"]
+
+    pairs, grades = cards()
+    # 14 contexts of 6 outputs: 30 ordered pairs each, and a grade each; an answer is one token
+    assert (pairs["calls"], grades["calls"]) == (14 * 30, 14 * 6)
+    assert pairs["prompt_tokens"] + grades["prompt_tokens"] == tokens()
+    assert pairs["usd"] == pytest.approx(pairs["prompt_tokens"] * 0.001 + 420 * 0.01)
+    assert grades["usd"] == pytest.approx(grades["prompt_tokens"] * 0.001 + 84 * 0.01)
+    # everything is stored now: asked, but not sent
+    Words.sent = []
+    pairs, grades = cards()
+    assert (pairs["calls"], pairs["prompt_tokens"], pairs["usd"], Words.sent) == (420, 0, 0, [])
