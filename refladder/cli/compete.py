@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     help="Sampling temperature; 0 takes the most probable token.",
 )
-@click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from, 0 to 1.")
+@click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from.")
 @click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples over rows.")
 @console.PROMPTS
 @console.RESTART

@@ -120,7 +120,7 @@ SAMPLING = options(
         help="Sampling temperature; 0 takes the most probable token.",
     ),
     click.option(
-        "--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from, 0 to 1."
+        "--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from."
     ),
 )
 
