@@ -119,9 +119,7 @@ SAMPLING = options(
         type=click.FloatRange(min=0),
         help="Sampling temperature; 0 takes the most probable token.",
     ),
-    click.option(
-        "--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from."
-    ),
+    click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from."),
 )
 
 
@@ -250,6 +248,7 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         "judgments": report.judgments,
         "reused": report.reused,
         "unreadable": report.unreadable,
+        "faint": report.faint,
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
         "signature": report.signature,
     }
@@ -266,6 +265,12 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence
             f"{report.reused:,} of them kept from before, {report.unreadable:,} unreadable",
             err=True,
         )
+        if report.faint:
+            click.echo(
+                f"{report.faint:,} judgments are faint: the labels together had less than half of the probability, so "
+                "the judge would rather have said something else; do not trust these scores before you know why",
+                err=True,
+            )
         reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
         for reason, count in reasons[:_REASONS]:
             click.echo(f"  {count:,} x {printable(reason)}", err=True)
