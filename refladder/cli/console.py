@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from refladder.jobs.evaluate import Progress
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _BASE_URL = "refladder.base_url"  # of a command's context
 _REASONS = 10  # shown of a run, the most frequent
 _WIDTH = 100  # of tables when standard output is not a terminal
@@ -291,7 +291,7 @@ def in_words(counts: Mapping[str, Any]) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that may be shown in a terminal: control characters, which could move its cursor, become U+FFFD."""
+    """Text that may be shown in a terminal: what could move its cursor or break a line becomes U+FFFD."""
     return _CONTROL.sub("\ufffd", text)
 
 
