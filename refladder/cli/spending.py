@@ -28,7 +28,6 @@ UNKNOWN = (
     "{name}: its tokens are not known before the run, so neither is its price; the run stops when the server's own "
     "numbers reach the budget"
 )
-_META = "refladder.spending"
 
 
 def default_store() -> Path:
@@ -219,7 +218,7 @@ def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_
 
 def _note(option: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def note(context: click.Context, _parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
-        context.meta.setdefault(_META, {})[option] = value
+        context.meta.setdefault(console.SPENDING, {})[option] = value
 
     return note
 
@@ -259,4 +258,4 @@ SPENDING = console.options(
 
 def current(context: click.Context) -> Spending:
     """What the options of SPENDING say in this call of a command."""
-    return Spending(**context.meta.get(_META, {}))
+    return Spending(**context.meta.get(console.SPENDING, {}))

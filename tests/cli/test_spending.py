@@ -285,3 +285,12 @@ def test_a_backend_is_opened_once():
     spending = Spending()
     assert spending.open("words:m") is spending.open("words:m")
     assert spending.open("words:m") is not spending.open("words:n")
+
+
+def test_the_configuration_of_a_run_holds_store_prices_and_budget(capsys, table, tmp_path, prices):
+    store = tmp_path / "r.sqlite"
+    code, _, _ = score(capsys, table, "--store", store, "--prices", prices, "--budget", "99")
+    assert code == 0
+    options = json.loads((tmp_path / "scored.jsonl.run.json").read_text())["options"]
+    assert (options["store"], options["prices"], options["budget"]) == (str(store), str(prices), 99.0)
+    assert (options["without_store"], options["dry_run"]) == (False, False)

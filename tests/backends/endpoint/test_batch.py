@@ -275,3 +275,17 @@ def test_modes_that_ask_more_than_once_a_prompt(folder):
         UsageError, match="batch takes one request a prompt, so mode must be auto, top, sample, found 'e"
     ):
         read_options({"batch": str(folder), "mode": "exact"})
+
+
+def test_the_key_is_in_no_file_of_the_folder_and_in_no_message(server, folder, monkeypatch):
+    monkeypatch.setenv("REFLADDER_API_KEY", "canary-4711")
+    server.faults["POST", "batches"] = Reply({"error": {"message": "bad key canary-4711"}}, 401)
+    with pytest.raises(BackendUnavailableError, match=r"the key was refused \(401: bad key \[key\]\)") as caught:
+        read(server, folder)
+    assert "canary" not in str(caught.value)
+    server.batches.clear()
+    submitted(server, folder)
+    server.batches["batch_0"] |= {"status": "failed", "errors": {"data": [{"message": "canary-4711"}]}}
+    submitted(server, folder, r"5 requests have none: \[key\]")
+    for path in folder.iterdir():
+        assert b"canary" not in path.read_bytes()

@@ -6,9 +6,14 @@ import pytest
 from batch_server import BatchServer
 from toy_server import OPENAI
 
+from refladder import synth
 from refladder.backends.stored import Stored
 from refladder.cli import run
 from refladder.jobs.score import FIRST_BATCH, batches
+from refladder.loaders import load_benchmark
+from refladder.prompts import load_template
+from refladder.records import LabelReading
+from refladder.scoring import pairwise
 
 PRICES = '["toy"]\ninput = 1000.0\noutput = 0.0\nbatch_discount = 0.5\n'
 
@@ -65,6 +70,51 @@ def test_a_budget_needs_the_tokens_beforehand(arguments, server, capsys):
         capsys.readouterr().err
     )
     assert server.batches == {}
+
+
+def test_build_submits_a_wave_at_once(server, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(synth, "CHUNK", 1)
+    writer = ["--writer", "openai:toy", "--base-url", server.url, "--writer-option", f"batch={tmp_path / 'batches'}"]
+    command = ["build", "demo/summarization", "--out", str(tmp_path / "set"), *writer, "--rungs", "3"]
+    assert run(command) == 1
+    assert "submitted batch batch_0 with" in capsys.readouterr().err
+    assert len(server.batches) == 1
+    assert len(server.requests("batch_0")) > 2
+
+
+def test_a_pairwise_judge_asks_all_at_once(monkeypatch):
+    monkeypatch.setattr(pairwise, "BATCH", 1)
+    sizes = []
+
+    class All:
+        wants_all = True
+        fingerprint = "all/1"
+
+        def read_labels(self, prompts, labels):
+            sizes.append(len(prompts))
+            return [LabelReading(logprobs=(-1.0,) * len(labels), mass=1.0)] * len(prompts)
+
+    benchmark = load_benchmark("demo/summarization")
+    template = load_template("summarization", "pairwise")
+    judge = pairwise.PairJudge(All(), template)
+    outputs = [one for one in benchmark.outputs if one.context_id == benchmark.contexts[0].id]
+    pairs = [
+        pairwise.pair_question(benchmark.contexts[0], benchmark.dimensions[0], outputs[0], other)
+        for other in outputs[1:]
+    ]
+    assert len(judge.ask(pairs)) == len(pairs) > 1
+    assert sizes == [len({pair.key for pair in pairs})]
+
+
+def test_a_dry_run_with_a_kept_handshake_asks_the_server_nothing(arguments, server, tmp_path, capsys):
+    cached = [f"probe-cache={tmp_path / 'probes'}" if word.startswith("batch=") else word for word in arguments]
+    assert run([*cached, "--dry-run", "--json"]) == 0
+    first = capsys.readouterr().out
+    asked = len(server.asked)
+    assert asked > 0
+    assert run([*cached, "--dry-run", "--json"]) == 0
+    assert capsys.readouterr().out == first
+    assert len(server.asked) == asked
 
 
 def test_a_backend_that_wants_all_gets_all_through_its_wrappers():
