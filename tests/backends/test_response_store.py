@@ -120,6 +120,32 @@ def test_many_processes_make_and_fill_one_file(path):
         assert {holding.fingerprint for holding in store.holdings()} == {"model/0", "model/1"}
 
 
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL])
+def test_a_file_that_many_open_at_once_is_waited_for(path, monkeypatch, code):
+    connect = response_store._connect
+
+    class Crowded:
+        def __init__(self, database):
+            self.database = database
+            self.left = 3
+
+        def __getattr__(self, name):
+            return getattr(self.database, name)
+
+        def execute(self, statement, *values):
+            if self.left and statement == "PRAGMA journal_mode = WAL":
+                self.left -= 1
+                error = sqlite3.OperationalError("locked")
+                error.sqlite_errorcode = code
+                raise error
+            return self.database.execute(statement, *values)
+
+    monkeypatch.setattr(response_store, "_connect", lambda path: Crowded(connect(path)))
+    with ResponseStore(path) as store:
+        assert store._database.left == 0
+        assert store.verify() == (0, [])
+
+
 def test_another_schema_is_refused(path):
     ResponseStore(path).close()
     database = sqlite3.connect(path)
