@@ -36,7 +36,7 @@ SCHEMA = "endpoint-batch/1"
 HANDSHAKE = "handshake.json"
 ENDED = ("completed", "failed", "expired", "cancelled")  # what else a provider may say is under way
 MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000  # of one batch; OpenAI takes 50,000 and 200 MB
-_PASSING = (408, 409, 425, 429)  # statuses of a request that may be answered another time, besides 5xx
+_MENDABLE = (401, 402, 403, 404, 408, 409, 425, 429)  # and 5xx: another time the request may be answered
 _GONE = (404, 405, 501)
 
 
@@ -139,7 +139,7 @@ class Batches:
             raise NotYet
         response = line["response"]
         status, answer = response.get("status_code"), response.get("body")
-        if status != 200 or not isinstance(answer, dict) or "error" in answer:  # noqa: PLR2004  OK
+        if status != 200 or not isinstance(answer, dict) or (answer.get("error") and "choices" not in answer):  # noqa: PLR2004
             raise Refusal(f"the server answered {status}: {self.shown(_text(answer))}", status=200)
         return answer
 
@@ -265,7 +265,7 @@ class Batches:
         for line in lines:
             response = line.get("response")
             status = response.get("status_code") if isinstance(response, dict) else None
-            if line.get("error") or not isinstance(status, int) or status in _PASSING or status >= 500:  # noqa: PLR2004
+            if line.get("error") or not isinstance(status, int) or status in _MENDABLE or status >= 500:  # noqa: PLR2004
                 reasons.append(_text(line.get("error") or (response or {}).get("body")) or "no answer")
             else:
                 self._answers.setdefault(str(line.get("custom_id")), line)

@@ -106,6 +106,18 @@ def test_a_refused_request_is_unreadable_and_an_overloaded_one_is_asked_again(se
     assert all(reading.logprobs is not None for reading in found[1:])
 
 
+def test_a_line_under_200_that_is_an_error_and_one_that_says_there_is_none(server, folder):
+    submitted(server, folder)
+    server.finish("batch_0")
+    lines = [json.loads(line) for line in server.files["file-1"].splitlines()]
+    lines[0]["response"]["body"] = {"error": {"message": "no"}}
+    lines[1]["response"]["body"]["error"] = None
+    server.files["file-1"] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    found = read(server, folder)
+    assert found[4].note == "the server answered 200: no"  # the lines come in reverse order
+    assert all(reading.logprobs is not None for reading in found[:4])
+
+
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 def test_a_batch_that_failed_is_submitted_anew_by_the_next_run(server, folder, status):
     submitted(server, folder)
