@@ -36,6 +36,7 @@ FACETS = {
     "richness": "complex elaborat surpris engag interest empath emotion creativ specific divers dull vivid lively",
 }
 # In these tasks a text may say only what the context says; elsewhere it is to add something.
+_WRITTEN = ("worst", "best", "between")  # the roles of a ladder's rungs
 CLOSED_TASKS = frozenset({"summarization", "data-to-text"})
 # Loops, broken grammar, noise and a telegraphic or thin manner count against a text on every dimension.
 _FAULTS = {"repetition": -1.0, "misfit": -1.0, "noise": -2.0, "imbalance": -1.0}
@@ -189,6 +190,11 @@ class Builtin:
         return [Completion(text=self._write(prompt, sampling)) for prompt in prompts]
 
     def _write(self, prompt: Prompt, sampling: Sampling) -> str:
+        if prompt.role not in _WRITTEN:
+            raise BackendError(
+                f"the builtin backend writes the rungs of ladders and nothing else, and this prompt is for "
+                f"{prompt.role!r}; name a model: scripted:FILE, hf:ORG/MODEL or openai:MODEL"
+            )
         slots = prompt.slots
         context, background = slots["context"], slots.get("background", "")
         name, description = slots["dimension"], slots["description"]
@@ -204,10 +210,8 @@ class Builtin:
             text = degrade.write_best(prompt.task, context, background, random, worth)
         elif prompt.role == "worst":
             text = degrade.write_worst(context, background, random, worth)
-        elif prompt.role == "between":
-            text = degrade.write_between(slots["lower"], slots["higher"], random, worth)
         else:
-            raise BackendError(f"the builtin backend writes the roles worst, best and between, not {prompt.role!r}")
+            text = degrade.write_between(slots["lower"], slots["higher"], random, worth)
         return degrade.shorten(text, sampling.max_tokens)
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:

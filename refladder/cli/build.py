@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     default="builtin",
     metavar="BACKEND",
     shell_complete=console.names_of("backends"),
-    help="The backend that writes; `refladder list backends`.",
+    help="The model that writes; `refladder list backends`.",
 )
 @console.WRITER_OPTION
 @console.BASE_URL

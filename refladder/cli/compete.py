@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     "models",
     multiple=True,
     metavar="NAME=BACKEND",
-    help="A model that writes, with its name in the results; two or more; may be repeated.",
+    help="A model that writes, with its name in the results, such as small=hf:ORG/MODEL; two or more.",
 )
 @click.option(
-    "--judge", required=True, metavar="BACKEND", shell_complete=console.names_of("backends"), help="What compares."
+    "--judge",
+    required=True,
+    metavar="BACKEND",
+    shell_complete=console.names_of("backends"),
+    help="The model that compares; `refladder list backends`.",
 )
 @console.JUDGE_OPTION
 @console.BASE_URL
@@ -39,17 +43,27 @@ if TYPE_CHECKING:
     "criteria",
     multiple=True,
     metavar="NAME=WORDS",
-    help="What to judge by, in plain words; may be repeated.",
+    help="What to judge by, in plain words; one or more.",
 )
 @click.option("--out", required=True, type=console.PATH, help="Folder for texts, judgments and results.")
-@click.option("--id", "id_column", metavar="COLUMN", help="Column that names a row. id, or the row's number.")
 @click.option(
-    "--table-format", "table_format", type=click.Choice(["jsonl", "csv", "parquet"]), help="Where its ending is silent."
+    "--id", "id_column", metavar="COLUMN", help="Column that names a row. Without it, id, else the row's number."
+)
+@click.option(
+    "--table-format",
+    "table_format",
+    type=click.Choice(["jsonl", "csv", "parquet"]),
+    help="Format of TABLE. Without it, its ending tells.",
 )
 @click.option("--explain", is_flag=True, help="Ask the judge for a sentence on every comparison that has a winner.")
 @click.option("--seed", default=0, type=int, help="Seed of the models' sampling.")
 @click.option("--max-tokens", default=512, type=click.IntRange(min=1), help="Length limit of a text, in tokens.")
-@click.option("--temperature", default=1.0, type=click.FloatRange(min=0), help="Sampling temperature, no unit.")
+@click.option(
+    "--temperature",
+    default=1.0,
+    type=click.FloatRange(min=0),
+    help="Sampling temperature; 0 takes the most probable token.",
+)
 @click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from.")
 @click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples over rows.")
 @console.PROMPTS
@@ -82,6 +96,8 @@ def command(
     as_json: bool,
 ) -> int:
     """Fill a task prompt with every row of TABLE, let models answer, and judge every pair of answers in both orders.
+
+    TABLE is JSON lines, CSV or Parquet; any column of it may stand in the prompt, as {column}.
 
     A run that was cut off goes on where it stopped when the same command is run again. Exit code 3: some rows have no
     text of some model; they are told, and count neither for nor against it.

@@ -78,10 +78,13 @@ WEIGHT = click.option(
     help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); may be repeated. Without it, 1.",
 )
 JUDGE_OPTION = click.option(
-    "--judge-option", multiple=True, metavar="KEY=VALUE", help="An option of the judge's backend; may be repeated."
+    "--judge-option",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the judge's backend, such as dtype=bfloat16 (hf) or mode=exact (openai); may be repeated.",
 )
 WRITER_OPTION = click.option(
-    "--writer-option", multiple=True, metavar="KEY=VALUE", help="An option of the writer's backend; may be repeated."
+    "--writer-option", multiple=True, metavar="KEY=VALUE", help="The same for the writer's backend; may be repeated."
 )
 
 
@@ -94,7 +97,7 @@ BASE_URL = click.option(
     metavar="URL",
     expose_value=False,  # open_backend takes it from the context, for judge and writer alike
     callback=_keep_base_url,
-    help="Server of an openai:MODEL judge or writer, up to /v1. OPENAI_BASE_URL, or OpenAI's own.",
+    help="Address of the server of openai:MODEL, up to and with /v1. Without it, OPENAI_BASE_URL, else OpenAI's own.",
 )
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
 JUDGING = options(
@@ -103,10 +106,20 @@ JUDGING = options(
 )
 SAMPLING = options(
     click.option("--rungs", default=5, type=click.IntRange(min=2), help="Rungs of a ladder."),
-    click.option("--attempts", default=3, type=click.IntRange(min=1), help="Times a rung is written at most."),
+    click.option(
+        "--attempts",
+        default=3,
+        type=click.IntRange(min=1),
+        help="How often a rung is written at most, until one can be used.",
+    ),
     click.option("--seed", default=0, type=int, help="Seed of every random choice."),
     click.option("--max-tokens", default=512, type=click.IntRange(min=1), help="Length limit of a rung, in tokens."),
-    click.option("--temperature", default=1.0, type=click.FloatRange(min=0), help="Sampling temperature, no unit."),
+    click.option(
+        "--temperature",
+        default=1.0,
+        type=click.FloatRange(min=0),
+        help="Sampling temperature; 0 takes the most probable token.",
+    ),
     click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from."),
 )
 
@@ -237,6 +250,7 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         "judgments": report.judgments,
         "reused": report.reused,
         "unreadable": report.unreadable,
+        "faint": report.faint,
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
         "signature": report.signature,
     }
@@ -253,6 +267,12 @@ def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence
             f"{report.reused:,} of them kept from before, {report.unreadable:,} unreadable",
             err=True,
         )
+        if report.faint:
+            click.echo(
+                f"{report.faint:,} judgments are faint: the labels together had less than half of the probability, so "
+                "the judge would rather have said something else; do not trust these scores before you know why",
+                err=True,
+            )
         reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
         for reason, count in reasons[:_REASONS]:
             click.echo(f"  {count:,} x {printable(reason)}", err=True)

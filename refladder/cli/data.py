@@ -19,14 +19,18 @@ OWN = "own"
 
 DATA = console.options(
     click.argument("benchmark", shell_complete=console.names_of("benchmarks")),
-    click.option("--source", type=str, help="File or folder with the data; by default its public home is fetched."),
+    click.option(
+        "--source",
+        type=str,
+        help="File or folder with the data. Without it, fetched from its public home; needed for `own`.",
+    ),
     click.option("--task-file", type=console.PATH, help="For `own`: TOML file with the task and its dimensions."),
     click.option(
         "--column",
         "column",
         multiple=True,
         metavar="FIELD=NAME",
-        help="For `own`: your column for a field; may be repeated.",
+        help="For `own`: your column for a field, such as output=reply; may be repeated.",
     ),
     click.option(
         "--option", "option", multiple=True, metavar="KEY=VALUE", help="An option of the benchmark, such as human=true."

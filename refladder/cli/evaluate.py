@@ -42,7 +42,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--selection",
     default="symmetric",
     type=click.Choice(["random", "no-repeat", "symmetric"]),
-    help="How --comparisons are chosen.",
+    help="How --comparisons are chosen: any ordered pairs, no pair twice, or both orders of a pair together.",
 )
 @click.option(
     "--answers",
@@ -55,23 +55,23 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "method_options",
     multiple=True,
     metavar="METHOD.KEY=VALUE",
-    help="What only that method knows; may be repeated.",
+    help="An option of one method, such as pairs-beam.beam=10; may be repeated.",
 )
 @click.option(
     "--judge",
     metavar="BACKEND",
     shell_complete=console.names_of("backends"),
-    help="What judges outputs. builtin.",
+    help="The model that judges; `refladder list backends`. Without it, builtin.",
 )
 @console.JUDGE_OPTION
-@click.option("--writer", metavar="BACKEND", help="What writes the ladders. Without it, the judge.")
+@click.option("--writer", metavar="BACKEND", help="The model that writes the ladders. Without it, the judge.")
 @console.WRITER_OPTION
 @console.BASE_URL
 @click.option(
     "--ladders",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladders that exist, instead of new ones.",
+    help="Ladder set to use (a shipped name or a folder), instead of writing one.",
 )
 @click.option(
     "--scores",
@@ -88,22 +88,28 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "levels",
     multiple=True,
     type=click.Choice(LEVELS),
-    help="Level; may be repeated. Without it, within_context; in JSON, all.",
+    help="What is correlated: outputs of one context, all outputs, or means of systems; may be repeated. Without it, "
+    "within_context; in JSON, all.",
 )
 @click.option(
     "--statistic",
     "statistics",
     multiple=True,
     type=click.Choice(STATISTICS),
-    help="Statistic; may be repeated. Without it, spearman; in JSON, all.",
+    help="Correlation; may be repeated. Without it, spearman; in JSON, all.",
 )
 @click.option(
     "--constant",
     default="skip",
     type=click.Choice(["skip", "zero", "one"]),
-    help="What a context without a correlation counts: nothing, as Liusie et al., or as PairS and ZEPO.",
+    help="A context whose ratings or scores are all equal: left out, 0 (Liusie et al.), or 1 (PairS, ZEPO).",
 )
-@click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples and permutations.")
+@click.option(
+    "--resamples",
+    default=1000,
+    type=click.IntRange(min=1),
+    help="Bootstrap resamples of the intervals, and permutations of the tests.",
+)
 @click.option("--reference", metavar="METHOD", help="Test every other method against this one, paired by context.")
 @click.option(
     "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."

@@ -28,7 +28,7 @@ _LONG = 200  # characters of a text that the table shows
     required=True,
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set: a shipped name or a folder that `refladder build` wrote.",
+    help="Ladder set: a shipped name (`refladder list ladders`) or a folder that `refladder build` wrote.",
 )
 @click.option(
     "--dimension",
@@ -62,7 +62,7 @@ _LONG = 200  # characters of a text that the table shows
     default="builtin",
     metavar="BACKEND",
     shell_complete=console.names_of("backends"),
-    help="The backend that compares; `refladder list backends`.",
+    help="The model that compares; `refladder list backends`.",
 )
 @console.JUDGE_OPTION
 @console.BASE_URL

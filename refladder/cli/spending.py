@@ -234,17 +234,18 @@ SPENDING = console.options(
         "--store",
         type=console.PATH,
         envvar="REFLADDER_STORE",
-        help="Response store: a file that keeps every answer, so that none is asked twice. For openai, and whenever "
-        "there is a budget, a file in your cache folder.",
+        help="Response store: a file that keeps every answer, so that none is asked twice. Without it, "
+        "REFLADDER_STORE; else, for openai and whenever there is a budget, a file in your cache folder.",
     ),
-    _option("without_store", "--no-store", is_flag=True, help="Keep no answers."),
+    _option("without_store", "--no-store", is_flag=True, help="Use no response store, and keep no answers."),
     _option("dry_run", "--dry-run", is_flag=True, help="Count calls and tokens, with their price, and ask nothing."),
     _option(
         "prices",
         "--prices",
         type=console.PATH,
         envvar="REFLADDER_PRICES",
-        help='TOML table of prices: ["MODEL"] with input and output, USD for a million tokens.',
+        help='TOML file of prices: a table ["MODEL"] with input and output, USD for a million tokens. Without it, '
+        "REFLADDER_PRICES.",
     ),
     _option(
         "budget",

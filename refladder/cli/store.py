@@ -24,7 +24,7 @@ STORE = click.option(
     "path",
     type=console.PATH,
     envvar="REFLADDER_STORE",
-    help="The response store. By default the one in your cache folder.",
+    help="The response store. Without it, REFLADDER_STORE, else the one in your cache folder.",
 )
 
 
@@ -45,7 +45,7 @@ def _day(seconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
 
 
-@command.command()
+@command.command(short_help="Print what is stored.")
 @STORE
 @console.JSON
 def show(*, path: Path | None, as_json: bool) -> None:
@@ -96,8 +96,16 @@ def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
 
 @command.command()
 @STORE
-@click.option("--backend", "backend", multiple=True, metavar="FINGERPRINT", help="Only of this backend; repeat. All.")
-@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only what was stored before that.")
+@click.option(
+    "--backend",
+    "backend",
+    multiple=True,
+    metavar="FINGERPRINT",
+    help="Only answers of this backend, as `store show` names it; may be repeated. Without it, all.",
+)
+@click.option(
+    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only answers stored more than so many days ago."
+)
 @console.JSON
 def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | None, as_json: bool) -> None:
     """Delete answers and give their space back to the disk."""
@@ -116,7 +124,7 @@ def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | No
 
 @command.command("export")
 @STORE
-@click.option("--out", default=STANDARD, help="File; - is standard output.")
+@click.option("--out", default=STANDARD, help="File for the lines; - is standard output.")
 def export(*, path: Path | None, out: str) -> None:
     """Write every answer as a JSON line."""
     import sys  # noqa: PLC0415
@@ -134,7 +142,7 @@ def export(*, path: Path | None, out: str) -> None:
             stream.write(line)
 
 
-@command.command("import")
+@command.command("import", short_help="Take in what `export` wrote.")
 @click.argument("source", type=console.PATH)
 @STORE
 @console.JSON
@@ -146,7 +154,7 @@ def import_(*, source: Path, path: Path | None, as_json: bool) -> None:
     _tell_new(store, store.insert(from_lines(source)), as_json=as_json)
 
 
-@command.command()
+@command.command(short_help="Take in another response store.")
 @click.argument("source", type=console.PATH)
 @STORE
 @console.JSON

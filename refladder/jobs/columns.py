@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 
+FAINT = 0.5  # mass of the labels below which they were less probable than everything else that the judge could say
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")  # an id in a reason, so that reasons can be counted
 
 
 @dataclass(slots=True, kw_only=True)
 class ScoreReport:
-    """What happened in a run: rows read, scores given and not given, judgments asked and reused."""
+    """What happened in a run: rows read, scores given and not given, judgments asked and reused.
+
+    `faint` judgments were read, but all labels together had less than half of the probability: the judge would rather
+    have said something else.
+    """
 
     rows: int = 0
     unscored: dict[str, int] = field(default_factory=dict)
@@ -36,6 +41,7 @@ class ScoreReport:
     judgments: int = 0
     reused: int = 0
     unreadable: int = 0
+    faint: int = 0
     disagreements: int = 0
     order_pairs: int = 0
     signature: str = ""
@@ -44,6 +50,11 @@ class ScoreReport:
     def complete(self) -> bool:
         """Whether every row got every score."""
         return not any(self.unscored.values())
+
+    def count(self, judgments: Sequence[Judgment]) -> None:
+        """Add the judgments that could not be read, and the faint ones."""
+        self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
+        self.faint += sum(judgment.mass is not None and judgment.mass < FAINT for judgment in judgments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

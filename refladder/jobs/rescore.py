@@ -78,7 +78,7 @@ def rescore(
             absent = {(place, number) for place in range(len(batch)) for number in range(len(run.dimensions))}
             reasons.update(dict.fromkeys(absent - set(blocks), "not judged"))
             report.judgments += len(flat)
-            report.unreadable += sum(judgment.logprobs is None for judgment in flat)
+            report.count(flat)
             if run.orders > 1:
                 disagree, pairs = inconsistency(flat)
                 report.disagreements += disagree

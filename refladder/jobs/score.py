@@ -146,7 +146,7 @@ class Scorer:
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
 
     def _count(self, judgments: Sequence[Judgment]) -> None:
-        self.report.unreadable += sum(judgment.logprobs is None for judgment in judgments)
+        self.report.count(judgments)
         if self._orders > 1 and judgments:
             disagree, pairs = inconsistency(judgments)
             self.report.disagreements += disagree

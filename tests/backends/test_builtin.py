@@ -189,7 +189,9 @@ def test_what_cannot_be_answered_is_said():
         Builtin().read_labels([prompt], ["Maybe"])
     with pytest.raises(BackendError, match=r"judges the roles compare, compare-yesno, .*, not 'best'; connect a model"):
         Builtin().read_labels([prompt_for("story", "best")], ["Better"])
-    with pytest.raises(BackendError, match="writes the roles worst, best and between, not 'compare'"):
+    with pytest.raises(
+        BackendError, match=r"writes the rungs of ladders and nothing else, .* 'compare'; name a model: sc"
+    ):
         Builtin().write([prompt], Sampling())
     unclaimed = Prompt(
         task="story",

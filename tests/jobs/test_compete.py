@@ -291,6 +291,9 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     assert json.loads((tmp_path / "out" / "run.json").read_text())["signature"].startswith(
         "compete|models:one=scripted@"
     )
+    writers = ["--model", "a=builtin", "--model", "b=builtin", "--judge", "builtin", "--criterion", "clarity=Plain."]
+    assert run_command(["compete", source, *writers, "--out", str(tmp_path / "b"), "--prompt", str(prompt)]) == 1
+    assert "the builtin backend writes the rungs of ladders and nothing else" in capsys.readouterr().err
     assert run_command(command) == 2
     assert "give the task prompt once: --prompt FILE or --prompt-text TEXT" in capsys.readouterr().err
     prompt.write_bytes(b"\xff{topic}")

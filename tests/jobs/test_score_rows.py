@@ -126,6 +126,23 @@ def test_unreadable_judgments_give_no_score(command, judge, stories, tmp_path):
     assert "5 passed (83.3%), 0 rejected, 1 unscored (dropped)" in done.err
 
 
+def test_a_judge_that_would_rather_say_something_else_is_told_of(command, judge, stories, tmp_path):
+    # mass .2 + .1 + .1 = .4 for the coherence of one text with 5 rungs; elsewhere .3 + .2 + .1 = .6
+    backend = judge(
+        {"contains": {"target": "day 2", "dimension": "coherence"}, "answer": log(0.2, 0.1, 0.1)},
+        {"answer": log(0.3, 0.2, 0.1)},
+    )
+    out = tmp_path / "out.jsonl"
+    done = command("score", stories, *LADDERS, "--judge", backend, "--out", out)
+    assert done.code == 0
+    told = "5 judgments are faint: the labels together had less than half of the probability"
+    assert told in done.err
+    done = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl", "--json")
+    assert json.loads(done.out)["faint"] == 5
+    done = command("score", stories, *LADDERS, "--judge", judge({"answer": log(0.5, 0.3, 0.2)}))
+    assert "faint" not in done.err
+
+
 def test_a_judge_that_fails_as_a_whole(command, stories):
     done = command("score", stories, *LADDERS, "--judge", "scripted:nowhere.jsonl")
     assert done.code == 1
