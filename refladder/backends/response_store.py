@@ -162,7 +162,8 @@ class ResponseStore:
                     self._database.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                passing = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL}  # the latter: too many open it at once
+                if error.sqlite_errorcode & 0xFF not in passing or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
         self._database.execute("PRAGMA synchronous = NORMAL")

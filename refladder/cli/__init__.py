@@ -159,5 +159,7 @@ def _told(error: Exception) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error.__cause__, BrokenPipeError):  # the reader of a pipe has had enough
             return PIPE_CLOSED
-    click.echo(f"refladder: {error}", err=True)
+    from refladder.cli.console import printable  # noqa: PLC0415  an error quotes what was in a file or an answer
+
+    click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
     return FAILED if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE) else MISUSED

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from refladder.jobs.evaluate import Progress
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _BASE_URL = "refladder.base_url"  # of a command's context
+SPENDING = "refladder.spending"  # likewise: what the options of `spending` are
 _REASONS = 10  # shown of a run, the most frequent
 _WIDTH = 100  # of tables when standard output is not a terminal
 
@@ -198,7 +199,8 @@ def say_once(text: str) -> None:
 
 def resolved(context: click.Context) -> dict[str, Any]:
     """The configuration of this run, as it is stored with its output: every option with its value."""
-    values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
+    given = {**context.params, **context.meta.get(SPENDING, {})}
+    values = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
     if context.meta.get(_BASE_URL) is not None:
         values["base_url"] = context.meta[_BASE_URL]
     return {"command": context.info_name, "refladder": __version__, "options": values}
@@ -311,7 +313,7 @@ def in_words(counts: Mapping[str, Any]) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that may be shown in a terminal: control characters, which could move its cursor, become U+FFFD."""
+    """Text that may be shown in a terminal: what could move its cursor or break a line becomes U+FFFD."""
     return _CONTROL.sub("\ufffd", text)
 
 

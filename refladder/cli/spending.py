@@ -28,7 +28,6 @@ UNKNOWN = (
     "{name}: its tokens are not known before the run, so neither is its price; the run stops when the server's own "
     "numbers reach the budget"
 )
-_META = "refladder.spending"
 
 
 def default_store() -> Path:
@@ -96,24 +95,30 @@ class Spending:
         return self._opened[key].counting if self._rehearsing else self._opened[key].asking
 
     def _open(self, name: str, given: Sequence[str], flag: str) -> _Opened:
-        from refladder.backends.metered import Metered  # noqa: PLC0415
+        from refladder.backends.metered import Metered, count_tokens  # noqa: PLC0415
         from refladder.backends.stored import Stored  # noqa: PLC0415
         from refladder.jobs.cost import DryRun  # noqa: PLC0415
 
-        price = self._price(name)
+        in_batches = bool(console.pairs(given, flag).get("batch"))
+        price = self._price(name, batch=in_batches)
         backend = console.open_backend(name, given, flag)
+        if in_batches and self._budget is not None and price is not None and count_tokens(backend, []) is None:
+            raise UsageError(
+                f"{name}: a batch is paid for as a whole, so --budget needs its tokens beforehand; name the model's "
+                f"tokenizer with {flag} tokenizer=PATH"
+            )
         metered = Metered(backend, price, None if price is None else self._budget)
         store = self._store_for(name, costs=price is not None)
         stored = None if store is None else Stored(metered, store)
         return _Opened(stored or metered, metered, stored, DryRun(backend, store))
 
-    def _price(self, name: str) -> Price | None:
+    def _price(self, name: str, *, batch: bool) -> Price | None:
         from refladder.jobs.cost import price_of  # noqa: PLC0415
 
         model = name.partition(":")[2] or name
         if self._prices_file is None or (model not in self._prices and name.partition(":")[0] in FREE):
             return None
-        return price_of(self._prices, model, self._prices_file)
+        return price_of(self._prices, model, self._prices_file, batch=batch)
 
     def _store_for(self, name: str, *, costs: bool) -> ResponseStore | None:
         from refladder.backends.response_store import ResponseStore  # noqa: PLC0415
@@ -213,7 +218,7 @@ def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_
 
 def _note(option: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def note(context: click.Context, _parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
-        context.meta.setdefault(_META, {})[option] = value
+        context.meta.setdefault(console.SPENDING, {})[option] = value
 
     return note
 
@@ -254,4 +259,4 @@ SPENDING = console.options(
 
 def current(context: click.Context) -> Spending:
     """What the options of SPENDING say in this call of a command."""
-    return Spending(**context.meta.get(_META, {}))
+    return Spending(**context.meta.get(console.SPENDING, {}))

@@ -203,8 +203,9 @@ def _generate(
             else:
                 found[row, model] = before
         done += len(prompts) - len(missing)
-        for start in range(0, len(missing), BATCH):
-            batch = missing[start : start + BATCH]
+        size = len(missing) or 1 if getattr(backend, "wants_all", False) else BATCH
+        for start in range(0, len(missing), size):
+            batch = missing[start : start + size]
             written = backend.write([prompts[row] for row in batch], sampling)
             if len(written) != len(batch):
                 raise BackendError(f"{backend.fingerprint}: asked {len(batch)} prompts, answered {len(written)}")
@@ -310,8 +311,9 @@ def _explained(
     words = {criterion.name: criterion.description for criterion in criteria}
     decided = [place for place, trial in enumerate(trials) if trial.winner is not None]
     found = list(trials)
-    for start in range(0, len(decided), BATCH):
-        batch = decided[start : start + BATCH]
+    size = len(decided) or 1 if getattr(judge, "wants_all", False) else BATCH
+    for start in range(0, len(decided), size):
+        batch = decided[start : start + size]
         prompts = []
         for place in batch:
             trial = trials[place]

@@ -66,7 +66,7 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
             settings.progress(name) as progress,
         ):
             done = 0
-            for batch in batches(question for _, question in questions):
+            for batch in batches((question for _, question in questions), backend):
                 stored = log.stored(batch)
                 todo = [question for question in batch[len(stored) :] if _place(question) not in kept]
                 try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,17 +38,17 @@ FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, kept and written at a time
 QUICK, SLOW = 2.0, 20.0  # seconds for a batch: the next is twice as large, or half
 
 
-def batches(rows: Iterable[T]) -> Iterator[list[T]]:
+def batches(rows: Iterable[T], backend: object = None) -> Iterator[list[T]]:
     """Batches that take seconds, not hours, so that a kill loses little of a slow judge and a quick one is not held up.
 
-    Nothing but time depends on the size of a batch.
+    A backend with `wants_all` gets all rows at once. Nothing but time and memory depends on the size of a batch.
     """
     rows = iter(rows)
-    size, started = FIRST_BATCH, time.monotonic()
+    size, started = sys.maxsize if getattr(backend, "wants_all", False) else FIRST_BATCH, time.monotonic()
     while batch := list(itertools.islice(rows, size)):
         yield batch
         now = time.monotonic()
-        if now - started < QUICK:
+        if now - started < QUICK and size < LARGEST_BATCH:
             size = min(2 * size, LARGEST_BATCH)
         elif now - started > SLOW:
             size = max(size // 2, 1)
@@ -81,7 +82,7 @@ class Scorer:
         self.ladders = ladders
         self.dimensions = tuple(dimensions)
         self.rule = scale.rule
-        self._backend = judge_backend
+        self.judge = judge_backend
         self._orders = orders
         self._template: Template = load_template(ladders.task, role, prompts)
         self._recipe = Recipe(
@@ -121,7 +122,7 @@ class Scorer:
                 asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
                 places.append((place, number))
         judgments = log.stored(asked)
-        fresh = judge(self._backend, self._template, self._recipe.digest, asked[len(judgments) :])
+        fresh = judge(self.judge, self._template, self._recipe.digest, asked[len(judgments) :])
         log.append(fresh)
         self.report.reused += len(judgments)
         self.report.judgments += len(asked)
@@ -207,7 +208,7 @@ def score_rows(
         JudgmentLog(judgments, scorer.run, restart=restart) as log,
         open_sink(out, out_given or standard_form(out, form), added, columns, parquet) as write,
     ):
-        for batch in batches(outputs):
+        for batch in batches(outputs, scorer.judge):
             values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
             for item, added_values in zip(batch, values, strict=True):
                 write(item.row, added_values)

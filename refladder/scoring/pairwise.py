@@ -150,8 +150,9 @@ class PairJudge:
         """
         new = {question.key: question for question in questions if question.key not in self.kept}
         asked = sorted(new.values(), key=lambda question: question.context.id)  # one context's prompts together
-        for start in range(0, len(asked), BATCH):
-            batch = asked[start : start + BATCH]
+        size = len(asked) or 1 if getattr(self.backend, "wants_all", False) else BATCH
+        for start in range(0, len(asked), size):
+            batch = asked[start : start + size]
             judgments = self._judge(batch)
             self._keep(judgments)
             if progress is not None:

@@ -270,11 +270,12 @@ def _write_wave(
 ) -> Iterator[int]:
     """Write one wave into its drafts; after each chunk, yield how many rungs it settled (written or given up)."""
     pending = [(draft, step, list[str]()) for draft, step in todo]
+    size = len(pending) or 1 if getattr(backend, "wants_all", False) else CHUNK
     for attempt in range(attempts):
         seeded = replace(sampling, seed=sampling.seed + attempt)
         unusable = []
-        for start in range(0, len(pending), CHUNK):
-            chunk = pending[start : start + CHUNK]
+        for start in range(0, len(pending), size):
+            chunk = pending[start : start + size]
             settled = 0
             entries = _answers(backend, [(draft, step) for draft, step, _ in chunk], attempt, seeded, journal)
             for (draft, step, reasons), entry in zip(chunk, entries, strict=True):

@@ -72,6 +72,16 @@ def test_no_input_breaks_a_command(folder, form, arguments, content):
         assert told.splitlines()[-1].startswith("refladder: ")
 
 
+@pytest.mark.parametrize("name", ["\x0b", "\x1b[2J", "\u2028", "\u0085", '"\n"'])
+def test_control_characters_in_a_message_do_not_reach_the_terminal(folder, capsys, name):
+    path = folder / "in.csv"
+    path.write_bytes(f"{name}\nx\n".encode())
+    assert run_command(["filter", str(path), "--min", "score=1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"refladder: {path}:")
+    assert line.isprintable()
+
+
 @FEW
 @given(content=BYTES)
 def test_no_standard_input_breaks_a_command(content):

@@ -309,3 +309,12 @@ def test_the_report_card_tells_tokens_and_money_of_what_was_sent(capsys, prices,
     Words.sent = []
     pairs, grades = cards()
     assert (pairs["calls"], pairs["prompt_tokens"], pairs["usd"], Words.sent) == (420, 0, 0, [])
+
+
+def test_the_configuration_of_a_run_holds_store_prices_and_budget(capsys, table, tmp_path, prices):
+    store = tmp_path / "r.sqlite"
+    code, _, _ = score(capsys, table, "--store", store, "--prices", prices, "--budget", "99")
+    assert code == 0
+    options = json.loads((tmp_path / "scored.jsonl.run.json").read_text())["options"]
+    assert (options["store"], options["prices"], options["budget"]) == (str(store), str(prices), 99.0)
+    assert (options["without_store"], options["dry_run"]) == (False, False)

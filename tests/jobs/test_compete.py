@@ -11,6 +11,7 @@ from simulated import Simulated
 from refladder.backends.scripted import Rule, Scripted
 from refladder.cli import run as run_command
 from refladder.errors import BackendError, DataError, PromptError, UsageError
+from refladder.jobs import compete as compete_job
 from refladder.jobs.compete import compete
 from refladder.jobs.standings import Trial, standings_of
 from refladder.jobs.task_prompt import parse_task_prompt, read_instances
@@ -314,3 +315,19 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     prompt.write_bytes(b"\xff{topic}")
     assert run_command([*command, "--prompt", str(prompt)]) == 2
     assert "not UTF-8; save the prompt as UTF-8" in capsys.readouterr().err
+
+
+def test_a_model_that_wants_all_is_asked_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(compete_job, "BATCH", 1)
+    sizes = {}
+
+    class Sized(Says):
+        def write(self, prompts, sampling):
+            sizes.setdefault(self.fingerprint, []).append(len(prompts))
+            return super().write(prompts, sampling)
+
+    whole, piecewise = Sized("a", 2), Sized("b", 1)
+    whole.wants_all = True
+    rows = [{"topic": topic} for topic in ("rain", "snow", "fog")]
+    contest(tmp_path, rows, {"a": whole, "b": piecewise}, Simulated())
+    assert sizes == {"says/a": [3], "says/b": [1, 1, 1]}

@@ -161,6 +161,7 @@ def test_outputs_of_one_context_are_judged_together():
 
     class Recorded:
         dimensions = ()
+        judge = None
 
         class report:  # noqa: N801
             signature = "s"

@@ -12,10 +12,11 @@ import queue
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import urlsplit
 
 from refladder.backends.endpoint.answers import written
+from refladder.backends.endpoint.batch import HANDSHAKE, Batches, BatchUnderWayError, NotYet
 from refladder.backends.endpoint.chat import read_sampled, read_top
 from refladder.backends.endpoint.exact import read_echo, read_exact, sent_tokens
 from refladder.backends.endpoint.options import Options, read_key, read_options
@@ -36,7 +37,7 @@ from refladder.backends.endpoint.transport import LOG, Refusal, Server, Tally, u
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.records import Completion, LabelReading
 
-__all__ = ["FAILED", "Endpoint", "Options", "open_endpoint"]
+__all__ = ["FAILED", "BatchUnderWayError", "Endpoint", "Options", "open_endpoint"]
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
@@ -110,6 +111,11 @@ class Endpoint:
     def notice(self) -> str:
         """How labels are read and why not better, in one line for people."""
         return notice(self.options.base_url, self.model, self.probe, self.options.samples)
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether all prompts of a run are to come in one call: each call makes a batch that takes hours."""
+        return self.options.batch is not None
 
     @property
     def label_tokens(self) -> int:
@@ -235,7 +241,23 @@ class Endpoint:
             talk.dialect = probe.dialect
             await Rows(prompts, one, failed, results).run(talk)
 
-        running = Thread(self._talking(all_rows), lambda: results.put(None))
+        async def in_batches(talk: Talk) -> None:
+            """Give the answers that were collected, and submit or wait for the others, which ends the run."""
+            talk.dialect = probe.dialect
+            talk.server = batches = Batches(cast("Server", talk.server), self.options, self._tally)
+            with batches.locked():
+                await batches.look()
+                for place, prompt in enumerate(prompts):
+                    try:
+                        results.put((place, await one(talk, prompt)))
+                    except NotYet:
+                        continue
+                    except Refusal as refusal:
+                        results.put((place, failed(refusal.reason)))
+                await batches.go_on()
+
+        work = all_rows if self.options.batch is None else in_batches
+        running = Thread(self._talking(work), lambda: results.put(None))
         try:
             while (found := results.get()) is not None:
                 yield found
@@ -277,18 +299,25 @@ class Endpoint:
         key = cache_key(self.options, self.model)
         if self._probes is not None:
             return from_text(self._probes.get(key, ""))
-        if self.options.probe_cache is None:
+        path = self._probe_file()
+        if path is None:
             return None
-        return from_text(self._cache_file(Path(self.options.probe_cache)).get(key, ""))
+        return from_text(self._cache_file(path).get(key, ""), aged=self.options.batch is not None)
+
+    def _probe_file(self) -> Path | None:
+        """Where the handshake is kept: with batches in their folder, so that another day's requests are the same."""
+        if self.options.batch is not None:
+            return Path(self.options.batch) / HANDSHAKE
+        return None if self.options.probe_cache is None else Path(self.options.probe_cache)
 
     def _keep(self, probe: Probe) -> None:
         key = cache_key(self.options, self.model)
+        path = self._probe_file()
         if self._probes is not None:
             self._probes[key] = to_text(probe)
-        elif self.options.probe_cache is not None:
+        elif path is not None:
             from refladder.artifacts import write_json  # noqa: PLC0415  only with a cache
 
-            path = Path(self.options.probe_cache)
             with suppress(OSError):  # then writing says why
                 path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, {**self._cache_file(path), key: to_text(probe)})
@@ -321,6 +350,7 @@ def open_endpoint(
     extra: str | Mapping[str, Any] | None = None,
     api_key_file: str | None = None,
     probe_cache: str | None = None,
+    batch: str | None = None,
 ) -> Endpoint:
     """Open `openai:MODEL`; the options are those of `refladder.backends.endpoint.options.Options`.
 
@@ -349,6 +379,7 @@ def open_endpoint(
             "extra": extra,
             "api_key_file": api_key_file,
             "probe_cache": probe_cache,
+            "batch": batch,
         }
     )
     return Endpoint(target, options, key=read_key(options))

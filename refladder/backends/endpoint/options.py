@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 MODES = ("auto", "exact", "echo", "top", "sample")
+BATCH_MODES = ("auto", "top", "sample")
 _CACHE = "refladder/endpoints.json"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -40,6 +41,8 @@ class Options:
         api_key_file: a file that holds the key; else REFLADDER_API_KEY, else OPENAI_API_KEY.
         probe_cache: a file that keeps what was found out about servers, so that a run within a day does not ask again;
             by default one in the user's cache folder for servers elsewhere, and none for servers on this machine.
+        batch: a folder; requests then go through the provider's batch interface, and what is with the provider is kept
+            there (see `batch`).
     """
 
     base_url: str = OPENAI_URL
@@ -55,6 +58,7 @@ class Options:
     extra: Mapping[str, Any] = field(default_factory=dict)
     api_key_file: str | None = None
     probe_cache: str | None = None
+    batch: str | None = None
 
 
 _WHOLE = ("samples", "max_concurrency", "attempts", "answer_tokens")
@@ -80,6 +84,10 @@ def read_options(given: Mapping[str, Any]) -> Options:
         values["probe_cache"] = str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / _CACHE)
     if values.get("mode", "auto") not in MODES:
         raise UsageError(f"mode must be one of {', '.join(MODES)}, found {values['mode']!r}")
+    if "batch" in values and values.get("mode", "auto") not in BATCH_MODES:
+        raise UsageError(
+            f"batch takes one request a prompt, so mode must be {', '.join(BATCH_MODES)}, found {values['mode']!r}"
+        )
     return Options(**values)
 
 

@@ -41,6 +41,7 @@ _ORDER = {
     "top": ("top",),
     "sample": ("sample",),
 }
+_BATCH_ORDER = ("top", "sample")  # one request a prompt, so that one batch answers all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +84,13 @@ def to_text(probe: Probe) -> str:
     return json.dumps({"schema": SCHEMA, "made": int(time.time()), **asdict(probe)})
 
 
-def from_text(text: str) -> Probe | None:
-    """A probe from a cache, or None when the text is not one of this version, or older than a day."""
+def from_text(text: str, *, aged: bool = False) -> Probe | None:
+    """A probe from a cache, or None when the text is not one of this version, or older than a day (but for `aged`)."""
     try:
         values = json.loads(text)
         if values.pop("schema", None) != SCHEMA:
             return None
-        if not 0 <= time.time() - values.pop("made") < _GOOD_FOR:
+        if not 0 <= time.time() - values.pop("made") < _GOOD_FOR and not aged:
             return None
         dialect = Dialect(**values.pop("dialect"))
         return Probe(**{**values, "dialect": dialect, "refused": tuple(values["refused"])})
@@ -99,7 +100,7 @@ def from_text(text: str) -> Probe | None:
 
 def cache_key(options: Options, model: str) -> str:
     """What a probe is kept under: all that can change what is found."""
-    parts = [options.base_url, model, options.mode, options.tokenizer, dict(options.extra)]
+    parts = [options.base_url, model, options.mode, options.tokenizer, dict(options.extra), options.batch is not None]
     return json.dumps(parts, sort_keys=True)
 
 
@@ -115,8 +116,9 @@ async def handshake(talk: Talk) -> Probe:
     answer = said(choice)
     thinks = answer.thought or (answer.missing is not None and answer.finish == "length")  # unseen thoughts took it all
     no_tokens = await _look_for_tokens(talk)
-    refused: list[str] = []
-    for mode in _ORDER[demanded]:
+    through_batches = talk.options.batch is not None
+    refused: list[str] = ["exact, echo: not through batches"] if through_batches else []
+    for mode in _BATCH_ORDER if through_batches and demanded == "auto" else _ORDER[demanded]:
         try:
             if thinks and mode != "sample":
                 raise Impossible(_THINKS)  # noqa: TRY301  one place that collects reasons
@@ -175,7 +177,7 @@ async def _try(talk: Talk, mode: str) -> Probe:
             return Probe(mode=mode)
         if mode == "top":
             top, goes_on = await find_top(talk)
-            return Probe(mode=mode, top=top, goes_on=goes_on)
+            return Probe(mode=mode, top=top, goes_on=goes_on and talk.options.batch is None)
         several, fixed = await find_sampling(talk, _PLAIN_TOKENS)
         return Probe(mode=mode, several=several, fixed=fixed)
     except Refusal as refusal:

@@ -12,6 +12,7 @@ from refladder.errors import BackendUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.backends.endpoint.batch import Batches
     from refladder.backends.endpoint.options import Options
     from refladder.backends.endpoint.transport import Server
 
@@ -51,7 +52,7 @@ class Dialect:
 class Talk:
     """One model on an open server; `ways` keeps the token ids of labels between rows."""
 
-    server: Server
+    server: Server | Batches
     model: str
     options: Options
     dialect: Dialect = field(default_factory=Dialect)

@@ -19,7 +19,7 @@ from refladder.backends.endpoint.pace import Pace, pause_in
 from refladder.errors import BackendUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
     from types import TracebackType
 
     from openai import APIStatusError
@@ -38,6 +38,7 @@ _LONG_ID = 24  # characters; OpenAI, vLLM, SGLang and llama-server give 32 and m
 _REMEMBERED = 4096  # ids; an answer that goes astray does so at once
 _BACKOFF = 0.25  # seconds before the second try; doubled each time, with a random share
 _LONGEST_BACKOFF = 20.0
+_FILE_TIMES = 10.0  # a file may take so many times longer than an answer
 
 
 class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reason, or the end of the run
@@ -177,7 +178,7 @@ class Server:
                     self._pace.faulted()
                     if pause is not None:
                         self._pace.pause(pause)
-                    wait = min(_LONGEST_BACKOFF, _BACKOFF * 2 ** (tries - 1)) * (0.5 + self._random.random() / 2)
+                    wait = self._backoff(tries)
                 most = attempts or self._options.attempts
                 if tries >= most or throttled >= _MOST_THROTTLED:
                     times = f" ({tries} times)" if tries > 1 else ""
@@ -186,6 +187,38 @@ class Server:
                 self._pace.leave(unused)
             if wait:
                 await asyncio.sleep(wait)
+
+    async def fetch(self, method: str, path: str, *, attempts: int | None = None, **request: Any) -> bytes:  # noqa: ANN401
+        """Send one request about files or batches; tried again as `post` does, but outside its pacing.
+
+        Args:
+            method: GET or POST.
+            path: under the base URL.
+            attempts: instead of the option of this name.
+            request: what the client's `get` or `post` takes: `body`, `files`, `options`.
+
+        Raises:
+            Refusal: why it failed.
+        """
+        options = request.pop("options", {})
+        options = {**options, "headers": {**options.get("headers", {}), **_RAW}}
+        tries = 0
+        while True:
+            self._tally.counts["requests"] += 1
+            try:
+                send: Any = self._client.get if method == "GET" else self._client.post
+                raw = await self._sent(send(path, cast_to=object, options=options, **request), _FILE_TIMES)
+            except _Again as again:
+                tries += 1
+                if tries >= (attempts or self._options.attempts):
+                    raise Refusal(again.reason, status=again.status) from None
+                pause = pause_in(again.headers, throttled=again.status == 429)  # noqa: PLR2004
+                await asyncio.sleep(max(self._backoff(tries), pause or 0.0))
+            else:
+                return bytes(raw.content)
+
+    def _backoff(self, tries: int) -> float:
+        return float(min(_LONGEST_BACKOFF, _BACKOFF * 2 ** (tries - 1))) * (0.5 + self._random.random() / 2)
 
     async def models(self) -> list[str]:
         """The ids of the models the server offers; empty when it does not say."""
@@ -199,22 +232,28 @@ class Server:
             return []
 
     async def _once(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        import openai  # noqa: PLC0415
-
-        try:
-            async with asyncio.timeout(self._options.timeout):
-                raw = await self._client.post(path, cast_to=object, body=body, options={"headers": _RAW})
-        except (openai.APITimeoutError, TimeoutError):
-            raise _Again(f"no whole answer within {self._options.timeout:g} s") from None
-        except openai.APIStatusError as error:
-            raise self._judged(error) from None
-        except openai.APIConnectionError as error:
-            raise _Again(f"the connection failed: {self.shown(_cause(error))}") from None
-        response = raw.http_response  # type: ignore[attr-defined]
+        sent = self._client.post(path, cast_to=object, body=body, options={"headers": _RAW})
+        response = await self._sent(sent)
         pause = pause_in(response.headers, throttled=False)
         if pause is not None:
             self._pace.pause(pause)
         return self._object(response.content, response.headers.get("content-type", ""))
+
+    async def _sent(self, request: Awaitable[Any], times: float = 1.0) -> Any:  # noqa: ANN401  an HTTP response
+        """The response to a request of the client, `times` as long being waited for as for an answer."""
+        import openai  # noqa: PLC0415
+
+        limit = self._options.timeout * times
+        try:
+            async with asyncio.timeout(limit):
+                raw = await request
+        except (openai.APITimeoutError, TimeoutError):
+            raise _Again(f"no whole answer within {limit:g} s") from None
+        except openai.APIStatusError as error:
+            raise self._judged(error) from None
+        except openai.APIConnectionError as error:
+            raise _Again(f"the connection failed: {self.shown(_cause(error))}") from None
+        return raw.http_response
 
     def _object(self, content: bytes, kind: str) -> dict[str, Any]:
         try:

@@ -5,11 +5,12 @@ from toy_server import ToyServer
 
 
 def pytest_collection_modifyitems(config, items):
-    if "servers" in config.option.markexpr:
-        return
-    for item in items:
-        if item.get_closest_marker("servers"):
-            item.add_marker(pytest.mark.skip(reason="starts real servers; run with pytest -m servers"))
+    for marker in ("servers", "llama"):
+        if marker in config.option.markexpr:
+            continue
+        for item in items:
+            if item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=f"starts real servers; run with pytest -m {marker}"))
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 
 
 @contextmanager
-def started(command, log):
+def started(command, log, health="/health"):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -40,20 +40,20 @@ def started(command, log):
     with log.open("wb") as out:
         process = subprocess.Popen([*command, "--port", str(port)], stdout=out, stderr=out, env=environment)
     try:
-        _wait(process, port, log)
+        _wait(process, f"http://127.0.0.1:{port}{health}", log)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
         process.wait(20)
 
 
-def _wait(process, port, log):
+def _wait(process, url, log):
     until = time.monotonic() + START
     while time.monotonic() < until:
         if process.poll() is not None:
             pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
+            with urllib.request.urlopen(url, timeout=2):  # noqa: S310  on loopback
                 return
         except (urllib.error.URLError, TimeoutError):
             time.sleep(0.3)

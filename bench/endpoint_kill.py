@@ -1,0 +1,70 @@
+"""Rows against a faulty server by a client that is killed (kill -9) three times and once has no disk left.
+
+python bench/endpoint_kill.py [ROWS]
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/backends/endpoint"))
+
+from fault_server import Faults, FaultServer
+from stored_client import start, stored_rows
+
+KILLS = 3
+FAULTS = Faults(seed=4, service=0.1, stall=0.0005, stall_time=3.0)
+
+
+def main() -> None:
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    lines = ["| end | rows in the store | asked in this run | of them stored before | answered again, not yet stored |"]
+    lines += ["|---|---|---|---|---|"]
+    stored: set[int] = set()
+    twice = 0
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, FaultServer(FAULTS) as server:
+        path = Path(folder) / "r.sqlite"
+
+        def ended(how: str) -> None:
+            nonlocal stored, twice
+            asked, before = set(server.asked), stored
+            stored = stored_rows(server.url, path, rows)
+            twice += len(asked & before)
+            lines.append(f"| {how} | {len(stored):,} | {len(asked):,} | {len(asked & before)} | {server.late} |")
+            server.asked.clear()
+            server.late = 0
+
+        for part in range(1, KILLS + 1):
+            client = start(server.url, path, rows)
+            while len(server.answered) < part * rows // (KILLS + 2) and client.poll() is None:
+                time.sleep(0.01)
+            os.kill(client.pid, signal.SIGKILL)
+            client.communicate()
+            ended("kill -9")
+        said, _ = start(server.url, path, rows, path.stat().st_size + 100_000).communicate()
+        print(said.strip())
+        ended("disk full")
+        said, _ = start(server.url, path, rows).communicate()
+        ended(f"its own ({said.strip()})")
+    seconds = time.perf_counter() - begun
+    text = [
+        "# Rows by a client that is cut off",
+        "",
+        f"`python bench/endpoint_kill.py {rows}`: {KILLS} kills, one full disk, then to the end; {seconds:.0f} s.",
+        "",
+        *lines,
+        "",
+        f"Rows lost: {rows - len(stored)}. Asked again after they were stored: {twice}.",
+    ]
+    print("\n".join(text))
+    (Path(__file__).parent / "results/endpoint_kill.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
