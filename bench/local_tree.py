@@ -1,20 +1,24 @@
 """How fast label probabilities come out of a local model, beside what could be used instead.
 
     python bench/local_tree.py --rounds 3 --markdown bench/results/local_tree.md
+    python bench/local_tree.py --growth           # how time and memory grow, on a small shape
     python bench/local_tree.py --quick            # a tiny model, seconds
 
 One unit of work is a context of 450 words, 5 rungs and 16 outputs on one dimension: 80 prompts. The model has the shape
 of Qwen2.5-0.5B with random weights, the texts are made-up words, the tokenizer is trained on them. Ways are timed in
-interleaved rounds in one process and medians are given. The slow ways run on a part of the prompts, and are scaled.
+interleaved rounds, each in a process of its own, with glibc's default allocator as users have it and also with freed
+memory kept (as `hf` sets it for itself). The slow ways run on a part of the prompts, and are scaled.
 """
 
 # ruff: noqa: ANN401, D102, ISC004, PLC0415, S106
 from __future__ import annotations
 
 import argparse
-import ctypes
+import json
 import random
 import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +39,13 @@ if TYPE_CHECKING:
     from refladder.records import Prompt
 
 clock = time.perf_counter  # of one thread: processor time, so that other programs on the machine count for less
+TREE = "refladder, prefix tree"
+PLAIN = (
+    "batches of 8, left-padded, last logits",
+    "one prompt at a time, last logits",
+    "lm-evaluation-harness HFLM, batch 8",
+    "one prompt and one label at a time, all logits",
+)
 LABELS = ("Better", "Worse", "Similar")
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 CHATML = (
@@ -43,6 +54,7 @@ CHATML = (
 )
 SHAPES = {
     "0.5B": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14},
+    "small": {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4},
     "tiny": {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4},
 }
 
@@ -62,17 +74,17 @@ class Texts:
     def text(self, words: int) -> str:
         return " ".join(self._random.choices(self._words, self._weights, k=words)) + "."
 
-    def unit(self, context: int = 450, rungs: int = 5, outputs: int = 16) -> list[Prompt]:
+    def unit(self, context: int = 450, rungs: int = 5, outputs: int = 16, dimensions: int = 1) -> list[Prompt]:
         slots = {
             "context": self.text(context),
             "background": "",
-            "dimension": "coherence",
             "description": "The summary is well structured and goes from sentence to sentence.",
         }
         references = [self.text(40) for _ in range(rungs)]
         targets = [self.text(45) for _ in range(outputs)]
         return [
-            fill(self._template, {**slots, "reference": reference, "target": target})
+            fill(self._template, {**slots, "dimension": dimension, "reference": reference, "target": target})
+            for dimension in ("coherence", "consistency", "fluency", "relevance")[:dimensions]
             for reference in references
             for target in targets
         ]
@@ -101,7 +113,7 @@ class Texts:
 
 def causal(shape: str, tokenizer: Any) -> Local:
     config = transformers.Qwen2Config(
-        vocab_size=151_936 if shape != "tiny" else 8192,
+        vocab_size=151_936 if shape == "0.5B" else 8192,
         num_key_value_heads=2,
         max_position_embeddings=32_768,
         tie_word_embeddings=True,
@@ -213,7 +225,6 @@ def operations(backend: Local, prompts: list[Prompt]) -> float:
 
 def peak(run: Callable[[], object]) -> tuple[float, float]:
     """Seconds, and the highest resident memory above what was there before, in GiB."""
-    ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = resident("VmRSS")
     began = clock()
@@ -226,7 +237,8 @@ def resident(field: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
-def compare(shape: str, rounds: int, part: int) -> list[str]:
+def ways_of(shape: str, part: int) -> tuple[Local, list[Prompt], dict[str, tuple[float, Callable[[], object]]]]:
+    """The model, the prompts of one unit, and for each way its scale (it may run on a part) and a function."""
     texts = Texts(0)
     tokenizer = texts.tokenizer()
     backend = causal(shape, tokenizer)
@@ -234,62 +246,133 @@ def compare(shape: str, rounds: int, part: int) -> list[str]:
     prompts = texts.unit()
     few = prompts[:: len(prompts) // part][:part]
     scale = len(prompts) / len(few)
-    lengths = [len(backend.tokens.prompt(prompt.text)) for prompt in prompts]
     ways: dict[str, tuple[float, Callable[[], object]]] = {
-        "refladder, prefix tree": (1, lambda: backend.read_labels(prompts, LABELS)),
+        TREE: (1, lambda: backend.read_labels(prompts, LABELS)),
         "batches of 8, left-padded, last logits": (scale / 2, lambda: padded(model, tokenizer, few * 2, 8)),
         "one prompt at a time, last logits": (scale, lambda: padded(model, tokenizer, few, 1)),
     }
     if run := harness(model, tokenizer):
         ways["lm-evaluation-harness HFLM, batch 8"] = (scale, lambda: run(few))
     ways["one prompt and one label at a time, all logits"] = (scale, lambda: one_label(model, tokenizer, few))
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    memory = dict.fromkeys(ways, 0.0)
-    rates = []
-    before = backend.scorer.tokens_run
-    for number in range(rounds):
-        for name, (factor, way) in ways.items():
-            rates.append(matrix_rate(model.config.hidden_size, model.config.intermediate_size))
-            took, more = peak(way)
-            seconds[name].append(took * factor)
-            memory[name] = max(memory[name], more)
-            print(f"round {number + 1}: {name}: {took * factor:.1f} s", flush=True)
-    tokens = (backend.scorer.tokens_run - before) // rounds
-    floor = operations(backend, prompts) / statistics.median(rates)
-    tree = statistics.median(seconds["refladder, prefix tree"])
+    return backend, prompts, ways
+
+
+def work(name: str, shape: str, part: int) -> None:
+    """One way in a process of its own: for every line that comes in, run it once and print what it took."""
+    backend, prompts, ways = ways_of(shape, part)
+    config = backend.scorer.model.config
+    factor, way = ways[name]
+    facts = {"operations": operations(backend, prompts), "scale": factor, "prompts": len(prompts)}
+    facts["tokens"] = sum(len(backend.tokens.prompt(prompt.text)) for prompt in prompts)
+    print(json.dumps(facts), flush=True)
+    for _ in sys.stdin:
+        before = backend.scorer.tokens_run
+        rate = matrix_rate(config.hidden_size, config.intermediate_size)
+        wall = time.perf_counter()
+        seconds, memory = peak(way)
+        result = {"seconds": seconds, "wall": time.perf_counter() - wall, "memory": memory, "rate": rate}
+        print(json.dumps({**result, "run": backend.scorer.tokens_run - before}), flush=True)
+
+
+def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) -> list[str]:
+    """Every way in a process of its own, with torch's and glibc's defaults and with freed memory kept, in turns."""
+    shape = "tiny" if arguments.quick else "0.5B"
+    asked = [(TREE, "kept")] + [(name, allocator) for allocator in ("default", "kept") for name in PLAIN]
+    workers = {}
+    for name, allocator in asked:
+        command = [sys.executable, __file__, "--worker", name, "--allocator", allocator, "--shape", shape]
+        command += ["--part", str(arguments.part), "--threads", str(arguments.threads)]
+        workers[name, allocator] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    lines: list[str] = []
+    try:
+        facts = {key: json.loads(worker.stdout.readline() or "null") for key, worker in workers.items()}
+        workers = {key: worker for key, worker in workers.items() if facts[key]}  # without lm-eval one is missing
+        results: dict[tuple[str, str], list[dict[str, float]]] = {key: [] for key in workers}
+        for number in range(1 if arguments.quick else arguments.rounds):
+            for key, worker in workers.items():
+                worker.stdin.write("go\n")
+                worker.stdin.flush()
+                results[key].append(json.loads(worker.stdout.readline()))
+                last = results[key][-1]
+                print(f"round {number + 1}: {key}: {last['seconds'] * facts[key]['scale']:.1f} s", flush=True)
+            lines = table(facts, results)
+            report(lines)
+    finally:
+        for worker in workers.values():
+            worker.stdin.close()
+            worker.wait()
+    return lines
+
+
+def table(facts: dict[Any, Any], results: dict[Any, list[dict[str, float]]]) -> list[str]:
+    """Medians; the tree against its floor round by round, at the rate that its own process had just before."""
+    first = facts[TREE, "kept"]
+    trees = results[TREE, "kept"]
+    rates = [one["rate"] for several in results.values() for one in several]
+    floor = first["operations"] / statistics.median(rates)
+    own = statistics.median(one["seconds"] * one["rate"] / first["operations"] for one in trees)
+    tree = statistics.median(one["seconds"] for one in trees)
     lines = [
-        f"{len(prompts)} prompts of {sum(lengths):,} tokens; {tokens:,} went through the model in the tree. "
-        f"Matrix rate {statistics.median(rates) / 1e12:.2f} TFLOP/s (median of {len(rates)}, "
-        f"{min(rates) / 1e12:.2f} to {max(rates) / 1e12:.2f}), so the floor is {floor:.2f} s.",
+        f"{first['prompts']} prompts of {first['tokens']:,} tokens; {trees[0]['run']:,.0f} went through the model in "
+        f"the tree. Matrix rate {statistics.median(rates) / 1e12:.2f} TFLOP/s (median of {len(rates)}, "
+        f"{min(rates) / 1e12:.2f} to {max(rates) / 1e12:.2f}), so the floor is {floor:.2f} s. Against the rate measured"
+        f" right before it in its own process the tree took {own:.2f} times the floor ({len(trees)} rounds).",
         "",
-        "| way | median s | x floor | tree is faster by | peak GiB above the model | on |",
-        "|---|---|---|---|---|---|",
+        "| way | freed memory | median s | wall s | x floor | tree is faster by | peak GiB above the model | on |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for name, (factor, _) in ways.items():
-        median = statistics.median(seconds[name])
-        on = "all prompts" if factor == 1 else f"{round(len(prompts) / factor)} prompts, scaled"
+    for (name, allocator), several in results.items():
+        fact = facts[name, allocator]
+        median = statistics.median(one["seconds"] for one in several) * fact["scale"]
+        wall = statistics.median(one["wall"] for one in several) * fact["scale"]
+        on = "all prompts" if fact["scale"] == 1 else f"{round(fact['prompts'] / fact['scale'])} prompts, scaled"
+        memory = max(one["memory"] for one in several)
         lines.append(
-            f"| {name} | {median:.1f} | {median / floor:.1f} | {median / tree:.1f} | {memory[name]:.2f} | {on} |"
+            f"| {name} | {allocator} | {median:.1f} | {wall:.1f} | {median / floor:.1f} | {median / tree:.1f} "
+            f"| {memory:.2f} | {on} |"
         )
-    lines += ["", *growth(backend, texts, quick=shape == "tiny"), "", *writing(backend, prompts[:8])]
     return lines
 
 
-def growth(backend: Local, texts: Texts, *, quick: bool) -> list[str]:
+def growth(*, quick: bool) -> list[str]:
+    """How time and memory grow, on 4 layers of width 256."""
+    texts = Texts(3)
+    backend = causal("small", texts.tokenizer())
+    backend.read_labels(texts.unit(50, 2, 2), LABELS)  # the first call pays for imports and buffers
+    units = [(375, 5, outputs, 1) for outputs in (1, 4, 16, 64, 256)]
+    units += [(375, rungs, 16, 1) for rungs in (2, 9, 17)]
+    units += [(words, 5, 16, 1) for words in (85, 1250, 3350)] + [(375, 5, 16, 4)]
     lines = [
-        "| context words | rungs | outputs | prompt tokens | run | s | tokens/s |",
-        "|---|---|---|---|---|---|---|",
+        "| context tokens | rungs | outputs | dimensions | prompt tokens | distinct | run | s | run/s | peak GiB |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    units = [(450, 5, outputs) for outputs in (1, 4, 16, 32)]
-    units += [(450, rungs, 8) for rungs in (2, 9)] + [(words, 3, 4) for words in (100, 2000)]
-    for words, rungs, outputs in units[: 3 if quick else None]:
-        prompts = texts.unit(words, rungs, outputs)
-        total = sum(len(backend.tokens.prompt(prompt.text)) for prompt in prompts)
-        before, began = backend.scorer.tokens_run, clock()
-        backend.read_labels(prompts, LABELS)
-        took, run = clock() - began, backend.scorer.tokens_run - before
-        lines.append(f"| {words} | {rungs} | {outputs} | {total:,} | {run:,} | {took:.2f} | {run / took:,.0f} |")
+    for words, rungs, outputs, dimensions in units[: 3 if quick else None]:
+        prompts = texts.unit(words, rungs, outputs, dimensions)
+        questions = [backend.tokens.question(prompt.text, LABELS) for prompt in prompts]
+        context = len(backend.tokens.prompt(prompts[0].slots["context"]))
+        total = sum(len(question.prompt) for question in questions)
+        seen = distinct_tokens(questions)
+        before = backend.scorer.tokens_run
+        took, memory = peak(lambda asked=prompts: backend.read_labels(asked, LABELS))
+        run = backend.scorer.tokens_run - before
+        lines.append(
+            f"| {context:,} | {rungs} | {outputs} | {dimensions} | {total:,} | {seen:,} | {run:,} | {took:.2f} "
+            f"| {run / took:,.0f} | {memory:.2f} |"
+        )
+        print(lines[-1], flush=True)
     return lines
+
+
+def distinct_tokens(questions: list[Any]) -> int:
+    """Beginnings of the sequences that have to be run, each counted once: not by the trie of the package."""
+    seen: set[int] = set()
+    for question in questions:
+        for label in question.labels:
+            state = 0
+            for token in [*question.prompt, *label[:-1]]:
+                state = hash((state, token))
+                seen.add(state)
+    return len(seen)
 
 
 def writing(backend: Local, prompts: list[Prompt], new: int = 32) -> list[str]:
@@ -384,26 +467,43 @@ def main() -> None:
     parser.add_argument("--part", type=int, default=4, help="prompts that the slow ways run on")
     parser.add_argument("--threads", type=int, default=1, help="1: processor seconds are counted, else seconds")
     parser.add_argument("--quick", action="store_true", help="a tiny model, one round")
+    parser.add_argument("--growth", action="store_true", help="only how time and memory grow")
+    parser.add_argument("--others", action="store_true", help="only writing, encoder-decoder and precision")
     parser.add_argument("--markdown", type=Path, help="file for the tables")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--allocator", choices=("default", "kept"), default="kept", help=argparse.SUPPRESS)
+    parser.add_argument("--shape", default="0.5B", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.threads == 1:
         clock = time.process_time
-    keep_freed_memory()
-    shape, rounds = ("tiny", 1) if arguments.quick else ("0.5B", arguments.rounds)
-    lines = [*compare(shape, rounds, arguments.part), "", *encoder_decoder(quick=arguments.quick), "", *precision()]
-    print("\n".join(lines))
-    if arguments.markdown is not None:
+    if arguments.allocator == "kept":
+        keep_freed_memory()
+    if arguments.worker:
+        work(arguments.worker, arguments.shape, arguments.part)
+        return
+    options = " ".join(one for one in sys.argv[1:] if one != str(arguments.markdown)).replace("--markdown", "").strip()
+
+    def report(lines: list[str]) -> None:
         head = [
-            "# Local models: one unit of work",
-            "",
-            f"Qwen2.5-{shape} shape, random weights, bfloat16, {arguments.threads} thread(s), "
-            f"{'processor' if arguments.threads == 1 else 'wall-clock'} seconds, torch {torch.__version__}, "
-            f"transformers {transformers.__version__}, {rounds} interleaved rounds. Made by "
-            f"`python bench/local_tree.py --rounds {rounds} --part {arguments.part} --markdown FILE`.",
+            f"`python bench/local_tree.py {options}`: random weights, bfloat16, {arguments.threads} thread(s), "
+            f"s is {'processor' if arguments.threads == 1 else 'wall-clock'} seconds, torch {torch.__version__}, "
+            f"transformers {transformers.__version__}.",
             "",
         ]
-        arguments.markdown.write_text("\n".join([*head, *lines, ""]), "utf-8")
+        if arguments.markdown is not None:
+            arguments.markdown.write_text("\n".join([*head, *lines, ""]), "utf-8")
+
+    if arguments.growth:
+        lines = growth(quick=arguments.quick)
+    elif arguments.others:
+        texts = Texts(0)
+        backend = causal("tiny" if arguments.quick else "0.5B", texts.tokenizer())
+        lines = [*writing(backend, texts.unit()[:8]), "", *encoder_decoder(quick=arguments.quick), "", *precision()]
+    else:
+        lines = compare(arguments, report)
+    report(lines)
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

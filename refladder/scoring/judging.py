@@ -162,6 +162,7 @@ def _judgment(
         logprobs, mass, note = readings[0].logprobs, readings[0].mass, readings[0].note
     else:
         logprobs, mass = _from_yes_no(readings, answers)
+        note = next((reading.note for reading in readings if reading.note), None)
     if logprobs is not None and not all(map(math.isfinite, logprobs)):
         logprobs, mass, note = None, None, f"the judge gave log-probabilities that are not finite: {logprobs}"
     comparison = question.comparison

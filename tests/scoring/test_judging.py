@@ -114,6 +114,20 @@ def test_yes_and_no_by_hand():
     assert verdicts(found, 1, 1)[0, 0] == pytest.approx([5 / 8, 1 / 6, 5 / 24], abs=1e-12)
 
 
+def test_a_note_on_one_of_the_yes_no_questions_is_kept():
+    class Cut:
+        fingerprint = "cut"
+
+        def read_labels(self, prompts, labels):
+            notes = [None, "the context was cut from 9 to 5 characters to fit", "a later note"]
+            uniform = tuple(math.log(1 / len(labels)) for _ in labels)
+            return [LabelReading(logprobs=uniform, mass=1.0, note=notes[number]) for number in range(len(prompts))]
+
+    found = judge(Cut(), load_template("story", "compare-yesno"), "digest", asked()[:1])
+    assert found[0].logprobs is not None
+    assert found[0].note == "the context was cut from 9 to 5 characters to fit"
+
+
 def test_both_orders_are_averaged_seen_from_the_output():
     # Reference first: win .6 loss .3 tie .1. Swapped, the verdict is about the rung: win .2 loss .5 tie .3, which seen
     # from the output is win .5 loss .2 tie .3. The mean: .55 .25 .2

@@ -167,7 +167,7 @@ class Local:
 
     def _written(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Written]:
         model = self._opened.model
-        share = isinstance(self.scorer, Causal) and self.scorer.way == "tree" and self.scorer.window is None
+        share = isinstance(self.scorer, Causal) and self.scorer.way in {"tree", "masked"} and self.scorer.window is None
 
         def run(most: int) -> list[Written]:
             parts = [prompts[first : first + most] for first in range(0, len(prompts), most)]

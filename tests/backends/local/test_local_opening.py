@@ -172,15 +172,15 @@ def test_memory_that_is_short_halves_the_rows_of_the_tree(folder, prompts, monke
     expected = [one.logprobs for one in backend.read_labels(prompts, LABELS)]
     real, tried = backend.scorer._tree, []
 
-    def scarce(root, reads, row):
+    def scarce(root, reads, row, shown):
         tried.append(row)
         if row > 300:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return real(root, reads, row)
+        return real(root, reads, row, shown)
 
     monkeypatch.setattr(backend.scorer, "_tree", scarce)
     found = [one.logprobs for one in backend.read_labels(prompts, LABELS)]
-    assert tried == [1024, 512, 256]
+    assert tried == [2048, 1024, 512, 256]
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
