@@ -44,5 +44,5 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 
 $(VENV)/.developed: $(VENV)/.made pyproject.toml
 	$(if $(TORCH),$(INSTALL) $(TORCH))
-	$(INSTALL) --editable '.[dev$(if $(TORCH),$(COMMA)local)]'
+	$(INSTALL) --editable '.[dev$(if $(TORCH),$(COMMA)local$(COMMA)servers)]'
 	@touch $@ $(VENV)/.installed

@@ -5,12 +5,11 @@ from toy_server import ToyServer
 
 
 def pytest_collection_modifyitems(config, items):
-    for marker in ("servers", "llama"):
-        if marker in config.option.markexpr:
-            continue
-        for item in items:
-            if item.get_closest_marker(marker):
-                item.add_marker(pytest.mark.skip(reason=f"starts real servers; run with pytest -m {marker}"))
+    if "llama" in config.option.markexpr:
+        return
+    for item in items:
+        if item.get_closest_marker("llama"):
+            item.add_marker(pytest.mark.skip(reason="starts a real llama.cpp server; run with pytest -m llama"))
 
 
 @pytest.fixture(autouse=True)

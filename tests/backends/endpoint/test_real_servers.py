@@ -1,4 +1,4 @@
-"""Servers that others wrote, with a tiny model made on the spot. `pytest -m servers`."""
+"""A server that others wrote, `transformers serve`, with a tiny model made on the spot."""
 
 import os
 import socket
@@ -18,7 +18,6 @@ from refladder.errors import LabelsUnavailableError
 from refladder.records import Sampling
 from refladder.testing import check_backend
 
-pytestmark = pytest.mark.servers
 START = 60  # seconds that a server may take to start
 
 
@@ -63,7 +62,7 @@ def _wait(process, url, log):
 @pytest.fixture(scope="module")
 def transformers_serve(folder, tmp_path_factory):
     for package in ("fastapi", "uvicorn", "accelerate"):
-        pytest.importorskip(package, reason=f"{package} is not installed; transformers serve needs it")
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install 'refladder[servers]'")
     log = tmp_path_factory.mktemp("log") / "serve.txt"
     command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--host", "127.0.0.1"]
     with started([*command, "--device", "cpu"], log) as url:
