@@ -14,6 +14,7 @@ memory kept (as `hf` sets it for itself). The slow ways run on a part of the pro
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import random
 import statistics
@@ -265,12 +266,15 @@ def work(name: str, shape: str, part: int) -> None:
     facts = {"operations": operations(backend, prompts), "scale": factor, "prompts": len(prompts)}
     facts["tokens"] = sum(len(backend.tokens.prompt(prompt.text)) for prompt in prompts)
     print(json.dumps(facts), flush=True)
-    for _ in sys.stdin:
+    for number, _ in enumerate(sys.stdin):
+        if not number:  # what loading left would hide what a way takes
+            ctypes.CDLL(None).malloc_trim(0)
         before = backend.scorer.tokens_run
-        rate = matrix_rate(config.hidden_size, config.intermediate_size)
         wall = time.perf_counter()
         seconds, memory = peak(way)
-        result = {"seconds": seconds, "wall": time.perf_counter() - wall, "memory": memory, "rate": rate}
+        wall = time.perf_counter() - wall
+        rate = matrix_rate(config.hidden_size, config.intermediate_size)
+        result = {"seconds": seconds, "wall": wall, "memory": memory, "rate": rate}
         print(json.dumps({**result, "run": backend.scorer.tokens_run - before}), flush=True)
 
 
@@ -305,7 +309,7 @@ def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) 
 
 
 def table(facts: dict[Any, Any], results: dict[Any, list[dict[str, float]]]) -> list[str]:
-    """Medians; the tree against its floor round by round, at the rate that its own process had just before."""
+    """Medians; the tree against its floor round by round, at the rate that its own process had just after."""
     first = facts[TREE, "kept"]
     trees = results[TREE, "kept"]
     rates = [one["rate"] for several in results.values() for one in several]
@@ -316,7 +320,7 @@ def table(facts: dict[Any, Any], results: dict[Any, list[dict[str, float]]]) -> 
         f"{first['prompts']} prompts of {first['tokens']:,} tokens; {trees[0]['run']:,.0f} went through the model in "
         f"the tree. Matrix rate {statistics.median(rates) / 1e12:.2f} TFLOP/s (median of {len(rates)}, "
         f"{min(rates) / 1e12:.2f} to {max(rates) / 1e12:.2f}), so the floor is {floor:.2f} s. Against the rate measured"
-        f" right before it in its own process the tree took {own:.2f} times the floor ({len(trees)} rounds).",
+        f" right after it in its own process the tree took {own:.2f} times the floor ({len(trees)} rounds).",
         "",
         "| way | freed memory | median s | wall s | x floor | tree is faster by | peak GiB above the model | on |",
         "|---|---|---|---|---|---|---|---|",
@@ -352,6 +356,7 @@ def growth(*, quick: bool) -> list[str]:
         context = len(backend.tokens.prompt(prompts[0].slots["context"]))
         total = sum(len(question.prompt) for question in questions)
         seen = distinct_tokens(questions)
+        ctypes.CDLL(None).malloc_trim(0)  # what earlier units left would hide what this one takes
         before = backend.scorer.tokens_run
         took, memory = peak(lambda asked=prompts: backend.read_labels(asked, LABELS))
         run = backend.scorer.tokens_run - before

@@ -57,8 +57,7 @@ def free_memory(device: Any) -> int:  # noqa: ANN401  a torch.device
 def keep_freed_memory() -> None:
     """Tell glibc to keep large buffers that were freed: by default every layer faults its activations in again.
 
-    Measured on two cores: plain batches of a 0.5B model take a third of the time, the tree the same. Elsewhere than on
-    glibc nothing happens.
+    What it gains is in bench/results/local_tree.md. Elsewhere than on glibc nothing happens.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
