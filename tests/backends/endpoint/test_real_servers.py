@@ -1,5 +1,6 @@
 """A server that others wrote, `transformers serve`, with a tiny model made on the spot."""
 
+import json
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from asked import LABELS, questions
 
 from refladder.backends import connect
+from refladder.cli import run
 from refladder.errors import LabelsUnavailableError
 from refladder.records import Sampling
 from refladder.testing import check_backend
@@ -91,3 +93,53 @@ def test_transformers_serve_has_no_log_probabilities(transformers_serve, folder,
     backend = connect(f"openai:{folder}", base_url=transformers_serve, mode=mode)
     with pytest.raises(LabelsUnavailableError, match=f"mode {mode} was demanded and .* cannot be read that way"):
         _ = backend.fingerprint
+
+
+def test_the_whole_job_over_transformers_serve(transformers_serve, folder, tmp_path, capsys):
+    table, task = tmp_path / "table.csv", tmp_path / "task.toml"
+    task.write_text(
+        'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Worst: lost. Best: clear."\nlow = 1\nhigh = 5\n'
+    )
+    lines = [
+        f"c{context},Say {context}.,s{system},{'word ' * (system + 1)},{1 + (context + system) % 3}"
+        for context in (1, 2)
+        for system in (1, 2, 3)
+    ]
+    table.write_text("\n".join(["context_id,context,system,output,clarity", *lines]) + "\n")
+    data = ("--source", str(table), "--task-file", str(task))
+    server = (f"openai:{folder}", "--base-url", transformers_serve, "--store", str(tmp_path / "store.sqlite"))
+
+    def refladder(*arguments):
+        code = run([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert code in {0, 3}, err
+        return out, err
+
+    # This model knows three words, so most rungs are duplicates: each is in a ladder or has its reason.
+    out, _ = refladder(
+        "build", "own", *data, "--out", tmp_path / "written", "--rungs", "2", "--json", "--writer", *server
+    )
+    built = json.loads(out)
+    assert built["ladders"] + built["failed"] == 2
+    refladder("build", "own", *data, "--out", tmp_path / "ladders", "--rungs", "3")
+
+    scored = tmp_path / "scored.jsonl"
+    judged = ("score", table, "--ladders", tmp_path / "ladders", "--out", scored, "--judge", *server, "--json")
+    first = json.loads(refladder(*judged)[0])
+    assert (first["rows"], first["judgments"], first["reused"]) == (6, 18, 0)
+    again = json.loads(refladder(*judged, "--restart")[0])
+    readable = 18 - first["unreadable"]
+    assert readable > 0
+    assert again["unscored"] == first["unscored"]
+
+    out, _ = refladder(
+        "filter", scored, "--min", "clarity_grade=1", "--unscored", "keep", "--out", tmp_path / "kept.jsonl", "--json"
+    )
+    assert json.loads(out)["rows"] == 6
+    out, _ = refladder(
+        "evaluate", "own", *data, "--ladders", tmp_path / "ladders", "--judge", *server, "--json", "--resamples", "20"
+    )
+    rows = [json.loads(line) for line in out.splitlines()]
+    ladder = next(row for row in rows if row["method"] == "ladder" and row["level"] == "within_context")
+    assert ladder["contexts"] + ladder["skipped"] == 2
+    assert "sample1-fixed" in ladder["signature"]
