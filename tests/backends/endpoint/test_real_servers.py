@@ -98,7 +98,7 @@ def test_transformers_serve_has_no_log_probabilities(transformers_serve, folder,
 def test_the_whole_job_over_transformers_serve(transformers_serve, folder, tmp_path, capsys):
     table, task = tmp_path / "table.csv", tmp_path / "task.toml"
     task.write_text(
-        'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Worst: lost. Best: clear."\nlow = 1\nhigh = 5\n'
+        'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Lost or clear."\nlow = 1\nhigh = 5\n'
     )
     lines = [
         f"c{context},Say {context}.,s{system},{'word ' * (system + 1)},{1 + (context + system) % 3}"
