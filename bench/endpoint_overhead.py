@@ -1,6 +1,8 @@
-"""The client's own cost: requests a second and processor time a request, beside a bare AsyncOpenAI loop.
+"""The client's own cost: requests a second and processor time a request, beside a bare AsyncOpenAI loop and lm-eval.
 
-Both ask a server that answers at once, in a process of its own, with 64 connections; rounds of the two take turns.
+All ask a server that answers at once, in a process of its own, with 64 connections; their rounds take turns. The one of
+lm-evaluation-harness is its API model for chat, `local-chat-completions`, from requests to answers, and needs
+lm-eval[api]; without it the table says so.
 
     python bench/endpoint_overhead.py [ROWS A ROUND]
 """
@@ -11,6 +13,8 @@ import asyncio
 import statistics
 import sys
 import time
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +28,16 @@ from openai import AsyncOpenAI
 from refladder.backends import connect
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lm_eval.models.openai_completions import LocalChatCompletion
+
     from refladder.backends.endpoint import Endpoint
     from refladder.records import Prompt
 
 CONNECTIONS = 64
 ROUNDS = 5
+ASKED = {"max_tokens": 1, "temperature": 0, "logprobs": True, "top_logprobs": 5}
 QUIET = dict.fromkeys(("service", "server_error", "reset", "half", "no_json", "drip", "stall", "twice"), 0.0)
 
 
@@ -41,10 +50,7 @@ async def _bare(url: str, prompts: list[Prompt]) -> None:
                 await client.chat.completions.create(
                     model="faulty",
                     messages=prompt.messages,
-                    max_tokens=1,
-                    temperature=0,
-                    logprobs=True,
-                    top_logprobs=5,
+                    **ASKED,
                 )
 
         await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
@@ -65,22 +71,49 @@ def _our_round(backend: Endpoint, prompts: list[Prompt]) -> tuple[float, float]:
     return taken
 
 
+def _lm_eval(url: str) -> LocalChatCompletion | None:
+    try:
+        from lm_eval.models.openai_completions import LocalChatCompletion  # noqa: PLC0415  may be absent
+
+        return LocalChatCompletion(base_url=f"{url}/chat/completions", model="faulty", num_concurrent=CONNECTIONS)
+    except ModuleNotFoundError:  # lm-eval itself, or what lm-eval[api] adds to it
+        return None
+
+
+def _lm_eval_round(model: LocalChatCompletion, prompts: list[Prompt]) -> tuple[float, float]:
+    from lm_eval.api.instance import Instance  # noqa: PLC0415
+
+    begun, processor = time.perf_counter(), time.process_time()
+    requests = [
+        Instance("generate_until", {}, (model.apply_chat_template(prompt.messages), dict(ASKED)), place)
+        for place, prompt in enumerate(prompts)
+    ]
+    texts = model.generate_until(requests)
+    taken = time.perf_counter() - begun, time.process_time() - processor
+    if texts != ["Better"] * len(prompts):
+        raise RuntimeError("the benchmark's server must answer everything")
+    return taken
+
+
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     prompts = questions(rows)
     with served(QUIET) as (url, _):
         backend = connect("openai:faulty", base_url=url, mode="top", max_concurrency=str(CONNECTIONS))
+        clients: dict[str, Callable[[list[Prompt]], tuple[float, float]]] = {
+            "AsyncOpenAI in a loop": partial(_bare_round, url),
+            "refladder openai:MODEL": partial(_our_round, backend),
+        }
+        model = _lm_eval(url)
+        if model:
+            clients[f"lm-eval {version('lm-eval')} local-chat-completions"] = partial(_lm_eval_round, model)
         _our_round(backend, prompts)  # the handshake, and the growth to 64 in flight
-        _bare_round(url, prompts[:200])
-        bare, ours = [], []
+        for ask in clients.values():
+            ask(prompts[:200])
+        taken: dict[str, list[tuple[float, float]]] = {client: [] for client in clients}
         for _ in range(ROUNDS):
-            bare.append(_bare_round(url, prompts))
-            ours.append(_our_round(backend, prompts))
-    rates = {name: [rows / seconds for seconds, _ in taken] for name, taken in (("bare", bare), ("ours", ours))}
-    costs = {
-        name: [1e3 * processor / rows for _, processor in taken] for name, taken in (("bare", bare), ("ours", ours))
-    }
-    rate = {name: statistics.median(found) for name, found in rates.items()}
+            for client, ask in clients.items():
+                taken[client].append(ask(prompts))
     lines = [
         "# Client overhead",
         "",
@@ -93,10 +126,26 @@ def main() -> None:
         "| client | requests/s | processor ms a request |",
         "|---|---|---|",
     ]
-    for name, title in (("bare", "AsyncOpenAI in a loop"), ("ours", "refladder openai:MODEL")):
-        low, high = min(rates[name]), max(rates[name])
-        lines.append(f"| {title} | {rate[name]:,.0f} ({low:,.0f}-{high:,.0f}) | {statistics.median(costs[name]):.2f} |")
-    lines += ["", f"The rate is {rate['ours'] / rate['bare']:.0%} of the bare client's."]
+    rate = {}
+    for client, found in taken.items():
+        rates = [rows / seconds for seconds, _ in found]
+        costs = [1e3 * processor / rows for _, processor in found]
+        rate[client] = statistics.median(rates)
+        lines.append(
+            f"| {client} | {rate[client]:,.0f} ({min(rates):,.0f}-{max(rates):,.0f}) "
+            f"| {statistics.median(costs):.2f} ({min(costs):.2f}-{max(costs):.2f}) |"
+        )
+    if not model:
+        lines.append("| lm-eval local-chat-completions | not measured: lm-eval[api] is not installed | |")
+    ours = rate.pop("refladder openai:MODEL")
+    beside = " and ".join(f"{ours / other:.0%} of that of {client}" for client, other in rate.items())
+    lines += ["", f"The rate of refladder is {beside}."]
+    if model:
+        lines.append(
+            "All three ask for the same token and log probabilities. They differ in what they do with an answer: "
+            "refladder reads the labels' probabilities, lm-eval the text alone, the loop nothing; lm-eval sends over "
+            "aiohttp, the others through the openai library."
+        )
     print("\n".join(lines))
     (Path(__file__).parent / "results/endpoint_overhead.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -122,5 +122,5 @@ def _choice(row, sent):
     tops = [{"token": label, "logprob": value} for label, value in zip(LABELS, row_values, strict=True)]
     tops += [{"token": f"other{place}", "logprob": -10.0 - place} for place in range(2)]
     first = {**tops[0], "top_logprobs": tops}
-    choice = {"message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}
     return {**choice, "logprobs": {"content": [first]}} if sent.get("logprobs") else choice
