@@ -33,8 +33,6 @@ RUNG = "rung:"  # a rung's id in a Comparison is this and its level
 
 _UNREAD = (math.nan,) * len(OUTCOMES)
 
-MASS_WARNING = 0.05  # a judge that gives its labels less than this together has not understood the question
-
 
 def rung_id(level: int) -> str:
     """The id of a rung in comparisons and judgments."""
