@@ -1,31 +1,46 @@
 """Attention of a packed tree without a mask over everything: parts that are computed apart and put together exactly.
 
-A token sees its ancestors only, and those lie in few runs of keys. So the attention of a segment is computed block by
-block (each token to what it sees within its own block) and for spans (many queries that all see the same keys, such as
-the article before them). Each part comes with the logarithm of the sum of its exponentiated scores, which is all that
-is needed to merge two parts: the weight of one is sigmoid(its logarithm - the other's).
+A token sees its ancestors only, and those lie in few runs of keys. What many queries see alike (the article before
+them) is computed for all of them at once, without a mask: a span. Short runs and small subtrees are pieces: each has
+its queries, and a copy of the keys that no span shows them; pieces of like size are one batch. Each part comes with the
+logarithm of the sum of its exponentiated scores, which is all that is needed to merge two parts: the weight of one is
+sigmoid(its logarithm - the other's).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from refladder.backends.local.trie import Segment
 
 NAME = "refladder_tree"
-_BLOCK = 128  # tokens: smaller subtrees that stand side by side share a block, with a mask
+_TOGETHER = 128  # tokens: smaller subtrees that stand side by side share a piece
+_SHORT = 256  # tokens: longer runs are no pieces, and of more keys most are shown by spans instead of being copied
+_EVEN = 64  # keys: the kernel is up to a third slower where a span holds no multiple of 16
+_STEP = 16  # pieces are padded to multiples of it
+
+Range = tuple[int, int]
 
 
-class Block(NamedTuple):
-    """Tokens from `first` to `last` (excluded) of a segment; `causal` if each sees all before it in the block."""
+class Run(NamedTuple):
+    """Tokens from `first` to `last` (excluded) of a segment, of which each sees those before it."""
 
     first: int
     last: int
-    causal: bool
+
+
+class Piece(NamedTuple):
+    """Tokens of a segment whose queries see all keys of `before` (ranges of the cache), and some of each other's."""
+
+    first: int
+    last: int
+    before: tuple[Range, ...]
 
 
 class Span(NamedTuple):
@@ -37,81 +52,164 @@ class Span(NamedTuple):
     until: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The parts of a segment's attention: blocks that cover it, each with its mask, and spans over them."""
+class Cover(NamedTuple):
+    """Runs and pieces, which hold each token once, and spans; together they show a token what it may see, and once."""
 
-    blocks: list[tuple[Block, Any]]
+    runs: list[Run]
+    pieces: list[Piece]
     spans: list[Span]
 
 
-def blocks_and_spans(segment: Segment, block: int = _BLOCK) -> tuple[list[Block], list[Span]]:
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Padded pieces: `places` of queries in the segment (its size where padded), of `keys` in the cache, and a mask."""
+
+    places: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    mask: Any
+
+
+class Taken(NamedTuple):
+    """Rows of tensors that end in the width: of queries and keys for each batch, with its mask, and back again."""
+
+    queries: list[Any]
+    keys: list[Any]
+    masks: list[Any]
+    back: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of a segment's attention, and what is taken for them from tensors of the heads that were met."""
+
+    tokens: int
+    runs: list[Run]
+    spans: list[Span]
+    batches: list[Batch]
+    taken: dict[tuple[int, int, int], Taken] = field(default_factory=dict)
+
+
+def cover(segment: Segment, together: int = _TOGETHER, short: int = _SHORT, even: int = _EVEN) -> Cover:
     """What of a segment is computed together.
 
     Args:
         segment: a packed tree and the number of tokens in the cache before it.
-        block: tokens of subtrees that may share a block at most.
-
-    Returns:
-        Blocks, in order and without gaps, and spans: a token sees, of the cache and the segment, exactly what its block
-        and its spans show it.
+        together: tokens of subtrees that may share a piece at most.
+        short: tokens of a run that may be a piece, and keys before a piece, at most; a little more of the latter, as
+            the remainders of spans add up.
+        even: spans hold multiples of so many keys, except before long runs.
     """
     ends, past = segment.ends, segment.start
     size = int(ends.size)
-    edges = [0, *(1 + np.flatnonzero(np.diff(ends))).tolist(), size]  # of nodes: neighbours end in different places
-    blocks: list[Block] = []
-    spans: list[Span] = []
-    shown = 0  # keys of the segment that follow the cache without a gap and are seen by all that comes after
-    if size and int(ends[0]) == size and edges[1] < size:  # one root: what is below it sees the cache and it as one run
-        blocks.append(Block(0, edges[1], causal=True))
-        if past:
-            spans.append(Span(0, edges[1], 0, past))
-        shown = edges[1]
-    if past + shown:
-        spans.append(Span(shown, size, 0, past + shown))
-    open_first = place = shown
-    while place < size:
-        end, length = int(ends[place]), _length(edges, place)
-        whole = end == place + length
-        if end - place <= block or whole:
-            if place > open_first and end - open_first > block:
-                blocks.append(_block(segment, open_first, place))
-                open_first = place
-            place = end
-            continue
-        if place > open_first:
-            blocks.append(_block(segment, open_first, place))
-        blocks.append(Block(place, place + length, causal=True))
-        spans.append(Span(place + length, end, past + place, past + place + length))
-        place += length
-        open_first = place
-    if place > open_first:
-        blocks.append(_block(segment, open_first, place))
-    return blocks, spans
+    edges = np.append(1 + np.flatnonzero(np.diff(ends)), size)  # neighbours of two nodes end in different places
+    found = Cover([], [], [])
+    waiting: list[tuple[int, int, tuple[Range, ...]]] = [(0, size, ((0, past),) if past else ())]
+    while waiting:  # subtrees side by side that see the keys `before`
+        place, last, before = waiting.pop()
+        first = place  # of the tokens that are not in a piece yet
+        while place < last:
+            end, stop = int(ends[place]), int(edges[np.searchsorted(edges, place, side="right")])
+            if (end < last or stop - place <= short) and _total(before) > short:
+                before = _spanned(found.spans, place, last, before, even)
+            if end - place <= together:
+                if end - first > together:
+                    found.pieces.append(Piece(first, place, before))
+                    first = place
+                place = end
+                continue
+            if place > first:
+                found.pieces.append(Piece(first, place, before))
+            if stop - place <= short:
+                found.pieces.append(Piece(place, stop, before))
+            else:
+                found.runs.append(Run(place, stop))
+                found.spans.extend(Span(place, stop, *keys) for keys in before)
+            if stop < end:
+                waiting.append((stop, end, _joined(before, (past + place, past + stop))))
+            first = place = end
+        if place > first:
+            found.pieces.append(Piece(first, place, before))
+    return found
 
 
-def _length(edges: list[int], place: int) -> int:
-    return next(edge for edge in edges if edge > place) - place
+def _total(ranges: tuple[Range, ...]) -> int:
+    return sum(until - seen for seen, until in ranges)
 
 
-def _block(segment: Segment, first: int, last: int) -> Block:
-    return Block(first, last, causal=bool(np.all(segment.ends[first:last] == last)))
+def _joined(before: tuple[Range, ...], more: Range) -> tuple[Range, ...]:
+    if before and before[-1][1] == more[0]:
+        return (*before[:-1], (before[-1][0], more[1]))
+    return (*before, more)
+
+
+def _spanned(spans: list[Span], first: int, last: int, before: tuple[Range, ...], even: int) -> tuple[Range, ...]:
+    """Show the queries what they all see before them, but for remainders, which are returned."""
+    rest = []
+    for seen, until in before:
+        cut = until - (until - seen) % even
+        if cut > seen:
+            spans.append(Span(first, last, seen, cut))
+        if cut < until:
+            rest.append((cut, until))
+    return tuple(rest)
 
 
 def parts_of(segment: Segment, dtype: Any) -> Parts:  # noqa: ANN401  of torch
-    """The parts of a segment, with the masks of its blocks."""
+    """The parts of a segment, with the masks of its pieces."""
+    runs, pieces, spans = cover(segment)
+    like: dict[tuple[int, int], list[Piece]] = {}
+    for piece in pieces:
+        queries = piece.last - piece.first
+        like.setdefault((-queries // _STEP, -(queries + _total(piece.before)) // _EVEN), []).append(piece)
+    batches = [_batch(segment, several, dtype) for several in like.values()]
+    return Parts(tokens=segment.tokens.size, runs=runs, spans=spans, batches=batches)
+
+
+def _batch(segment: Segment, pieces: list[Piece], dtype: Any) -> Batch:  # noqa: ANN401  of torch
     import torch  # noqa: PLC0415  optional
 
-    blocks, spans = blocks_and_spans(segment)
-    masked: list[tuple[Block, Any]] = []
-    for block in blocks:
-        mask = None
-        if not block.causal:
-            place = np.arange(block.first, block.last)
-            seen = (place[None, :] <= place[:, None]) & (place[:, None] < segment.ends[None, block.first : block.last])
-            mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), -torch.inf)[None, None]
-        masked.append((block, mask))
-    return Parts(blocks=masked, spans=spans)
+    tokens = max(last - first for first, last, _ in pieces)
+    most = max(last - first + _total(before) for first, last, before in pieces)
+    places = np.full((len(pieces), tokens + -tokens % _STEP), segment.ends.size)
+    keys = np.zeros((len(pieces), most + -most % _STEP), dtype=np.int64)
+    seen = np.zeros((*places.shape, keys.shape[1]), dtype=bool)
+    seen[:, :, 0] = True  # for padded queries: without any key they would be NaN
+    for number, (first, last, before) in enumerate(pieces):
+        own, shown = np.arange(first, last), _total(before)
+        places[number, : own.size] = own
+        keys[number, : shown + own.size] = np.concatenate([*(np.arange(*each) for each in before), segment.start + own])
+        seen[number, : own.size, :shown] = True
+        seen[number, : own.size, shown : shown + own.size] = (own[None, :] <= own[:, None]) & (
+            own[:, None] < segment.ends[None, first:last]
+        )
+    mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), -torch.inf)
+    return Batch(places, keys, mask[:, None])
+
+
+def _taken(parts: Parts, heads: int, key_heads: int, total: int) -> Taken:
+    """What is taken from where, for tensors of so many heads; the same in every layer, so it is made once.
+
+    Heads that share a key head stand one after another as more queries of that one.
+    """
+    import torch  # noqa: PLC0415  optional
+
+    asked = (heads, key_heads, total)
+    if asked not in parts.taken:
+        group = heads // key_heads
+        head = np.arange(heads).reshape(key_heads, group, 1)
+        queries = [batch.places[:, None, None] * heads + head for batch in parts.batches]
+        keys = [np.arange(key_heads)[:, None] * total + batch.keys[:, None] for batch in parts.batches]
+        flat = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for rows in queries)])
+        back = np.zeros(heads * parts.tokens, dtype=np.int64)  # of the tokens of runs: anything
+        within = flat < back.size
+        back[flat[within]] = np.flatnonzero(within)
+        parts.taken[asked] = Taken(
+            [torch.from_numpy(np.minimum(rows, back.size - 1).ravel()) for rows in queries],
+            [torch.from_numpy(rows.ravel()) for rows in keys],
+            [batch.mask.repeat(1, 1, group, 1) for batch in parts.batches],
+            torch.from_numpy(back),
+        )
+    return parts.taken[asked]
 
 
 def register() -> None:
@@ -154,19 +252,32 @@ def attend(
     if parts is None or extra:
         raise NotImplementedError(f"attention in parts with {', '.join(extra) or 'no parts'}")
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001  alone gives the logarithms
-    tokens, past = query.shape[2], key.shape[2] - query.shape[2]
-    merged = torch.empty(tokens, query.shape[1], value.shape[3], dtype=torch.float32)
-    out = merged.transpose(0, 1)[None]
-    logs = torch.empty(1, query.shape[1], tokens, dtype=torch.float32)
-    for (first, last, causal), mask in parts.blocks:
-        keys = slice(past + first, past + last)
-        out[:, :, first:last], logs[:, :, first:last] = flash(
-            query[:, :, first:last], key[:, :, keys], value[:, :, keys], is_causal=causal, attn_mask=mask, scale=scaling
+    (_, heads, tokens, width), (_, key_heads, total, _) = query.shape, key.shape
+    flat = query.transpose(1, 2).reshape(-1, width)
+    keys, values = key.reshape(-1, width), value.reshape(-1, width)
+    taken = _taken(parts, heads, key_heads, total)
+    found = []
+    for to, seen, mask in zip(taken.queries, taken.keys, taken.masks, strict=True):
+        shape = (len(mask), key_heads, -1, width)
+        chosen = [each.index_select(0, rows).view(shape) for each, rows in ((flat, to), (keys, seen), (values, seen))]
+        found.append(flash(*chosen, attn_mask=mask, scale=scaling))
+    if found:
+        merged = torch.cat([part.reshape(-1, width) for part, _ in found]).index_select(0, taken.back).float()
+        logs = torch.cat([log.flatten() for _, log in found]).index_select(0, taken.back)
+    else:
+        merged, logs = flat.new_empty(flat.shape, dtype=torch.float32), flat.new_empty(len(flat), dtype=torch.float32)
+    merged, logs = merged.view(tokens, heads, width), logs.view(tokens, heads)
+    out, logs = merged.transpose(0, 1)[None], logs.T[None]
+    for first, last in parts.runs:
+        here, own = slice(first, last), slice(total - tokens + first, total - tokens + last)
+        out[:, :, here], logs[:, :, here] = flash(
+            query[:, :, here], key[:, :, own], value[:, :, own], is_causal=True, scale=scaling
         )
-    for number, (first, last, seen, until) in enumerate(parts.spans):
-        more, log = flash(query[:, :, first:last], key[:, :, seen:until], value[:, :, seen:until], scale=scaling)
-        weight = torch.sigmoid(log - logs[:, :, first:last])
-        out[:, :, first:last].lerp_(more.float(), weight[..., None])
+    for number, (first, last, since, until) in enumerate(parts.spans):
+        here = slice(first, last)
+        more, log = flash(query[:, :, here], key[:, :, since:until], value[:, :, since:until], scale=scaling)
+        weight = torch.sigmoid(log - logs[:, :, here])
+        out[:, :, here].lerp_(more.float(), weight[..., None])
         if any(last > later.first and first < later.last for later in parts.spans[number + 1 :]):
-            logs[:, :, first:last] = torch.logaddexp(logs[:, :, first:last], log)
+            logs[:, :, here] = torch.logaddexp(logs[:, :, here], log)
     return merged.to(query.dtype)[None], None

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refladder.backends.local.attention import attend, blocks_and_spans, parts_of
+from refladder.backends.local.attention import attend, cover, parts_of
 from refladder.backends.local.trie import Push, Row, build_trie, plan
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
 
 
-def segments(seed, row):
+def segments(seed, row, longer=1):
     """Segments of random trees whose branches part at any depth, runs of one token among them."""
     random = np.random.default_rng(seed)
     sequences = []
     for _ in range(int(random.integers(2, 12))):
         old = sequences[int(random.integers(len(sequences)))] if sequences else []
         kept = old[: int(random.integers(0, len(old) + 1))]
-        sequences.append([*kept, *random.integers(0, 3, int(random.integers(1, 60))).tolist()])
+        sequences.append([*kept, *random.integers(0, 3, int(random.integers(1, 60)) * longer).tolist()])
     root, _ = build_trie(sequences, [])
     found = [step.segment for step in plan(root, row) if isinstance(step, (Push, Row))]
     return [segment for segment in found if segment.tokens.size]
@@ -32,27 +32,33 @@ def allowed(segment):
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize(("row", "block"), [(1000, 16), (50, 8), (200, 1)])
-def test_parts_show_every_token_what_it_may_see_and_once(seed, row, block):
+@pytest.mark.parametrize(
+    ("row", "together", "short", "even"), [(1000, 16, 24, 8), (50, 8, 8, 4), (200, 1, 1, 1), (1000, 128, 256, 64)]
+)
+def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, short, even):
     for segment in segments(seed, row):
-        blocks, spans = blocks_and_spans(segment, block)
+        runs, pieces, spans = cover(segment, together, short, even)
         expected = allowed(segment)
         shown = np.zeros(expected.shape, dtype=int)
         past = segment.start
-        for first, last, causal in blocks:
-            inside = expected[first:last, past + first : past + last]
-            if causal:
-                np.testing.assert_array_equal(inside, np.tri(last - first, dtype=bool))
+        for first, last in runs:
+            inside = np.tri(last - first, dtype=int)
             shown[first:last, past + first : past + last] += inside
+        for first, last, before in pieces:
+            shown[first:last, past + first : past + last] += expected[first:last, past + first : past + last]
+            for seen, until in before:
+                shown[first:last, seen:until] += 1
         for first, last, seen, until in spans:
             shown[first:last, seen:until] += 1
         np.testing.assert_array_equal(shown, expected.astype(int))
-        assert [first for first, _, _ in blocks] == [0, *[last for _, last, _ in blocks[:-1]]]
+        tokens = sorted(place for first, last, *_ in [*runs, *pieces] for place in range(first, last))
+        assert tokens == list(range(segment.tokens.size))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_merged_parts_are_the_masked_softmax(seed):
-    for segment in segments(seed, 1000):
+@pytest.mark.parametrize(("row", "longer"), [(1000, 1), (300, 1), (1000, 12), (2000, 30)])
+def test_merged_parts_are_the_masked_softmax(seed, row, longer):
+    for segment in segments(seed, row, longer):
         tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
         torch.manual_seed(seed)
         query, key, value = torch.randn(1, 4, tokens, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
