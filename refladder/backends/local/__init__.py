@@ -20,7 +20,7 @@ from refladder.backends.local.opening import open_model
 from refladder.backends.local.readings import NOT_NUMBERS, reading_of, sequences_of
 from refladder.backends.local.tokens import Question, Tokens
 from refladder.backends.local.trie import build_trie
-from refladder.backends.local.writing import Written, write_batch
+from refladder.backends.local.writing import BLOCK, Written, write_batch
 from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
 
@@ -223,8 +223,8 @@ class Local:
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One text for each prompt, drawn with a random stream of its own prompt and seed.
 
-        The same call gives the same texts. What else is in a batch can change a text by rounding: seldom in float32,
-        often in half precision (docs/local.md has counts).
+        A text does not depend on what else is asked; only with some architectures rounding lets the rest of its batch
+        change it, seldom in float32 and often in half precision (docs/local.md tells which, and how often).
 
         Raises:
             BackendError: memory is short even for one row at a time.
@@ -278,15 +278,16 @@ class Local:
 
     def _written(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Written]:
         model = self.opened.model
-        share = isinstance(self.scorer, Causal) and self.scorer.way in {"tree", "masked"} and self.scorer.window is None
+        fixed = isinstance(self.scorer, EncoderDecoder) or self.scorer.in_pieces
+        ends = self.tokens.ends(model)
 
         def run(most: int) -> list[Written]:
             parts = [prompts[first : first + most] for first in range(0, len(prompts), most)]
-            ends = self.tokens.ends(model)
-            return [text for part in parts for text in write_batch(model, part, sampling, ends, share=share)]
+            rows = most if fixed else None
+            return [text for part in parts for text in write_batch(model, part, sampling, ends, rows=rows)]
 
-        longest = max(map(len, prompts)) + sampling.max_tokens
-        return halving(run, self._rows(len(prompts), longest), 1, f"{self.opened.name}: writing")
+        longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
+        return halving(run, self._rows(_BATCH, longest), 1, f"{self.opened.name}: writing")
 
     def _rows(self, rows: int, longest: int) -> int:
         """Rows of so many tokens whose keys and values fit in the memory."""

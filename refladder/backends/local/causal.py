@@ -78,9 +78,10 @@ class Causal:
         return "masked" in self.ways
 
     @property
-    def window(self) -> int | None:
-        """How many tokens back a layer with a sliding window sees; None without one."""
-        return self._window
+    def in_pieces(self) -> bool:
+        """Whether a prompt may be run in pieces: the cache keeps every token, and no rotation depends on the length."""
+        rotation = getattr(self._config, "rope_parameters", None) or getattr(self._config, "rope_scaling", None)
+        return self.way in {"tree", "masked"} and not any(kind in str(rotation) for kind in ("dynamic", "longrope"))
 
     def _possible(self) -> tuple[str, ...]:
         """The ways that the architecture allows; `settle` then tries them."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from refladder.records import Sampling
 
-_SHARED = 32  # tokens that all prompts of a batch begin with, from which on they are run once
+BLOCK = 512  # keys; attention kernels sum over so many at a time, or over a fraction of it
+_PIECE = 256  # tokens: as fast as 128 or 512 where contexts are shared, and faster than 128 where not
 
 
 class Written(NamedTuple):
@@ -81,64 +83,123 @@ def write_batch(
     sampling: Sampling,
     ends: Sequence[int],
     *,
-    share: bool,
+    rows: int | None,
 ) -> list[Written]:
     """Continue some prompts, all in one batch.
 
+    With `rows` a text depends, to the last bit, on its own prompt alone. Every product is of as many rows, whatever is
+    in them; a prompt is read apart from the others, in pieces that begin at the same places whoever shares them; and
+    the padding is whole blocks of attention more or less, which add zeros and move no boundary of a sum.
+
     Args:
         model: of transformers, causal or encoder-decoder.
-        prompts: token ids.
+        prompts: token ids, each at least one; neighbours that begin alike share pieces.
         sampling: length, temperature, share of probability, seed.
         ends: ids that end a text.
-        share: whether what all prompts begin with is run once; not for models with a window or a recurrent state.
+        rows: of the batch, at least as many as prompts: the last prompt fills it up. None for causal models whose cache
+            cannot be put together: their prompts are read in one padded batch, whose shape can change a text.
     """
     import torch  # noqa: PLC0415  optional
     from transformers import GenerationConfig, LogitsProcessorList  # noqa: PLC0415
-    from transformers.cache_utils import DynamicCache  # noqa: PLC0415
 
     device = model.device
-    longest = max(map(len, prompts))
-    common = _common(prompts) if share and len(prompts) > 1 else 0
-    ids = torch.zeros((len(prompts), longest), dtype=torch.long)
-    mask = torch.ones_like(ids)
-    for row, prompt in enumerate(prompts):
-        gap = longest - len(prompt)
-        # An encoder counts positions from the start; else the padding stands between the shared beginning and the rest.
-        first = len(prompt) if model.config.is_encoder_decoder else common if common >= _SHARED else 0
-        ids[row, :first] = torch.as_tensor(prompt[:first])
-        ids[row, first + gap :] = torch.as_tensor(prompt[first:])
-        mask[row, first : first + gap] = 0
+    encodes = model.config.is_encoder_decoder
+    texts = len(prompts)
+    width = max(map(len, prompts))
     arguments: dict[str, Any] = {}
     with torch.inference_mode():
-        if common >= _SHARED:
-            cache = DynamicCache()
-            model(input_ids=ids[:1, :common].to(device), past_key_values=cache, use_cache=True, logits_to_keep=1)
-            cache.batch_repeat_interleave(len(prompts))
-            arguments["past_key_values"] = cache
+        if rows is not None:
+            width += BLOCK - width % BLOCK  # never none: without any padding attention takes another path
+            arguments = (_encoded if encodes else _read)(model, prompts, width, rows)
+            prompts = [*prompts, *[prompts[-1]] * (rows - texts)]
+        ids = torch.zeros((len(prompts), width), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):
+            places = slice(0, len(prompt)) if encodes else slice(width - len(prompt), width)
+            ids[row, places] = torch.as_tensor(prompt)
+            mask[row, places] = 1
         draw = _Draw([stream_of(prompt, sampling.seed) for prompt in prompts], sampling)
-        out = model.generate(
-            input_ids=ids.to(device),
-            attention_mask=mask.to(device),
-            generation_config=GenerationConfig(
-                max_new_tokens=sampling.max_tokens,
-                do_sample=False,
-                eos_token_id=list(ends) or None,
-                pad_token_id=ends[0] if ends else 0,
-                decoder_start_token_id=model.generation_config.decoder_start_token_id,
-            ),
-            logits_processor=LogitsProcessorList([draw]),
-            **arguments,
-        ).tolist()
-    start = 1 if model.config.is_encoder_decoder else longest
-    return [_cut(row[start:], set(ends), broken) for row, broken in zip(out, draw.broken, strict=True)]
+        with _silenced():
+            out = model.generate(
+                input_ids=ids.to(device),
+                attention_mask=mask.to(device),
+                generation_config=GenerationConfig(
+                    max_new_tokens=sampling.max_tokens,
+                    do_sample=False,
+                    eos_token_id=list(ends) or None,
+                    pad_token_id=ends[0] if ends else 0,
+                    decoder_start_token_id=model.generation_config.decoder_start_token_id,
+                ),
+                logits_processor=LogitsProcessorList([draw]),
+                **arguments,
+            ).tolist()
+    start = 1 if encodes else width
+    return [_cut(out[row][start:], set(ends), draw.broken[row]) for row in range(texts)]
 
 
-def _common(prompts: Sequence[Sequence[int]]) -> int:
-    """Tokens that all prompts begin with; at least the last one of each is left for the batch."""
-    ordered = sorted(map(list, prompts))
-    first, last = ordered[0], ordered[-1]
-    least = min(map(len, prompts)) - 1
-    return next((place for place in range(least) if first[place] != last[place]), least)
+def _read(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -> dict[str, Any]:  # noqa: ANN401
+    """The cache of a causal model after all but the last token of each prompt, which end at the same place."""
+    import torch  # noqa: PLC0415  optional
+    from transformers.cache_utils import DynamicCache  # noqa: PLC0415
+
+    cache = DynamicCache()  # without the configuration: also layers with a window keep all, their masks hide it
+    states = []
+    for row, prompt in enumerate(prompts):
+        shared = _alike(prompts[row - 1], prompt) // _PIECE * _PIECE if row else 0
+        if shared < cache.get_seq_length():
+            cache.crop(shared - cache.get_seq_length())
+        for first in range(shared, len(prompt), _PIECE):
+            piece = torch.as_tensor([prompt[first : first + _PIECE]], device=model.device)
+            model.base_model(input_ids=piece, past_key_values=cache, use_cache=True)  # without the head
+        states.append([(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers])
+    whole = DynamicCache()
+    for number, layer in enumerate(zip(*states, strict=True)):
+        keys, values = zip(*layer, strict=True)
+        whole.update(
+            _stacked(keys, rows, width - 1, at_end=False), _stacked(values, rows, width - 1, at_end=False), number
+        )
+    return {"past_key_values": whole}
+
+
+def _encoded(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -> dict[str, Any]:  # noqa: ANN401
+    """What the encoder makes of each prompt alone, padded at the end."""
+    import torch  # noqa: PLC0415  optional
+    from transformers.modeling_outputs import BaseModelOutput  # noqa: PLC0415
+
+    encoder = model.get_encoder()
+    states = [encoder(input_ids=torch.as_tensor([prompt], device=model.device)).last_hidden_state for prompt in prompts]
+    return {"encoder_outputs": BaseModelOutput(_stacked(states, rows, width, at_end=True))}
+
+
+def _stacked(states: Sequence[Any], rows: int, width: int, *, at_end: bool) -> Any:  # noqa: ANN401  tensors
+    """What was found for each prompt, padded to one length, and the last as often as rows are left."""
+    import torch  # noqa: PLC0415  optional
+
+    gaps = [width - state.shape[-2] for state in states]
+    padded = [
+        torch.nn.functional.pad(state, (0, 0, 0, gap) if at_end else (0, 0, gap, 0))
+        for state, gap in zip(states, gaps, strict=True)
+    ]
+    return torch.cat([*padded, *[padded[-1]] * (rows - len(padded))])
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> int:
+    """Tokens that both begin with."""
+    least = min(len(one), len(other))
+    return next((place for place in range(least) if one[place] != other[place]), least)
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Without the reminder of a model's longest text, which counts the padding."""
+    from transformers.utils import logging  # noqa: PLC0415  optional
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 def _cut(ids: list[int], ends: set[int], broken: bool) -> Written:

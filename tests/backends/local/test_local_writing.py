@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from refladder.backends.local.writing import _common, _sampled, stream_of
+from refladder.backends import connect
+from refladder.backends.local.writing import BLOCK, _alike, _sampled, stream_of
 from refladder.errors import BackendError
 from refladder.records import Sampling
 from refladder.testing import check_backend
@@ -32,18 +36,98 @@ def test_the_contract_of_backends_holds(name, opened):
     check_backend(opened(name), tolerance=1e-4)
 
 
+@pytest.fixture(scope="module")
+def long_prompts():
+    """Token ids that share nothing, 200 or 590 tokens, and some a little shorter than a block, as long, or longer."""
+    draw = np.random.default_rng(1)
+    shared = draw.integers(10, 250, 590).tolist()
+    lengths = [
+        (0, 40),
+        (200, 3),
+        (200, 150),
+        (590, 1),
+        (590, 9),
+        (590, 400),
+        (0, BLOCK - 1),
+        (0, BLOCK),
+        (0, BLOCK + 1),
+    ]
+    return [shared[:both] + draw.integers(10, 250, own).tolist() for both, own in lengths]
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gemma3", "gpt2", "gpt-oss", "t5"])
+def test_in_bfloat16_too_a_text_does_not_depend_on_its_batch(name, folder, long_prompts):
+    backend = connect(f"hf:{folder(name)}", dtype="bfloat16", memory="2G")
+    together = backend.write_ids(long_prompts, SAMPLING)
+    assert together == [backend.write_ids([prompt], SAMPLING)[0] for prompt in long_prompts]
+    assert together[:5] == backend.write_ids(long_prompts[4::-1], SAMPLING)[::-1]
+
+
 @torch.inference_mode()
-def test_greedy_text_is_that_of_plain_generate(folder, opened, prompts):
-    path = folder("qwen2")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-    model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
-    for prompt, found in zip(
-        prompts[:3], opened("qwen2").write(prompts, Sampling(max_tokens=12, temperature=0))[:3], strict=True
-    ):
-        text = tokenizer.apply_chat_template(prompt.messages, tokenize=False, add_generation_prompt=True)
-        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+@pytest.mark.parametrize("name", ["llama", "gemma3", "mistral-short-window", "gpt2", "t5", "phi3-longrope"])
+def test_a_long_prompt_is_continued_as_by_plain_generate(name, opened, long_prompts):
+    if name == "phi3-longrope":  # its rotations change when a text gets longer than 400 tokens
+        long_prompts = [prompt for prompt in long_prompts if len(prompt) > 400]
+    model = opened(name).opened.model
+    found = opened(name).write_ids(long_prompts, Sampling(max_tokens=12, temperature=0))
+    for prompt, written in zip(long_prompts, found, strict=True):
+        ids = torch.tensor([prompt])
         out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
-        assert found.text == tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip()
+        plain = out[0, 1 if name == "t5" else len(prompt) :].tolist()
+        assert written.ids == plain[: len(written.ids)]
+        assert len(plain) == len(written.ids) + written.ended
+
+
+def test_a_prompt_is_read_in_the_same_pieces_whatever_it_shares(opened, long_prompts):
+    backend = opened("llama")
+    backend.load()
+    run = []
+
+    def note(_model, _arguments, named):
+        run.append((named["past_key_values"].get_seq_length(), named["input_ids"][0].tolist()))
+
+    def pieces(prompts):
+        run.clear()
+        with backend.opened.model.base_model.register_forward_pre_hook(note, with_kwargs=True):
+            backend.write_ids(prompts, Sampling(max_tokens=1))
+        return run[:-1]  # the last one is of the batch
+
+    alone = [pieces([prompt]) for prompt in long_prompts]
+    for prompt, found in zip(long_prompts, alone, strict=True):
+        assert found == [(first, prompt[first : first + 256]) for first in range(0, len(prompt), 256)]
+    together = pieces(long_prompts)
+    assert all(any(piece in one for one in alone) for piece in together)
+    assert len(together) == sum(map(len, alone)) - 2 * 2  # the first two pieces of the 590 tokens that three share
+
+
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_a_batch_always_has_as_many_rows_and_whole_blocks(name, opened, long_prompts, monkeypatch):
+    model = opened(name).opened.model
+    real, masks = model.generate, []
+
+    def generate(**arguments):
+        masks.append(arguments["attention_mask"])
+        assert arguments["input_ids"].shape == masks[-1].shape
+        return real(**arguments)
+
+    monkeypatch.setattr(model, "generate", generate)
+    for prompts in (long_prompts, long_prompts[:1], long_prompts[-2:-1]):
+        opened(name).write_ids(prompts, Sampling(max_tokens=1))
+    assert [mask.shape for mask in masks] == [(32, 1024), (32, BLOCK), (32, 2 * BLOCK)]  # 40 and 512 tokens alone
+    assert not any(mask.all(dim=1).any() for mask in masks)
+
+
+def test_padding_is_not_taken_for_a_text_that_is_too_long(folder, tmp_path, monkeypatch):
+    """transformers reminds of a model's longest text, here 600 tokens, when a row with its padding is longer."""
+    short = shutil.copytree(folder("llama"), tmp_path / "short")
+    settings = json.loads((short / "config.json").read_text("utf-8"))
+    (short / "config.json").write_text(json.dumps({**settings, "max_position_embeddings": 600}), "utf-8")
+    backend = connect(f"hf:{short}", dtype="float32")
+    told = []
+    monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [logging.Handler()])
+    monkeypatch.setattr(logging.Handler, "emit", lambda _handler, record: told.append(record.getMessage()))
+    assert len(backend.write_ids([list(range(10, 60)) * 11], Sampling(max_tokens=20))[0].ids) > 1
+    assert not told
 
 
 def test_a_text_stops_at_the_end_of_its_turn_or_at_the_limit(opened, prompts, monkeypatch):
@@ -59,10 +143,6 @@ def test_a_text_stops_at_the_end_of_its_turn_or_at_the_limit(opened, prompts, mo
 
 def test_settings_of_the_model_do_not_change_the_draw(folder, prompts, tmp_path):
     """A repetition penalty or a top_k in generation_config.json would not be in the fingerprint's sampling."""
-    import shutil  # noqa: PLC0415
-
-    from refladder.backends import connect  # noqa: PLC0415
-
     changed = tmp_path / "changed"
     shutil.copytree(folder("llama"), changed)
     settings = transformers.GenerationConfig.from_pretrained(changed)
@@ -89,10 +169,11 @@ def test_streams_differ_by_prompt_and_by_seed():
     assert stream_of([1, 2], 0).random() == stream_of(np.array([1, 2]), 0).random()
 
 
-def test_what_prompts_share_leaves_a_token_of_each():
-    assert _common([[1, 2, 3], [1, 2, 4, 5]]) == 2
-    assert _common([[1, 2], [1, 2]]) == 1
-    assert _common([[1, 2, 3], [1, 2]]) == 1
+def test_what_two_prompts_begin_with():
+    assert _alike([1, 2, 3], [1, 2, 4, 5]) == 2
+    assert _alike([1, 2], [1, 2]) == 2
+    assert _alike([1, 2, 3], [1, 2]) == 2
+    assert _alike([1, 2], [2, 2]) == 0
 
 
 def test_a_prompt_that_leaves_no_room_for_the_text_is_refused_by_row(opened, prompts):
@@ -106,17 +187,17 @@ def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
 
     sizes = []
 
-    def scarce(model, batch, *arguments, **options):
-        sizes.append(len(batch))
-        if len(batch) > 2:
+    def scarce(model, batch, *arguments, rows):
+        sizes.append((len(batch), rows))
+        if rows > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return real(model, batch, *arguments, **options)
+        return real(model, batch, *arguments, rows=rows)
 
     real = local.write_batch
     expected = opened("llama").write(prompts, SAMPLING)
     monkeypatch.setattr(local, "write_batch", scarce)
     assert opened("llama").write(prompts, SAMPLING) == expected
-    assert sizes[:3] == [9, 4, 2]
+    assert sizes == [(9, 32), (9, 16), (8, 8), (4, 4), (2, 2), (2, 2), (2, 2), (2, 2), (1, 2)]
 
     def exhausted(*_arguments, **_options):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")

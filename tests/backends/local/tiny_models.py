@@ -103,6 +103,15 @@ NAMES = {
     ),
     "gpt-oss": ("GptOss", {**SIZE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}),
     "phi3": ("Phi3", {**SIZE, "sliding_window": None, "pad_token_id": 0}),
+    "phi3-longrope": (
+        "Phi3",
+        {
+            **SIZE,
+            "pad_token_id": 0,
+            "original_max_position_embeddings": 400,
+            "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] * 8},
+        },
+    ),
     "gpt2": ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 2048, "initializer_range": 0.2}),
     "bloom": ("Bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "initializer_range": 0.2}),
     "lfm2": ("Lfm2", {**SIZE, "layer_types": ["conv", "full_attention"], "block_multiple_of": 32}),
