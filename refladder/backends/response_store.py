@@ -161,7 +161,8 @@ class ResponseStore:
         while True:
             try:
                 if self._database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                    self._refuse_others()
+                    with self._transaction("DEFERRED"):  # nobody makes it between two looks
+                        self._refuse_others()
                     self._database.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
@@ -213,9 +214,9 @@ class ResponseStore:
         self._database.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """A short writing transaction: all of it or nothing."""
-        self._database.execute("BEGIN IMMEDIATE")
+    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
+        """A short transaction, of which all or nothing is written; DEFERRED for one that only reads."""
+        self._database.execute(f"BEGIN {kind}")
         try:
             yield
         except BaseException:

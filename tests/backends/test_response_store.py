@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sqlite3
+import threading
 import time
 
 import pytest
@@ -143,6 +144,28 @@ def test_a_file_that_many_open_at_once_is_waited_for(path, monkeypatch, code):
     monkeypatch.setattr(response_store, "_connect", lambda path: Crowded(connect(path)))
     with ResponseStore(path) as store:
         assert store._database.left == 0
+        assert store.verify() == (0, [])
+
+
+def test_a_file_that_another_makes_between_two_looks_is_no_other_schema(path, monkeypatch):
+    """Version and application were read apart: 0 from before, and the store's own number from after."""
+    path.parent.mkdir(exist_ok=True)
+    makers = []
+
+    class Interrupted(sqlite3.Connection):
+        def execute(self, statement, *values):
+            if statement == "PRAGMA application_id" and not makers:
+                makers.append(threading.Thread(target=lambda: ResponseStore(path).close()))
+                makers[0].start()
+                makers[0].join(0.3)
+            return super().execute(statement, *values)
+
+    real = response_store._connect
+    first = [sqlite3.connect(path, timeout=5, isolation_level=None, factory=Interrupted)]
+    monkeypatch.setattr(response_store, "_connect", lambda where: first.pop() if first else real(where))
+    ResponseStore(path).close()
+    makers[0].join()
+    with ResponseStore(path, create=False) as store:
         assert store.verify() == (0, [])
 
 
