@@ -7,8 +7,9 @@
 One unit of work is a context of 450 words, 5 rungs and 16 outputs on one dimension: 80 prompts. Whoever shares more of
 a prompt gains more, so `--words CONTEXT,RUNG,OUTPUT` makes others. The model has the shape of Qwen2.5-0.5B with random
 weights, the texts are made-up words, the tokenizer is trained on them. Ways are timed in interleaved rounds, each in a
-process of its own, with glibc's default allocator as users have it and also with freed memory kept (as `hf` sets it for
-itself). The slow ways run on a part of the prompts, and are scaled.
+process of its own, with the allocators of glibc and torch as users have them, or, with `--memory kept`, as `hf` sets
+them for itself: freed memory is kept, and large buffers are in huge pages. The slow ways run on a part of the prompts,
+and are scaled.
 """
 
 # ruff: noqa: ANN401, D102, ISC004, PLC0415, S106
@@ -30,7 +31,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from refladder.backends.local import Local
-from refladder.backends.local.memory import keep_freed_memory
+from refladder.backends.local.memory import ask_for_huge_pages, keep_freed_memory
 from refladder.backends.local.opening import Opened
 from refladder.prompts import fill, load_template
 from refladder.records import Sampling
@@ -291,15 +292,15 @@ def work(name: str, shape: str, part: int, words: tuple[int, int, int]) -> None:
 
 
 def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) -> list[str]:
-    """Every way in a process of its own, with torch's and glibc's defaults and with freed memory kept, in turns."""
+    """Every way in a process of its own, in turns."""
     shape = "tiny" if arguments.quick else "0.5B"
-    asked = [(TREE, "kept")] + [(name, allocator) for allocator in ("default", "kept") for name in PLAIN]
+    asked = [(TREE, "kept")] + [(name, arguments.memory or "default") for name in PLAIN]
     workers = {}
-    for name, allocator in asked:
-        command = [sys.executable, __file__, "--worker", name, "--allocator", allocator, "--shape", shape]
+    for name, memory in asked:
+        command = [sys.executable, __file__, "--worker", name, "--memory", memory, "--shape", shape]
         command += ["--part", str(arguments.part), "--threads", str(arguments.threads)]
         command += ["--words", ",".join(map(str, arguments.words))]
-        workers[name, allocator] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        workers[name, memory] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     lines: list[str] = []
     try:
         facts = {key: json.loads(worker.stdout.readline() or "null") for key, worker in workers.items()}
@@ -335,17 +336,17 @@ def table(facts: dict[Any, Any], results: dict[Any, list[dict[str, float]]]) -> 
         f"{min(rates) / 1e12:.2f} to {max(rates) / 1e12:.2f}), so the floor is {floor:.2f} s. Against the rate measured"
         f" right after it in its own process the tree took {own:.2f} times the floor ({len(trees)} rounds).",
         "",
-        "| way | freed memory | median s | wall s | x floor | tree is faster by | peak GiB above the model | on |",
+        "| way | memory | median s | wall s | x floor | tree is faster by | peak GiB above the model | on |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for (name, allocator), several in results.items():
-        fact = facts[name, allocator]
+    for (name, kind), several in results.items():
+        fact = facts[name, kind]
         median = statistics.median(one["seconds"] for one in several) * fact["scale"]
         wall = statistics.median(one["wall"] for one in several) * fact["scale"]
         on = "all prompts" if fact["scale"] == 1 else f"{round(fact['prompts'] / fact['scale'])} prompts, scaled"
         memory = max(one["memory"] for one in several)
         lines.append(
-            f"| {name} | {allocator} | {median:.1f} | {wall:.1f} | {median / floor:.1f} | {median / tree:.1f} "
+            f"| {name} | {kind} | {median:.1f} | {wall:.1f} | {median / floor:.1f} | {median / tree:.1f} "
             f"| {memory:.2f} | {on} |"
         )
     return lines
@@ -495,13 +496,14 @@ def main() -> None:
     parser.add_argument("--others", action="store_true", help="only writing, encoder-decoder and precision")
     parser.add_argument("--markdown", type=Path, help="file for the tables")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--allocator", choices=("default", "kept"), default="kept", help=argparse.SUPPRESS)
+    parser.add_argument("--memory", choices=("default", "kept"), help="of the ways that are not refladder's: default")
     parser.add_argument("--shape", default="0.5B", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.threads == 1:
         clock = time.process_time
-    if arguments.allocator == "kept":
+    if arguments.memory != "default":
+        ask_for_huge_pages()
         keep_freed_memory()
     if arguments.worker:
         work(arguments.worker, arguments.shape, arguments.part, arguments.words)

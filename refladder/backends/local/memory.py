@@ -74,6 +74,14 @@ def keep_freed_memory() -> None:
     mallopt(_M_TRIM_THRESHOLD, -1)  # never give memory back
 
 
+def ask_for_huge_pages() -> None:
+    """Let torch take large buffers in huge pages, where Linux leaves that to programs.
+
+    It looks at this variable once, before its first large buffer; what a user has set stays.
+    """
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+
 def kept_bytes(config: Any, size: int) -> int:  # noqa: ANN401  of transformers
     """Bytes of the keys and values of one token in all layers.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -24,6 +25,15 @@ def test_missing_libraries_say_what_to_install(monkeypatch):
         BackendUnavailableError, match=r"needs torch and transformers, .* run: pip install 'refladder\[local\]'"
     ):
         connect("hf:org/model")
+
+
+def test_large_buffers_are_asked_for_in_huge_pages_unless_the_user_set_otherwise(folder, monkeypatch):
+    monkeypatch.delenv("THP_MEM_ALLOC_ENABLE", raising=False)
+    connect(f"hf:{folder('llama')}")
+    assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"
+    monkeypatch.setenv("THP_MEM_ALLOC_ENABLE", "0")
+    connect(f"hf:{folder('llama')}")
+    assert os.environ["THP_MEM_ALLOC_ENABLE"] == "0"
 
 
 @pytest.mark.usefixtures("folder")
