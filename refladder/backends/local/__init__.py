@@ -20,7 +20,7 @@ from refladder.backends.local.opening import open_model
 from refladder.backends.local.readings import NOT_NUMBERS, reading_of, sequences_of
 from refladder.backends.local.tokens import Question, Tokens
 from refladder.backends.local.trie import build_trie
-from refladder.backends.local.writing import BLOCK, Written, write_batch
+from refladder.backends.local.writing import BLOCK, Written, rows_of_same_bits, write_batch
 from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
 
@@ -282,12 +282,19 @@ class Local:
         ends = self.tokens.ends(model)
 
         def run(most: int) -> list[Written]:
-            parts = [prompts[first : first + most] for first in range(0, len(prompts), most)]
-            rows = most if fixed else None
-            return [text for part in parts for text in write_batch(model, part, sampling, ends, rows=rows)]
+            texts: list[Written] = []
+            for first in range(0, len(prompts), most):
+                part = prompts[first : first + most]
+                fewest = next((rows for rows in self._sizes if len(part) <= rows <= most), most)
+                texts += write_batch(model, part, sampling, ends, rows=fewest if fixed else None)
+            return texts
 
         longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
         return halving(run, self._rows(_BATCH, longest), 1, f"{self.opened.name}: writing")
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return rows_of_same_bits(self.opened.model, _BATCH)
 
     def _rows(self, rows: int, longest: int) -> int:
         """Rows of so many tokens whose keys and values fit in the memory."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from refladder.records import Sampling
 
 BLOCK = 512  # keys; attention kernels sum over so many at a time, or over a fraction of it
+_FEWER = (1, 2, 4, 8, 16)  # rows that a batch may have instead of all, where that changes no bit
 _PIECE = 256  # tokens: as fast as 128 or 512 where contexts are shared, and faster than 128 where not
 
 
@@ -77,6 +78,29 @@ def stream_of(prompt: Sequence[int], seed: int) -> np.random.Generator:
     return np.random.default_rng([seed & (2**63 - 1), seed < 0, int.from_bytes(state.digest(), "little")])
 
 
+def rows_of_same_bits(model: Any, most: int) -> list[int]:  # noqa: ANN401  of transformers
+    """Sizes of a batch, rising to `most`, in which every product of a model has the same bits row by row.
+
+    Tried out with each kind of product, since that depends on processor, library and number format.
+    """
+    import torch  # noqa: PLC0415  optional
+    from transformers.pytorch_utils import Conv1D  # noqa: PLC0415  the products of GPT-2, transposed
+
+    if any(parameter.dim() > 2 for parameter in model.parameters()):  # noqa: PLR2004
+        return [most]  # experts, whose products have other rows than the batch
+    sizes = [size for size in _FEWER if size < most]
+    kinds = {
+        (type(one), one.weight.shape): one for one in model.modules() if isinstance(one, (torch.nn.Linear, Conv1D))
+    }
+    with torch.inference_mode():
+        for (kind, shape), product in kinds.items():
+            width = shape[0 if kind is Conv1D else 1]
+            states = torch.randn(most, 1, width, generator=torch.Generator().manual_seed(0)).to(product.weight)
+            whole = product(states)
+            sizes = [size for size in sizes if torch.equal(product(states[:size]), whole[:size])]
+    return [*sizes, most]
+
+
 def write_batch(
     model: Any,  # noqa: ANN401  of transformers
     prompts: Sequence[Sequence[int]],
@@ -87,9 +111,10 @@ def write_batch(
 ) -> list[Written]:
     """Continue some prompts, all in one batch.
 
-    With `rows` a text depends, to the last bit, on its own prompt alone. Every product is of as many rows, whatever is
-    in them; a prompt is read apart from the others, in pieces that begin at the same places whoever shares them; and
-    the padding is whole blocks of attention more or less, which add zeros and move no boundary of a sum.
+    With `rows` a text depends, to the last bit, on its own prompt alone. Every product is of so many rows, whatever is
+    in them (or of another number of `rows_of_same_bits`); a prompt is read apart from the others, in pieces that begin
+    at the same places whoever shares them; and the padding is whole blocks of attention more or less, which add zeros
+    and move no boundary of a sum.
 
     Args:
         model: of transformers, causal or encoder-decoder.

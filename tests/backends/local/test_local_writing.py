@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from refladder.backends import connect
-from refladder.backends.local.writing import BLOCK, _alike, _sampled, stream_of
+from refladder.backends.local.writing import BLOCK, _alike, _sampled, rows_of_same_bits, stream_of
 from refladder.errors import BackendError
 from refladder.records import Sampling
 from refladder.testing import check_backend
@@ -101,7 +101,8 @@ def test_a_prompt_is_read_in_the_same_pieces_whatever_it_shares(opened, long_pro
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
-def test_a_batch_always_has_as_many_rows_and_whole_blocks(name, opened, long_prompts, monkeypatch):
+def test_a_batch_has_rows_of_the_same_bits_and_whole_blocks(name, opened, long_prompts, monkeypatch):
+    monkeypatch.setitem(opened(name).__dict__, "_sizes", [4, 16, 32])
     model = opened(name).opened.model
     real, masks = model.generate, []
 
@@ -113,8 +114,25 @@ def test_a_batch_always_has_as_many_rows_and_whole_blocks(name, opened, long_pro
     monkeypatch.setattr(model, "generate", generate)
     for prompts in (long_prompts, long_prompts[:1], long_prompts[-2:-1]):
         opened(name).write_ids(prompts, Sampling(max_tokens=1))
-    assert [mask.shape for mask in masks] == [(32, 1024), (32, BLOCK), (32, 2 * BLOCK)]  # 40 and 512 tokens alone
+    assert [mask.shape for mask in masks] == [(16, 1024), (4, BLOCK), (4, 2 * BLOCK)]  # 40 and 512 tokens alone
     assert not any(mask.all(dim=1).any() for mask in masks)
+
+
+class Uneven(torch.nn.Linear):
+    """A product that comes out otherwise when it has few rows; of zeros, as rounding would add to that."""
+
+    def forward(self, states):
+        return super().forward(0 * states) + (0.5 if len(states) < self.out_features else 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_of_the_same_bits_are_tried_out_with_every_kind_of_product(opened, dtype):
+    one, other = Uneven(6, 3).to(dtype), Uneven(6, 5).to(dtype)
+    assert rows_of_same_bits(one, 32) == [4, 8, 16, 32]
+    assert rows_of_same_bits(torch.nn.Sequential(one, other), 32) == [8, 16, 32]
+    assert rows_of_same_bits(Uneven(6, 32).to(dtype), 32) == [32]
+    assert rows_of_same_bits(opened("gpt2").opened.model, 32)[-1] == 32
+    assert rows_of_same_bits(opened("gpt-oss").opened.model, 32) == [32]  # experts
 
 
 def test_padding_is_not_taken_for_a_text_that_is_too_long(folder, tmp_path, monkeypatch):
@@ -193,6 +211,7 @@ def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return real(model, batch, *arguments, rows=rows)
 
+    monkeypatch.setitem(opened("llama").__dict__, "_sizes", [32])
     real = local.write_batch
     expected = opened("llama").write(prompts, SAMPLING)
     monkeypatch.setattr(local, "write_batch", scarce)
