@@ -285,8 +285,8 @@ class Local:
             texts: list[Written] = []
             for first in range(0, len(prompts), most):
                 part = prompts[first : first + most]
-                fewest = next((rows for rows in self._sizes if len(part) <= rows <= most), most)
-                texts += write_batch(model, part, sampling, ends, rows=fewest if fixed else None)
+                rows = next((size for size in self._sizes if len(part) <= size <= most), most) if fixed else None
+                texts += write_batch(model, part, sampling, ends, rows=rows)
             return texts
 
         longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
