@@ -10,7 +10,7 @@ import logging
 import time
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from refladder.backends import CONTEXT_CUT
 from refladder.backends.local.causal import Causal
@@ -25,7 +25,7 @@ from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from refladder.backends.local.opening import Opened
     from refladder.records import Prompt, Sampling
@@ -99,20 +99,19 @@ class Local:
         causal.settle(self.tokens.sample())
         return causal
 
-    def _needed(self, longest: int) -> int:
-        """Bytes beside the weights that a prompt takes at the least, roughly.
+    def _takes(self, longest: int) -> bool:
+        """Whether the memory beside the weights, where it is known, is enough for a prompt of so many tokens, roughly.
 
         With less, a decoder would read it token by token, for days; an encoder has to take it whole, with its scores of
         every token for every other and a bias that is added to them.
         """
+        if self._memory is None:
+            return True
         config = self.opened.config.get_text_config()
-        heads = int(getattr(config, "num_attention_heads", 0) or 16)
-        needed = 2**20
         if self.opened.encoder_decoder:
-            return max(needed, 12 * heads * longest**2)
-        while fitting(_LEAST, longest, 1, config, needed) < _LEAST:
-            needed *= 2
-        return needed
+            heads = int(getattr(config, "num_attention_heads", 0) or 16)
+            return 12 * heads * longest**2 <= self._memory
+        return fitting(_LEAST, longest, 1, config, self._memory) == _LEAST
 
     def load(self) -> None:
         """Read the weights now, and try out how prompts are best read.
@@ -166,7 +165,7 @@ class Local:
         counts = [len(group) for group in spellings]
         for rows in _groups(prompts):
             began, before = time.monotonic(), self.scorer.tokens_run
-            asked = [self._ask(row, prompts[row], flat) for row in rows]
+            asked = self._asked(rows, prompts, flat)
             questions = [one.question for one in asked if one.question is not None]
             self.tokens_sent += sum(len(question.prompt) for question in questions)
             values = iter(self._values(questions) if questions else ())
@@ -190,8 +189,7 @@ class Local:
 
         A prompt that is too long counts 0: it would not be read.
         """
-        found = (self._fit(prompt, self.tokens.prompt, len, self._room(0))[0] for prompt in prompts)
-        return [0 if ids is None else len(ids) for ids in found]
+        return [0 if ids is None else len(ids) for ids, _ in self._fitting(prompts, 0)]
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
         """The tokens of the tree of these prompts with their labels, which are what is run where the model allows.
@@ -204,8 +202,7 @@ class Local:
         flat = [text for label in labels for text in self.tokens.variants_of(label)]
         distinct = 0
         for rows in _groups(prompts):
-            asked = [self._ask(row, prompts[row], flat).question for row in rows]
-            questions = [question for question in asked if question is not None]
+            questions = [one.question for one in self._asked(rows, prompts, flat) if one.question is not None]
             if self.opened.encoder_decoder:
                 distinct += sum(len(question.prompt) for question in questions)
             elif questions:
@@ -238,8 +235,7 @@ class Local:
             BackendError: as `write`; what was written before stays.
         """
         fitting: list[tuple[int, list[int], str | None]] = []
-        for row, prompt in enumerate(prompts):
-            ids, note = self._fit(prompt, self.tokens.prompt, len, self._room(sampling.max_tokens))
+        for row, (ids, note) in enumerate(self._fitting(prompts, sampling.max_tokens)):
             if ids is None:
                 yield row, Completion(text="", finish="error", note=note)
             else:
@@ -317,24 +313,40 @@ class Local:
         values = iter(self.scorer.logprobs(sequences, reads).tolist())
         return [[[next(values) for _ in label] for label in question.labels] for question in questions]
 
-    def _ask(self, row: int, prompt: Prompt, labels: Sequence[str]) -> _Asked:
+    def _asked(self, rows: Sequence[int], prompts: Sequence[Prompt], labels: Sequence[str]) -> list[_Asked]:
         def length(question: Question) -> int:
             longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1
             return len(question.prompt) + longest
 
-        question, note = self._fit(prompt, lambda text: self.tokens.question(text, labels), length, self._room(0))
-        if question is not None and self._memory is not None and self._needed(len(question.prompt)) > self._memory:
-            note = _MEMORY.format(prompt.role, len(question.prompt), self._memory / 2**20)
-            question = None
-        return _Asked(row, question, note)
+        def cut(text: str) -> Question:
+            return self.tokens.question(text, labels)
+
+        found = []
+        for row, whole in zip(rows, self.tokens.questions([prompts[row].text for row in rows], labels), strict=True):
+            fitted = self._fit(prompts[row], whole, cut, length, self._room(0))
+            question, note = fitted
+            if question is not None and not self._takes(len(question.prompt)):
+                note = _MEMORY.format(prompts[row].role, len(question.prompt), (self._memory or 0) / 2**20)
+                question = None
+            found.append(_Asked(row, question, note))
+        return found
+
+    def _fitting(self, prompts: Sequence[Prompt], new: int) -> Iterator[tuple[list[int] | None, str | None]]:
+        """The tokens of each prompt to be answered with up to `new` tokens, or why it does not fit."""
+        wholes = self.tokens.prompts([prompt.text for prompt in prompts])
+        room = self._room(new)
+        for prompt, whole in zip(prompts, wholes, strict=True):
+            fitted = self._fit(prompt, whole, self.tokens.prompt, len, room)
+            yield fitted
 
     def _room(self, new: int) -> int | None:
         longest = self._longest
         return longest if longest is None or self.opened.encoder_decoder else longest - new
 
-    def _fit(self, prompt: Prompt, encode: Any, length: Any, room: int | None) -> tuple[Any, str | None]:  # noqa: ANN401
+    def _fit(
+        self, prompt: Prompt, encoded: T, encode: Callable[[str], T], length: Callable[[T], int], room: int | None
+    ) -> tuple[T | None, str | None]:
         """A prompt as tokens, its context cut where that is allowed and needed; or None, and why it does not fit."""
-        encoded = encode(prompt.text)
         if room is None or length(encoded) <= room:
             return encoded, None
         long = (

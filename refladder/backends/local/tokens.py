@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import logging
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,7 +70,8 @@ class Tokens:
         ]
         longest_first = sorted(controls, key=lambda text: (-len(text), text))
         self._controls = re.compile("|".join(map(re.escape, longest_first))) if controls else None
-        bare = self._ids("a")
+        self._last_end: tuple[str, tuple[str, ...], list[list[int]]] = ("", (), [])
+        [bare] = self._ids(["a"])
         framed = list(tokenizer("a", return_attention_mask=False)["input_ids"])
         start = next((place for place in range(len(framed)) if framed[place : place + len(bare)] == bare), 0)
         self._before, self._after = framed[:start], framed[start + len(bare) :]
@@ -83,11 +85,15 @@ class Tokens:
 
     def prompt(self, text: str) -> list[int]:
         """The ids of a prompt up to where the answer begins."""
-        return self._encode(self._pieces(text))
+        return self.prompts([text])[0]
+
+    def prompts(self, texts: Sequence[str]) -> list[list[int]]:
+        """`prompt` of each text; a tokenizer in Rust takes many at once on all cores."""
+        return self._encode([self._pieces(text) for text in texts])
 
     def plain(self, text: str) -> list[int]:
         """The ids of a text with nothing around it; a control token that it spells becomes none."""
-        return [token for piece in self._pieces(text) for token in self._ids(piece)]
+        return list(itertools.chain.from_iterable(self._ids(self._pieces(text))))
 
     def framed(self, ids: Sequence[int], longest: int) -> tuple[list[int], bool]:
         """Ids between what the tokenizer puts around a text, and whether their end was cut off to fit."""
@@ -103,22 +109,39 @@ class Tokens:
         Raises:
             UsageError: a label is no token at all.
         """
-        pieces = self._pieces(text)
-        prompt = self._encode(pieces)
+        return self.questions([text], labels)[0]
+
+    def questions(self, texts: Sequence[str], labels: Sequence[str]) -> list[Question]:
+        """`question` of each text.
+
+        Raises:
+            UsageError: a label is no token at all.
+        """
+        several = [self._pieces(text) for text in texts]
+        prompts = self._encode(several)
         if self._encoder_decoder:
-            found = Question(prompt, [self._ids(label) for label in labels])
+            answers = self._ids(labels)
+            found = [Question(prompt, answers) for prompt in prompts]
         else:
-            answers = [self._answer(pieces[-1], label) for label in labels]
-            tail = self._tail(pieces[-1])
-            own = self._ids(tail) if tail else []
-            if own and prompt[-len(own) :] == own:
-                found = _split(prompt, [prompt[: -len(own)] + self._ids(tail + answer) for answer in answers])
-            else:
-                found = _split(prompt, [self._encode([*pieces[:-1], pieces[-1] + answer]) for answer in answers])
-        for label, ids in zip(labels, found.labels, strict=True):
-            if not ids:
-                raise UsageError(f"label {label!r} is no token at all to hf:{self._name}; give a label with text in it")
+            found = [self._answered(*one, labels) for one in zip(prompts, several, strict=True)]
+        for question in found:
+            for label, ids in zip(labels, question.labels, strict=True):
+                if not ids:
+                    raise UsageError(
+                        f"label {label!r} is no token at all to hf:{self._name}; give a label with text in it"
+                    )
         return found
+
+    def _answered(self, prompt: list[int], pieces: Sequence[str], labels: Sequence[str]) -> Question:
+        answers = tuple(self._answer(pieces[-1], label) for label in labels)
+        tail = self._tail(pieces[-1])
+        if tail:
+            if self._last_end[:2] != (tail, answers):  # most templates end all prompts alike
+                self._last_end = (tail, answers, self._ids([tail, *(tail + answer for answer in answers)]))
+            own, *ends = self._last_end[2]
+            if own and prompt[-len(own) :] == own:
+                return _split(prompt, [prompt[: -len(own)] + end for end in ends])
+        return _split(prompt, self._encode([[*pieces[:-1], pieces[-1] + answer] for answer in answers]))
 
     def variants_of(self, label: str) -> list[str]:
         """The spellings that count as one label: itself first."""
@@ -133,7 +156,7 @@ class Tokens:
 
     def sample(self) -> list[int]:
         """Some 200 ids of plain text, to try a model out with."""
-        ids = self._ids(_SAMPLE)
+        [ids] = self._ids([_SAMPLE])
         return ids * (200 // max(1, len(ids)) + 1)
 
     def ends(self, model: Any) -> list[int]:  # noqa: ANN401  of transformers
@@ -142,8 +165,11 @@ class Tokens:
         found = [*stored] if isinstance(stored, list) else [stored]
         return list(dict.fromkeys(token for token in [*found, self._tokenizer.eos_token_id] if token is not None))
 
-    def _ids(self, text: str) -> list[int]:
-        return list(self._tokenizer(text, add_special_tokens=False, return_attention_mask=False)["input_ids"])
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        found = self._tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False)
+        return [list(ids) for ids in found["input_ids"]]
 
     def _answer(self, rendered: str, label: str) -> str:
         """A label as it stands after a prompt, with the space that belongs between."""
@@ -202,11 +228,14 @@ class Tokens:
         space, found, _ = whole[len(start) :].partition("Better")
         return space if whole.startswith(start) and found and not space.strip() else ""
 
-    def _encode(self, pieces: Sequence[str]) -> list[int]:
-        ids = [token for piece in pieces for token in self._ids(piece)]
+    def _encode(self, several: Sequence[Sequence[str]]) -> list[list[int]]:
+        """The ids of prompts that are cut into pieces."""
+        parts = iter(self._ids([piece for pieces in several for piece in pieces]))
+        found = [[token for _ in pieces for token in next(parts)] for pieces in several]
         if self._template is not None:
-            return ids
-        return [*self._before, *ids, *(self._after if self._encoder_decoder else ())]
+            return found
+        after = self._after if self._encoder_decoder else []
+        return [[*self._before, *ids, *after] for ids in found]
 
     def _tail(self, rendered: str) -> str:
         """What stands after the last control token, where that is close to the end."""
