@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 NAME = "refladder_tree"
 _TOGETHER = 128  # tokens: smaller subtrees that stand side by side share a piece
 _SHORT = 256  # tokens: longer runs are no pieces, and of more keys most are shown by spans instead of being copied
-_EVEN = 64  # keys: the kernel is up to a third slower where a span holds no multiple of 16
-_STEP = 16  # pieces are padded to multiples of it
+_STEP = 16  # keys of spans, queries and keys of pieces: the kernel is up to a third slower where it is no multiple
+_ALIKE = 64  # keys: pieces that differ by less are padded to be one batch
+_MERGED = 256  # tokens that are merged together, in float32: all of them would not stay in a core's cache
 
 Range = tuple[int, int]
 
@@ -89,7 +90,7 @@ class Parts:
     taken: dict[tuple[int, int, int], Taken] = field(default_factory=dict)
 
 
-def cover(segment: Segment, together: int = _TOGETHER, short: int = _SHORT, even: int = _EVEN) -> Cover:
+def cover(segment: Segment, together: int = _TOGETHER, short: int = _SHORT, even: int = _STEP) -> Cover:
     """What of a segment is computed together.
 
     Args:
@@ -160,7 +161,7 @@ def parts_of(segment: Segment, dtype: Any) -> Parts:  # noqa: ANN401  of torch
     like: dict[tuple[int, int], list[Piece]] = {}
     for piece in pieces:
         queries = piece.last - piece.first
-        like.setdefault((-queries // _STEP, -(queries + _total(piece.before)) // _EVEN), []).append(piece)
+        like.setdefault((-queries // _STEP, -(queries + _total(piece.before)) // _ALIKE), []).append(piece)
     batches = [_batch(segment, several, dtype) for several in like.values()]
     return Parts(tokens=segment.tokens.size, runs=runs, spans=spans, batches=batches)
 
@@ -262,22 +263,22 @@ def attend(
         chosen = [each.index_select(0, rows).view(shape) for each, rows in ((flat, to), (keys, seen), (values, seen))]
         found.append(flash(*chosen, attn_mask=mask, scale=scaling))
     if found:
-        merged = torch.cat([part.reshape(-1, width) for part, _ in found]).index_select(0, taken.back).float()
+        merged = torch.cat([part.reshape(-1, width) for part, _ in found]).index_select(0, taken.back)
         logs = torch.cat([log.flatten() for _, log in found]).index_select(0, taken.back)
     else:
-        merged, logs = flat.new_empty(flat.shape, dtype=torch.float32), flat.new_empty(len(flat), dtype=torch.float32)
+        merged, logs = torch.empty_like(flat), flat.new_empty(len(flat), dtype=torch.float32)
     merged, logs = merged.view(tokens, heads, width), logs.view(tokens, heads)
-    out, logs = merged.transpose(0, 1)[None], logs.T[None]
     for first, last in parts.runs:
         here, own = slice(first, last), slice(total - tokens + first, total - tokens + last)
-        out[:, :, here], logs[:, :, here] = flash(
-            query[:, :, here], key[:, :, own], value[:, :, own], is_causal=True, scale=scaling
-        )
+        one, log = flash(query[:, :, here], key[:, :, own], value[:, :, own], is_causal=True, scale=scaling)
+        merged[here], logs[here] = one[0].transpose(0, 1), log[0].T
     for number, (first, last, since, until) in enumerate(parts.spans):
         here = slice(first, last)
         more, log = flash(query[:, :, here], key[:, :, since:until], value[:, :, since:until], scale=scaling)
-        weight = torch.sigmoid(log - logs[:, :, here])
-        out[:, :, here].lerp_(more.float(), weight[..., None])
+        more, log = more[0].transpose(0, 1), log[0].T
+        weight = torch.sigmoid(log - logs[here])[..., None]
+        for old, new, share in zip(*(each.split(_MERGED) for each in (merged[here], more, weight)), strict=True):
+            old.copy_(torch.lerp(old.float(), new.float(), share))
         if any(last > later.first and first < later.last for later in parts.spans[number + 1 :]):
-            logs[:, :, here] = torch.logaddexp(logs[:, :, here], log)
-    return merged.to(query.dtype)[None], None
+            logs[here] = torch.logaddexp(logs[here], log)
+    return merged[None], None

@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
+import itertools
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from refladder.backends.local.memory import fitting, halving
 from refladder.backends.local.trie import Node, Pop, Push, Read, Segment, build_trie, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,6 +68,8 @@ class Causal:
         self._window: int | None = window if self._mixed or not kinds else None
         self.ways = self._possible()
         self.way = self.ways[0]
+        layers = getattr(model.base_model, "layers", None) or [None]
+        self._last = getattr(layers[-1], "mlp", None)  # the last layer's feed-forward, where it is known
 
     @property
     def longest(self) -> int | None:
@@ -118,30 +122,27 @@ class Causal:
             for place in (length + 30, len(sequence) - 1)
         ]
         kept, self.way = self.way, "single"
+        known, self._last = self._last, None
         plain = self.logprobs(sequences, reads)
         allowed = _TOLERANCE
         if self._dtype != "float32":  # such a model differs from itself with the shape of a batch
             self.way = "batches"
             noise = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
             allowed = max(_HALF_TOLERANCE, 3 * noise) if np.isfinite(noise) else _HALF_TOLERANCE
-        for way in self.ways[self.ways.index(kept) :]:
-            self.way = way
+        waiting = itertools.product(self.ways[self.ways.index(kept) :], dict.fromkeys((known, None)))
+        for way, last in waiting:
+            self.way, self._last = way, last
             if way == "single":
                 break
             try:
                 difference = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
+                if difference <= allowed or not np.isfinite(plain).all():
+                    break
+                why = f"differs from the plain one by {difference:.2g} nats, more than {allowed:.2g}"
             except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
-                log.warning("%s: the %r way fails here (%s); stepping down", self._config.model_type, way, error)
-                continue
-            if difference <= allowed or not np.isfinite(plain).all():
-                break
-            log.warning(
-                "%s: the %r way differs from the plain one by %.2g nats, more than %.2g; stepping down",
-                self._config.model_type,
-                way,
-                difference,
-                allowed,
-            )
+                why = f"fails here ({error})"
+            if last is None:
+                log.warning("%s: the %r way %s; stepping down", self._config.model_type, way, why)
         log.info("%s: prompts are read the %r way", self._config.model_type, self.way)
         self.tokens_run = 0
 
@@ -282,7 +283,8 @@ class Causal:
         self.tokens_run += ids.numel()
         found = np.empty(len(wanted))
         with torch.inference_mode():
-            logits = self.model(input_ids=ids, **arguments).logits
+            with self._read_only_at(keep, ids.shape[1]):
+                logits = self.model(input_ids=ids, **arguments).logits
             if not selects:
                 logits = logits[:, keep]
             index = {place: number for number, place in enumerate(places)}
@@ -297,6 +299,30 @@ class Causal:
                 logprobs = torch.log_softmax(logits[some // len(places), some % len(places)].float(), dim=-1)
                 found[here] = logprobs[np.searchsorted(some, at[here]), tokens[here]].double().cpu().numpy()
         return found
+
+    @contextlib.contextmanager
+    def _read_only_at(self, keep: Any, tokens: int) -> Iterator[None]:  # noqa: ANN401  a tensor
+        """Let the last feed-forward leave out the places that are not read: nothing comes after it that sees them."""
+        if self._last is None or self.way == "single":  # the plain way is the plain model
+            yield
+            return
+
+        def chosen(_module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ANN401
+            return given[0][:, keep], *given[1:]
+
+        def spread(_module: Any, _given: tuple[Any, ...], out: Any) -> Any:  # noqa: ANN401
+            if isinstance(out, tuple):  # of experts, with what chose them
+                return spread(_module, _given, out[0]), *out[1:]
+            full = out.new_zeros(len(out), tokens, out.shape[-1])
+            full[:, keep] = out
+            return full
+
+        hooks = [self._last.register_forward_pre_hook(chosen), self._last.register_forward_hook(spread)]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def _mask(self, segment: Segment) -> dict[str, Any]:
         """What each token of a segment sees, to be added to the scores; nothing where the model's own mask does it."""
