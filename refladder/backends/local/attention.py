@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from refladder.backends.local.trie import Segment
@@ -63,7 +65,7 @@ class Cover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded pieces: `places` of queries in the segment (its size where padded), of `keys` in the cache, and a mask."""
+    """Padded pieces: `places` among the queries (their number where padded), of `keys` in the cache, and a mask."""
 
     places: NDArray[np.int64]
     keys: NDArray[np.int64]
@@ -81,9 +83,12 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of a segment's attention, and what is taken for them from tensors of the heads that were met."""
+    """The parts of attention for the queries at some places of a segment, which runs and spans count instead of tokens.
 
-    tokens: int
+    `taken` is what is taken for them from tensors of the heads that were met.
+    """
+
+    places: NDArray[np.int64]
     runs: list[Run]
     spans: list[Span]
     batches: list[Batch]
@@ -155,33 +160,52 @@ def _spanned(spans: list[Span], first: int, last: int, before: tuple[Range, ...]
     return tuple(rest)
 
 
-def parts_of(segment: Segment, dtype: Any) -> Parts:  # noqa: ANN401  of torch
-    """The parts of a segment, with the masks of its pieces."""
+def parts_of(segment: Segment, dtype: Any, places: Sequence[int] | None = None) -> Parts:  # noqa: ANN401  of torch
+    """The parts of a segment, with the masks of its pieces.
+
+    Args:
+        segment: a packed tree and the number of tokens in the cache before it.
+        dtype: of the model.
+        places: of the only tokens whose queries are wanted, in order; None are all.
+    """
     runs, pieces, spans = cover(segment)
+    if places is None:
+        asked = np.arange(segment.tokens.size)
+    else:
+        asked, pieces, runs = np.array(places), [*pieces, *(Piece(*run, ()) for run in runs)], []
     like: dict[tuple[int, int], list[Piece]] = {}
     for piece in pieces:
-        queries = piece.last - piece.first
-        like.setdefault((-queries // _STEP, -(queries + _total(piece.before)) // _ALIKE), []).append(piece)
-    batches = [_batch(segment, several, dtype) for several in like.values()]
-    return Parts(tokens=segment.tokens.size, runs=runs, spans=spans, batches=batches)
+        if queries := int(np.subtract(*np.searchsorted(asked, (piece.last, piece.first)))):
+            like.setdefault((-queries // _STEP, -_keys(piece) // _ALIKE), []).append(piece)
+    batches = [_batch(segment, several, asked, dtype) for several in like.values()]
+    moved = []
+    for span in spans:
+        first, last = np.searchsorted(asked, span[:2]).tolist()
+        if last > first:
+            moved.append(Span(first, last, *span[2:]))
+    return Parts(places=asked, runs=runs, spans=moved, batches=batches)
 
 
-def _batch(segment: Segment, pieces: list[Piece], dtype: Any) -> Batch:  # noqa: ANN401  of torch
+def _keys(piece: Piece) -> int:
+    return piece.last - piece.first + _total(piece.before)
+
+
+def _batch(segment: Segment, pieces: list[Piece], asked: NDArray[np.int64], dtype: Any) -> Batch:  # noqa: ANN401  of torch
     import torch  # noqa: PLC0415  optional
 
-    tokens = max(last - first for first, last, _ in pieces)
-    most = max(last - first + _total(before) for first, last, before in pieces)
-    places = np.full((len(pieces), tokens + -tokens % _STEP), segment.ends.size)
+    ranges = [np.searchsorted(asked, piece[:2]).tolist() for piece in pieces]
+    queries, most = max(last - first for first, last in ranges), max(map(_keys, pieces))
+    places = np.full((len(pieces), queries + -queries % _STEP), asked.size)
     keys = np.zeros((len(pieces), most + -most % _STEP), dtype=np.int64)
     seen = np.zeros((*places.shape, keys.shape[1]), dtype=bool)
     seen[:, :, 0] = True  # for padded queries: without any key they would be NaN
-    for number, (first, last, before) in enumerate(pieces):
-        own, shown = np.arange(first, last), _total(before)
-        places[number, : own.size] = own
+    for number, ((first, last, before), (low, high)) in enumerate(zip(pieces, ranges, strict=True)):
+        own, mine, shown = np.arange(first, last), asked[low:high], _total(before)
+        places[number, : mine.size] = np.arange(low, high)
         keys[number, : shown + own.size] = np.concatenate([*(np.arange(*each) for each in before), segment.start + own])
-        seen[number, : own.size, :shown] = True
-        seen[number, : own.size, shown : shown + own.size] = (own[None, :] <= own[:, None]) & (
-            own[:, None] < segment.ends[None, first:last]
+        seen[number, : mine.size, :shown] = True
+        seen[number, : mine.size, shown : shown + own.size] = (own[None, :] <= mine[:, None]) & (
+            mine[:, None] < segment.ends[None, first:last]
         )
     mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), -torch.inf)
     return Batch(places, keys, mask[:, None])
@@ -201,7 +225,7 @@ def _taken(parts: Parts, heads: int, key_heads: int, total: int) -> Taken:
         queries = [batch.places[:, None, None] * heads + head for batch in parts.batches]
         keys = [np.arange(key_heads)[:, None] * total + batch.keys[:, None] for batch in parts.batches]
         flat = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for rows in queries)])
-        back = np.zeros(heads * parts.tokens, dtype=np.int64)  # of the tokens of runs: anything
+        back = np.zeros(heads * parts.places.size, dtype=np.int64)  # of the tokens of runs: anything
         within = flat < back.size
         back[flat[within]] = np.flatnonzero(within)
         parts.taken[asked] = Taken(
@@ -221,23 +245,26 @@ def register() -> None:
 
 
 def attend(
-    _module: Any,  # noqa: ANN401
+    module: Any,  # noqa: ANN401
     query: Any,  # noqa: ANN401
     key: Any,  # noqa: ANN401
     value: Any,  # noqa: ANN401
     _attention_mask: Any,  # noqa: ANN401
     *,
     parts: Parts | None = None,
+    at_last: Parts | None = None,
     scaling: float | None = None,
     **others: Any,  # noqa: ANN401
 ) -> tuple[Any, None]:
     """The attention of one layer, as transformers asks for it.
 
     Args:
+        module: of the layer.
         query: shape (1, heads, tokens, width).
         key: shape (1, key heads, tokens of the cache and the segment, width).
         value: like `key`.
         parts: of the segment.
+        at_last: of the places that alone are wanted of the last layer, whose others are 0.
         scaling: of the scores; None is 1 / sqrt(width).
         **others: what else the model asks for; what would change the scores is refused.
 
@@ -247,11 +274,20 @@ def attend(
     Raises:
         NotImplementedError: the model does more to its scores than scale them, or did not pass the parts on.
     """
-    import torch  # noqa: PLC0415  optional
-
     extra = [name for name in ("softcap", "s_aux", "position_bias") if others.get(name) is not None]
     if parts is None or extra:
         raise NotImplementedError(f"attention in parts with {', '.join(extra) or 'no parts'}")
+    if at_last is None or module.layer_idx < module.config.num_hidden_layers - 1:
+        return _attend(query, key, value, parts, scaling), None
+    few = _attend(query[:, :, at_last.places], key, value, at_last, scaling)
+    out = few.new_zeros(1, query.shape[2], *few.shape[2:])
+    out[:, at_last.places] = few
+    return out, None
+
+
+def _attend(query: Any, key: Any, value: Any, parts: Parts, scaling: float | None) -> Any:  # noqa: ANN401  tensors
+    import torch  # noqa: PLC0415  optional
+
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001  alone gives the logarithms
     (_, heads, tokens, width), (_, key_heads, total, _) = query.shape, key.shape
     flat = query.transpose(1, 2).reshape(-1, width)
@@ -281,4 +317,4 @@ def attend(
             old.copy_(torch.lerp(old.float(), new.float(), share))
         if any(last > later.first and first < later.last for later in parts.spans[number + 1 :]):
             logs[here] = torch.logaddexp(logs[here], log)
-    return merged[None], None
+    return merged[None]

@@ -189,7 +189,9 @@ class Causal:
             self.model.set_attn_implementation(kept)
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
-        return {"parts": attention.parts_of(segment, self.model.dtype)}
+        dtype = self.model.dtype
+        at_last = None if self._last is None else attention.parts_of(segment, dtype, _places(segment))
+        return {"parts": attention.parts_of(segment, dtype), "at_last": at_last}
 
     def _tree(self, root: Node, reads: int, row: int, shown: Callable[[Segment], dict[str, Any]]) -> FloatArray:
         from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
@@ -226,7 +228,7 @@ class Causal:
         import torch  # noqa: PLC0415  optional
 
         device = self.model.device
-        places = sorted({place for place, _, _ in segment.reads}) or [segment.tokens.size - 1]
+        places = _places(segment)
         if "position_ids" in self._arguments:
             arguments["position_ids"] = torch.from_numpy(segment.positions)[None].to(device)
         ids = torch.from_numpy(segment.tokens)[None].to(device)
@@ -345,6 +347,11 @@ class Causal:
             return {"attention_mask": _additive(near, dtype)}
         masks = {"full_attention": _additive(seen, dtype), "sliding_attention": _additive(near, dtype)}
         return {"attention_mask": masks}
+
+
+def _places(segment: Segment) -> list[int]:
+    """Where a segment is read, in order; its end where nothing is."""
+    return sorted({place for place, _, _ in segment.reads}) or [segment.tokens.size - 1]
 
 
 def _additive(seen: Any, dtype: Any) -> Any:  # noqa: ANN401  tensors

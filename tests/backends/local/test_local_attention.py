@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,13 @@ def test_merged_parts_are_the_masked_softmax(seed, row, longer):
         scores = scores.masked_fill(~torch.from_numpy(allowed(segment)), -torch.inf)
         expected = torch.softmax(scores, dim=-1) @ value.repeat_interleave(2, dim=1)
         torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
+        places = sorted(np.random.default_rng(seed).choice(tokens, size=1 + tokens // 9, replace=False).tolist())
+        given = {"parts": parts_of(segment, torch.float32), "at_last": parts_of(segment, torch.float32, places)}
+        for number, same in ((0, slice(None)), (1, places)):  # the last of two layers computes these places only
+            layer = SimpleNamespace(layer_idx=number, config=SimpleNamespace(num_hidden_layers=2))
+            at_layer, _ = attend(layer, query, key, value, None, **given, scaling=0.7)
+            torch.testing.assert_close(at_layer[:, same], found[:, same], atol=1e-5, rtol=1e-5)
+        assert torch.count_nonzero(at_layer.sum((0, 2, 3))) == len(places)
 
 
 @pytest.mark.parametrize(("given", "what"), [({"softcap": 5.0}, "softcap"), ({"s_aux": 1}, "s_aux"), ({}, "no parts")])
