@@ -21,10 +21,11 @@ import numpy as np
 
 from refladder.backends.local import attention
 from refladder.backends.local.memory import fitting, halving
+from refladder.backends.local.shortcuts import Shortcuts
 from refladder.backends.local.trie import Node, Pop, Push, Read, Segment, build_trie, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -68,8 +69,7 @@ class Causal:
         self._window: int | None = window if self._mixed or not kinds else None
         self.ways = self._possible()
         self.way = self.ways[0]
-        layers = getattr(model.base_model, "layers", None) or [None]
-        self._last = getattr(layers[-1], "mlp", None)  # the last layer's feed-forward, where it is known
+        self._shortcuts: Shortcuts | None = Shortcuts(model)
 
     @property
     def longest(self) -> int | None:
@@ -122,7 +122,7 @@ class Causal:
             for place in (length + 30, len(sequence) - 1)
         ]
         kept, self.way = self.way, "single"
-        known, self._last = self._last, None
+        known, self._shortcuts = self._shortcuts, None
         plain = self.logprobs(sequences, reads)
         allowed = _TOLERANCE
         if self._dtype != "float32":  # such a model differs from itself with the shape of a batch
@@ -130,9 +130,8 @@ class Causal:
             noise = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
             allowed = max(_HALF_TOLERANCE, 3 * noise) if np.isfinite(noise) else _HALF_TOLERANCE
         waiting = itertools.product(self.ways[self.ways.index(kept) :], dict.fromkeys((known, None)))
-        for way, last in waiting:
-            self.way, self._last = way, last
-            if way == "single":
+        for self.way, self._shortcuts in waiting:
+            if self.way == "single":
                 break
             try:
                 difference = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
@@ -141,8 +140,8 @@ class Causal:
                 why = f"differs from the plain one by {difference:.2g} nats, more than {allowed:.2g}"
             except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
                 why = f"fails here ({error})"
-            if last is None:
-                log.warning("%s: the %r way %s; stepping down", self._config.model_type, way, why)
+            if self._shortcuts is None:
+                log.warning("%s: the %r way %s; stepping down", self._config.model_type, self.way, why)
         log.info("%s: prompts are read the %r way", self._config.model_type, self.way)
         self.tokens_run = 0
 
@@ -190,7 +189,7 @@ class Causal:
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
         dtype = self.model.dtype
-        at_last = None if self._last is None else attention.parts_of(segment, dtype, _places(segment))
+        at_last = None if self._shortcuts is None else attention.parts_of(segment, dtype, _places(segment))
         return {"parts": attention.parts_of(segment, dtype), "at_last": at_last}
 
     def _tree(self, root: Node, reads: int, row: int, shown: Callable[[Segment], dict[str, Any]]) -> FloatArray:
@@ -285,7 +284,10 @@ class Causal:
         self.tokens_run += ids.numel()
         found = np.empty(len(wanted))
         with torch.inference_mode():
-            with self._read_only_at(keep, ids.shape[1]):
+            shortcuts: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if self._shortcuts is not None and self.way != "single":  # which is the plain model
+                shortcuts = self._shortcuts.taken(keep, ids.shape[1])
+            with shortcuts:
                 logits = self.model(input_ids=ids, **arguments).logits
             if not selects:
                 logits = logits[:, keep]
@@ -301,30 +303,6 @@ class Causal:
                 logprobs = torch.log_softmax(logits[some // len(places), some % len(places)].float(), dim=-1)
                 found[here] = logprobs[np.searchsorted(some, at[here]), tokens[here]].double().cpu().numpy()
         return found
-
-    @contextlib.contextmanager
-    def _read_only_at(self, keep: Any, tokens: int) -> Iterator[None]:  # noqa: ANN401  a tensor
-        """Let the last feed-forward leave out the places that are not read: nothing comes after it that sees them."""
-        if self._last is None or self.way == "single":  # the plain way is the plain model
-            yield
-            return
-
-        def chosen(_module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ANN401
-            return given[0][:, keep], *given[1:]
-
-        def spread(_module: Any, _given: tuple[Any, ...], out: Any) -> Any:  # noqa: ANN401
-            if isinstance(out, tuple):  # of experts, with what chose them
-                return spread(_module, _given, out[0]), *out[1:]
-            full = out.new_zeros(len(out), tokens, out.shape[-1])
-            full[:, keep] = out
-            return full
-
-        hooks = [self._last.register_forward_pre_hook(chosen), self._last.register_forward_hook(spread)]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _mask(self, segment: Segment) -> dict[str, Any]:
         """What each token of a segment sees, to be added to the scores; nothing where the model's own mask does it."""

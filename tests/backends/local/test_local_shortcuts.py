@@ -1,0 +1,100 @@
+"""What a decoder leaves out or joins where it is read at a few places: the same numbers, and nothing left behind."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from local_unit import LABELS
+
+from refladder.backends import connect
+
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed; pip install 'refladder[local]'"
+)
+
+from refladder.backends.local.shortcuts import Shortcuts  # noqa: E402
+
+IDS = torch.randint(0, 300, (2, 300), generator=torch.Generator().manual_seed(0))
+PLACES = torch.tensor([3, 150, 299])
+
+
+def model_of(folder, dtype):
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+
+
+def logits(model, shortcuts=None):
+    with torch.inference_mode():
+        if shortcuts is None:
+            return model(input_ids=IDS, use_cache=False).logits[:, PLACES].double()
+        with shortcuts.taken(PLACES, IDS.shape[1]):
+            return model(input_ids=IDS, use_cache=False, logits_to_keep=PLACES).logits.double()
+
+
+def replaced(shortcuts):
+    return [type(module).__name__ for module, _ in shortcuts._replaced]
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "gemma2", "gpt-oss", "phi3"])
+def test_in_float32_the_numbers_are_those_of_the_plain_model(folder, name):
+    model = model_of(folder(name), torch.float32)
+    shortcuts = Shortcuts(model)
+    assert shortcuts._last is not None
+    assert not any("MLP" in kind for kind in replaced(shortcuts))
+    assert len(replaced(shortcuts)) >= 5  # the norms: two a layer and one at the end, or more
+    plain = logits(model)
+    torch.testing.assert_close(logits(model, shortcuts), plain, atol=1e-5, rtol=0)
+    assert torch.equal(logits(model), plain)  # nothing is left behind
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "gemma2"])  # SiLU, with biases of queries, and GELU
+def test_in_bfloat16_joined_steps_are_as_near_to_float32_as_the_plain_model(folder, name):
+    model = model_of(folder(name), torch.bfloat16)
+    shortcuts = Shortcuts(model)
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("this processor has no products in bfloat16")
+    assert sum("MLP" in kind for kind in replaced(shortcuts)) == 2
+    exact = logits(model_of(folder(name), torch.float32))
+    error = (logits(model) - exact).square().mean().sqrt()
+    assert (logits(model, shortcuts) - exact).square().mean().sqrt() < 1.2 * error
+
+
+@pytest.mark.parametrize("change", ["doubled", "relu", "a function", "quantised"])
+def test_a_feed_forward_that_is_not_known_stays_as_it_is(folder, monkeypatch, change):
+    model = model_of(folder("llama"), torch.bfloat16)
+    kind = type(model.model.layers[0].mlp)
+    if change == "doubled":
+        forward = kind.forward
+        monkeypatch.setattr(kind, "forward", lambda self, hidden: 2 * forward(self, hidden))
+    for layer in model.model.layers:
+        if change == "relu":
+            layer.mlp.act_fn = torch.nn.ReLU()
+        elif change == "a function":
+            del layer.mlp.act_fn
+            layer.mlp.act_fn = torch.nn.functional.silu
+        elif change == "quantised":
+            layer.mlp.up_proj.__class__ = type("Quantised", (torch.nn.Linear,), {})
+    assert not any("MLP" in kind for kind in replaced(Shortcuts(model)))
+
+
+def test_an_error_in_the_forward_leaves_the_model_plain(folder):
+    model = model_of(folder("llama"), torch.bfloat16)
+    plain = logits(model)
+    with pytest.raises(RuntimeError, match="in between"), Shortcuts(model).taken(PLACES, 300):
+        raise RuntimeError("in between")
+    assert torch.equal(logits(model), plain)
+
+
+def test_a_model_that_shares_its_last_feed_forward_is_read_the_same_way_without_shortcuts(folder, prompts, caplog):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
+    layers = backend.opened.model.model.layers
+    layers[0].mlp = layers[1].mlp  # so what it leaves out for the last layer, the first one misses
+    with caplog.at_level(logging.INFO):
+        found = backend.read_labels(prompts, LABELS)
+    assert backend.scorer._shortcuts is None
+    assert "prompts are read the 'tree' way" in caplog.text
+    assert "stepping down" not in caplog.text
+    backend.scorer.way = "single"
+    for one, other in zip(found, backend.read_labels(prompts, LABELS), strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
