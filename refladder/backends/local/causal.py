@@ -291,6 +291,7 @@ class Causal:
                 logits = self.model(input_ids=ids, **arguments).logits
             if not selects:
                 logits = logits[:, keep]
+            flat = logits.flatten(0, 1)
             index = {place: number for number, place in enumerate(places)}
             at = np.array([row * len(places) + index[place] for row, place, _ in wanted], dtype=np.int64)
             tokens = np.array([token for _, _, token in wanted], dtype=np.int64)
@@ -300,7 +301,8 @@ class Causal:
             for first in range(0, needed.size, _AT_ONCE):
                 some = needed[first : first + _AT_ONCE]
                 here = order[edges[first] : edges[first + some.size]]
-                logprobs = torch.log_softmax(logits[some // len(places), some % len(places)].float(), dim=-1)
+                chosen = flat.index_select(0, torch.from_numpy(some).to(ids.device))
+                logprobs = torch.log_softmax(chosen.float(), dim=-1)
                 found[here] = logprobs[np.searchsorted(some, at[here]), tokens[here]].double().cpu().numpy()
         return found
 
