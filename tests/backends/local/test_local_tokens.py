@@ -150,3 +150,26 @@ def test_the_digest_follows_the_template(chat):
     assert len(digests) == 2
     assert Tokens(tiny_models.metaspace(), "m").template_digest == "none"
     assert Tokens(chat, "m", encoder_decoder=True).template_digest == "none"
+
+
+ENDS_IN_TEXT = (
+    "<|im_start|>user\n{{ messages[0]['content'] }}"  # so that prompts end differently after the last control
+)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        tiny_models.byte_level,
+        lambda: tiny_models.byte_level(template=ENDS_IN_TEXT),
+        lambda: tiny_models.metaspace(tiny_models.INST),
+        tiny_models.metaspace,
+    ],
+)
+def test_many_prompts_at_once_are_what_each_is_alone(build):
+    texts = ["Which is it?", "Answer:\n", "Which is it? ", "Answer", "Which<|im_end|>is it?", "Which is it?", ""]
+    labels = ["Better", "Worse", "day"]
+    together = Tokens(build(), "m")
+    assert together.prompts(texts) == [Tokens(build(), "m").prompt(text) for text in texts]
+    assert together.questions(texts, labels) == [Tokens(build(), "m").question(text, labels) for text in texts]
+    assert together.questions([], labels) == together.prompts([]) == []
