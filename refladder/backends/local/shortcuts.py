@@ -84,7 +84,7 @@ def _joined(model: Any) -> Replaced:  # noqa: ANN401
     """Feed-forwards of the form down(activation(gate(x)) * up(x)), with one that joins their steps."""
     import torch  # noqa: PLC0415  optional
 
-    if model.dtype != torch.bfloat16 or not torch.backends.mkldnn.is_available():
+    if model.dtype != torch.bfloat16 or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return []
     found: Replaced = []
     for module in model.modules():
