@@ -20,7 +20,7 @@ from refladder.backends.local.opening import open_model
 from refladder.backends.local.readings import NOT_NUMBERS, reading_of, sequences_of
 from refladder.backends.local.tokens import Question, Tokens
 from refladder.backends.local.trie import build_trie
-from refladder.backends.local.writing import BLOCK, Written, rows_of_same_bits, write_batch
+from refladder.backends.local.writing import BLOCK, Written, rows_of_same_bits, shared_tokens, write_batch
 from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
 
@@ -125,7 +125,7 @@ class Local:
     def tokens_run(self) -> int:
         """Tokens that went through the model so far, with labels and padding: what prompts share was run once.
 
-        Prompts that were answered with a text count whole, and its own tokens do not.
+        The tokens of texts that were written do not count.
         """
         scorer: Causal | EncoderDecoder | None = self.__dict__.get("scorer")  # reading a counter loads no weights
         return self._tokens_to_write + (0 if scorer is None else scorer.tokens_run)
@@ -244,7 +244,6 @@ class Local:
         for rows, texts in batches:
             sent = sum(len(fitting[row][1]) for row in rows)
             self.tokens_sent += sent
-            self._tokens_to_write += sent
             self._tokens_written += sum(len(written.ids) for written in texts)
             for row, written in zip(rows, texts, strict=True):
                 yield fitting[row][0], self._completion(written, fitting[row][2])
@@ -277,16 +276,21 @@ class Local:
         fixed = isinstance(self.scorer, EncoderDecoder) or self.scorer.in_pieces
         ends = self.tokens.ends(model)
 
-        def run(most: int) -> list[Written]:
+        def run(most: int) -> tuple[list[Written], int]:
             texts: list[Written] = []
+            read = sum(map(len, prompts))
             for first in range(0, len(prompts), most):
                 part = prompts[first : first + most]
                 rows = next((size for size in self._sizes if len(part) <= size <= most), most) if fixed else None
                 texts += write_batch(model, part, sampling, ends, rows=rows)
-            return texts
+                if fixed and not self.opened.encoder_decoder:
+                    read -= sum(shared_tokens(part))
+            return texts, read
 
         longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
-        return halving(run, self._rows(_BATCH, longest), 1, f"{self.opened.name}: writing")
+        texts, read = halving(run, self._rows(_BATCH, longest), 1, f"{self.opened.name}: writing")
+        self._tokens_to_write += read
+        return texts
 
     @cached_property
     def _sizes(self) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -169,8 +170,7 @@ def _read(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -
 
     cache = DynamicCache()  # without the configuration: also layers with a window keep all, their masks hide it
     states = []
-    for row, prompt in enumerate(prompts):
-        shared = _alike(prompts[row - 1], prompt) // _PIECE * _PIECE if row else 0
+    for prompt, shared in zip(prompts, shared_tokens(prompts), strict=True):
         if shared < cache.get_seq_length():
             cache.crop(shared - cache.get_seq_length())
         for first in range(shared, len(prompt), _PIECE):
@@ -184,6 +184,11 @@ def _read(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -
             _stacked(keys, rows, width - 1, at_end=False), _stacked(values, rows, width - 1, at_end=False), number
         )
     return {"past_key_values": whole}
+
+
+def shared_tokens(prompts: Sequence[Sequence[int]]) -> list[int]:
+    """Tokens of each prompt that are not read again in a batch with `rows`: whole pieces that begin the one before."""
+    return [0, *(_alike(*both) // _PIECE * _PIECE for both in itertools.pairwise(prompts))]
 
 
 def _encoded(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -> dict[str, Any]:  # noqa: ANN401

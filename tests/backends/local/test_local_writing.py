@@ -148,6 +148,22 @@ def test_padding_is_not_taken_for_a_text_that_is_too_long(folder, tmp_path, monk
     assert not told
 
 
+def test_tokens_that_are_run_are_counted_where_prompts_begin_alike(folder, monkeypatch):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
+    prompts = [[*range(10, 60)] * 12 + [number] * 30 for number in range(3)]  # 512 of 600 tokens are whole pieces
+    read = []
+    embedding = backend.scorer.model.get_input_embeddings()
+    embedding.register_forward_hook(lambda _module, given, _out: read.append(given[0]))
+    before = backend.tokens_run
+    backend.write_ids(prompts, Sampling(max_tokens=2, temperature=0.0))
+    assert backend.tokens_run - before == 3 * 630 - 2 * 512
+    assert backend.tokens_run - before == sum(ids.numel() for ids in read if len(ids) == 1 and ids.shape[1] > 1)
+    monkeypatch.setattr(type(backend.scorer), "in_pieces", False)  # then all are read, in one padded batch
+    before = backend.tokens_run
+    backend.write_ids(prompts, Sampling(max_tokens=2, temperature=0.0))
+    assert backend.tokens_run - before == 3 * 630
+
+
 def test_a_text_stops_at_the_end_of_its_turn_or_at_the_limit(opened, prompts, monkeypatch):
     found = opened("llama").write(prompts, replace(SAMPLING, max_tokens=3))
     assert {one.finish for one in found} == {"length"}
