@@ -98,3 +98,11 @@ def test_a_model_that_shares_its_last_feed_forward_is_read_the_same_way_without_
     backend.scorer.way = "single"
     for one, other in zip(found, backend.read_labels(prompts, LABELS), strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_the_plain_way_takes_no_shortcut(folder, prompts, monkeypatch):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
+    assert backend.scorer._shortcuts is not None
+    monkeypatch.setattr(Shortcuts, "taken", lambda *_given: pytest.fail("a shortcut"))
+    backend.scorer.way = "single"
+    assert backend.read_labels(prompts[:1], LABELS)[0].logprobs is not None
