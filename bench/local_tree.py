@@ -3,13 +3,14 @@
     python bench/local_tree.py --rounds 3 --markdown bench/results/local_tree.md
     python bench/local_tree.py --growth           # how time and memory grow, on a small shape
     python bench/local_tree.py --quick            # a tiny model, seconds
+    python bench/local_tree.py --device cuda --shape 8B --part 80    # on a GPU; 0.5B, 3B or 8B
 
 One unit of work is a context of 450 words, 5 rungs and 16 outputs on one dimension: 80 prompts. Whoever shares more of
 a prompt gains more, so `--words CONTEXT,RUNG,OUTPUT` makes others. The model has the shape of Qwen2.5-0.5B with random
 weights, the texts are made-up words, the tokenizer is trained on them. Ways are timed in interleaved rounds, each in a
 process of its own, with the allocators of glibc and torch as users have them, or, with `--memory kept`, as `hf` sets
 them for itself: freed memory is kept, and large buffers are in huge pages. The slow ways run on a part of the prompts,
-and are scaled.
+and are scaled. On a GPU, memory is that of the GPU, and seconds end when it is done.
 """
 
 # ruff: noqa: ANN401, D102, ISC004, PLC0415, S106
@@ -58,6 +59,15 @@ CHATML = (
 )
 SHAPES = {
     "0.5B": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14},
+    "3B": {"hidden_size": 2048, "intermediate_size": 11_008, "num_hidden_layers": 36, "num_attention_heads": 16},
+    "8B": {
+        "hidden_size": 4096,
+        "intermediate_size": 14_336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "tie_word_embeddings": False,
+    },
     "small": {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4},
     "tiny": {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4},
 }
@@ -122,20 +132,14 @@ class Texts:
         )
 
 
-def causal(shape: str, tokenizer: Any) -> Local:
-    config = transformers.Qwen2Config(
-        vocab_size=151_936 if shape == "0.5B" else 8192,
-        num_key_value_heads=2,
-        max_position_embeddings=32_768,
-        tie_word_embeddings=True,
-        **SHAPES[shape],
-    )
+def causal(shape: str, tokenizer: Any, device: str = "cpu") -> Local:
+    usual = {"num_key_value_heads": 2, "tie_word_embeddings": True, "max_position_embeddings": 32_768}
+    vocabulary = 151_936 if shape.endswith("B") else 8192
+    config = transformers.Qwen2Config(vocab_size=vocabulary, **{**usual, **SHAPES[shape]})
     torch.manual_seed(0)
-    model = (
-        transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-        .eval()
-        .requires_grad_(requires_grad=False)
-    )
+    with torch.device(device):
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    model.eval().requires_grad_(requires_grad=False)
     return local(model, tokenizer, f"qwen2.5-{shape}-shape")
 
 
@@ -149,7 +153,8 @@ def local(model: Any, tokenizer: Any, name: str) -> Local:
         dtype=str(model.dtype).removeprefix("torch."),
         encoder_decoder=model.config.is_encoder_decoder,
     )
-    return Local(opened, memory=4 * 2**30, truncate_context=False, label_variants=False)
+    memory = 4 * 2**30 if model.device.type == "cpu" else None
+    return Local(opened, memory=memory, truncate_context=False, label_variants=False)
 
 
 def rendered(tokenizer: Any, prompts: list[Prompt]) -> list[str]:
@@ -166,7 +171,7 @@ def padded(model: Any, tokenizer: Any, prompts: list[Prompt], size: int) -> None
     for first in range(0, len(texts), size):
         batch = tokenizer(texts[first : first + size], add_special_tokens=False, padding=True, return_tensors="pt")
         batch.pop("token_type_ids", None)
-        model(**batch, logits_to_keep=1, use_cache=False).logits.float().log_softmax(-1)
+        model(**batch.to(model.device), logits_to_keep=1, use_cache=False).logits.float().log_softmax(-1)
 
 
 @torch.inference_mode()
@@ -175,7 +180,7 @@ def one_label(model: Any, tokenizer: Any, prompts: list[Prompt]) -> None:
     for text in rendered(tokenizer, prompts):
         for label in LABELS:
             ids = tokenizer(text + label, add_special_tokens=False, return_tensors="pt")["input_ids"]
-            model(input_ids=ids).logits.float().log_softmax(-1)
+            model(input_ids=ids.to(model.device)).logits.float().log_softmax(-1)
 
 
 def harness(model: Any, tokenizer: Any) -> Callable[[list[Prompt]], None] | None:
@@ -198,9 +203,9 @@ def harness(model: Any, tokenizer: Any) -> Callable[[list[Prompt]], None] | None
     return run
 
 
-def matrix_rate(hidden: int, inner: int) -> float:
+def matrix_rate(hidden: int, inner: int, device: str = "cpu") -> float:
     """Operations a second of the model's own kind of product, the best of a few."""
-    left, right = torch.randn(2048, hidden).bfloat16(), torch.randn(inner, hidden).bfloat16()
+    left, right = (torch.randn(rows, hidden, device=device).bfloat16() for rows in (2048, inner))
     seconds = []
     for _ in range(12):
         began = clock()
@@ -230,13 +235,25 @@ def operations(backend: Local, prompts: list[Prompt]) -> float:
                 if depth >= len(question.prompt) - 1:
                     heads.add((depth, state))
     embedding = model.get_input_embeddings().weight.numel()
-    body = sum(parameter.numel() for parameter in model.parameters()) - embedding
+    tables = 1 if config.tie_word_embeddings else 2
+    body = sum(parameter.numel() for parameter in model.parameters()) - tables * embedding
     attention = 4 * places * config.hidden_size * config.num_hidden_layers
     return 2.0 * len(distinct) * body + attention + 2.0 * len(heads) * embedding
 
 
+def done() -> float:
+    """Seconds when the GPU has nothing left to do."""
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 def peak(run: Callable[[], object]) -> tuple[float, float]:
-    """Seconds, and the highest resident memory above what was there before, in GiB."""
+    """Seconds, and the highest memory above what was there before, in GiB: of the GPU, or resident."""
+    if clock is done:
+        torch.cuda.reset_peak_memory_stats()
+        kept, began = torch.cuda.memory_allocated(), clock()
+        run()
+        return clock() - began, (torch.cuda.max_memory_allocated() - kept) / 2**30
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = resident("VmRSS")
     began = clock()
@@ -250,12 +267,12 @@ def resident(field: str) -> int:
 
 
 def ways_of(
-    shape: str, part: int, words: tuple[int, int, int]
+    shape: str, part: int, words: tuple[int, int, int], device: str
 ) -> tuple[Local, list[Prompt], dict[str, tuple[float, Callable[[], object]]]]:
     """The model, the prompts of one unit, and for each way its scale (it may run on a part) and a function."""
     texts = Texts(0)
     tokenizer = texts.tokenizer()
-    backend = causal(shape, tokenizer)
+    backend = causal(shape, tokenizer, device)
     model = backend.scorer.model
     prompts = texts.unit(words[0], words=words[1:])
     few = prompts[:: len(prompts) // part][:part]
@@ -271,9 +288,9 @@ def ways_of(
     return backend, prompts, ways
 
 
-def work(name: str, shape: str, part: int, words: tuple[int, int, int]) -> None:
+def work(name: str, shape: str, part: int, words: tuple[int, int, int], device: str) -> None:
     """One way in a process of its own: for every line that comes in, run it once and print what it took."""
-    backend, prompts, ways = ways_of(shape, part, words)
+    backend, prompts, ways = ways_of(shape, part, words, device)
     config = backend.scorer.model.config
     factor, way = ways[name]
     facts = {"operations": operations(backend, prompts), "scale": factor, "prompts": len(prompts)}
@@ -286,20 +303,20 @@ def work(name: str, shape: str, part: int, words: tuple[int, int, int]) -> None:
         wall = time.perf_counter()
         seconds, memory = peak(way)
         wall = time.perf_counter() - wall
-        rate = matrix_rate(config.hidden_size, config.intermediate_size)
+        rate = matrix_rate(config.hidden_size, config.intermediate_size, device)
         result = {"seconds": seconds, "wall": wall, "memory": memory, "rate": rate}
         print(json.dumps({**result, "run": backend.scorer.tokens_run - before}), flush=True)
 
 
 def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) -> list[str]:
     """Every way in a process of its own, in turns."""
-    shape = "tiny" if arguments.quick else "0.5B"
+    shape = "tiny" if arguments.quick else arguments.shape
     asked = [(TREE, "kept")] + [(name, arguments.memory or "default") for name in PLAIN]
     workers = {}
     for name, memory in asked:
         command = [sys.executable, __file__, "--worker", name, "--memory", memory, "--shape", shape]
         command += ["--part", str(arguments.part), "--threads", str(arguments.threads)]
-        command += ["--words", ",".join(map(str, arguments.words))]
+        command += ["--words", ",".join(map(str, arguments.words)), "--device", arguments.device]
         workers[name, memory] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     lines: list[str] = []
     try:
@@ -479,6 +496,10 @@ def precision() -> list[str]:
     ]
 
 
+def machine(arguments: argparse.Namespace) -> str:
+    return torch.cuda.get_device_name() if arguments.device == "cuda" else f"{arguments.threads} thread(s)"
+
+
 def _words(text: str) -> tuple[int, int, int]:
     context, rung, output = map(int, text.split(","))
     return context, rung, output
@@ -497,23 +518,28 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path, help="file for the tables")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--memory", choices=("default", "kept"), help="of the ways that are not refladder's: default")
-    parser.add_argument("--shape", default="0.5B", help=argparse.SUPPRESS)
+    parser.add_argument("--shape", default="0.5B", choices=tuple(SHAPES), help="of the model")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    if arguments.threads == 1:
+    if arguments.device == "cuda":
+        if not torch.cuda.is_available():
+            parser.error("--device cuda: torch sees no GPU here")
+        clock = done
+    elif arguments.threads == 1:
         clock = time.process_time
     if arguments.memory != "default":
         ask_for_huge_pages()
         keep_freed_memory()
     if arguments.worker:
-        work(arguments.worker, arguments.shape, arguments.part, arguments.words)
+        work(arguments.worker, arguments.shape, arguments.part, arguments.words, arguments.device)
         return
     options = " ".join(one for one in sys.argv[1:] if one != str(arguments.markdown)).replace("--markdown", "").strip()
 
     def report(lines: list[str]) -> None:
         head = [
-            f"`python bench/local_tree.py {options}`: random weights, bfloat16, {arguments.threads} thread(s), "
-            f"s is {'processor' if arguments.threads == 1 else 'wall-clock'} seconds, torch {torch.__version__}, "
+            f"`python bench/local_tree.py {options}`: random weights, bfloat16, {machine(arguments)}, "
+            f"s is {'processor' if clock is time.process_time else 'wall-clock'} seconds, torch {torch.__version__}, "
             f"transformers {transformers.__version__}.",
             "",
         ]
