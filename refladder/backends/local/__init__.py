@@ -337,11 +337,12 @@ class Local:
 
     def _fitting(self, prompts: Sequence[Prompt], new: int) -> Iterator[tuple[list[int] | None, str | None]]:
         """The tokens of each prompt to be answered with up to `new` tokens, or why it does not fit."""
-        wholes = self.tokens.prompts([prompt.text for prompt in prompts])
         room = self._room(new)
-        for prompt, whole in zip(prompts, wholes, strict=True):
-            fitted = self._fit(prompt, whole, self.tokens.prompt, len, room)
-            yield fitted
+        for first in range(0, len(prompts), _GROUP):
+            some = prompts[first : first + _GROUP]
+            for prompt, whole in zip(some, self.tokens.prompts([prompt.text for prompt in some]), strict=True):
+                fitted = self._fit(prompt, whole, self.tokens.prompt, len, room)
+                yield fitted
 
     def _room(self, new: int) -> int | None:
         longest = self._longest

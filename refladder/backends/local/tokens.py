@@ -25,6 +25,7 @@ _SAMPLE = (
 _FIXED_DATE = (
     "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
 )
+_TOGETHER = 64  # texts given to the tokenizer at once: it keeps some 100 bytes a token meanwhile
 _TAIL = 200  # characters after the last control token, within which a label's tokens do not depend on what is before
 
 
@@ -166,10 +167,11 @@ class Tokens:
         return list(dict.fromkeys(token for token in [*found, self._tokenizer.eos_token_id] if token is not None))
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        if not texts:
-            return []
-        found = self._tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False)
-        return [list(ids) for ids in found["input_ids"]]
+        found: list[list[int]] = []
+        for first in range(0, len(texts), _TOGETHER):
+            some = list(texts[first : first + _TOGETHER])
+            found += self._tokenizer(some, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        return found
 
     def _answer(self, rendered: str, label: str) -> str:
         """A label as it stands after a prompt, with the space that belongs between."""

@@ -170,6 +170,7 @@ def test_many_prompts_at_once_are_what_each_is_alone(build):
     texts = ["Which is it?", "Answer:\n", "Which is it? ", "Answer", "Which<|im_end|>is it?", "Which is it?", ""]
     labels = ["Better", "Worse", "day"]
     together = Tokens(build(), "m")
-    assert together.prompts(texts) == [Tokens(build(), "m").prompt(text) for text in texts]
+    alone = [Tokens(build(), "m").prompt(text) for text in texts]
+    assert together.prompts(texts * 20) == alone * 20  # more than the tokenizer is given at once
     assert together.questions(texts, labels) == [Tokens(build(), "m").question(text, labels) for text in texts]
     assert together.questions([], labels) == together.prompts([]) == []
