@@ -37,6 +37,9 @@ WAYS = ("tree", "masked", "copied", "batches", "single")
 ROW = 8192  # a fifth faster than 2,048; memory bounds it (see `fitting`)
 _AT_ONCE = 16  # places whose logits become float32 together: all of them would not stay in a cache
 _ROWS = 16  # of a padded batch
+_FEW = (
+    16  # of so many tokens one is read, or fewer, where attention of the last layer is for those alone: it needs masks
+)
 _LEAST = 16
 _TOLERANCE = 1e-3  # nats, between two ways in float32
 _HALF_TOLERANCE = 0.1
@@ -188,8 +191,9 @@ class Causal:
             self.model.set_attn_implementation(kept)
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
-        dtype = self.model.dtype
-        at_last = None if self._shortcuts is None else attention.parts_of(segment, dtype, _places(segment))
+        dtype, places = self.model.dtype, _places(segment)
+        few = self._shortcuts is not None and len(places) * _FEW <= segment.tokens.size
+        at_last = attention.parts_of(segment, dtype, places) if few else None
         return {"parts": attention.parts_of(segment, dtype), "at_last": at_last}
 
     def _tree(self, root: Node, reads: int, row: int, shown: Callable[[Segment], dict[str, Any]]) -> FloatArray:
