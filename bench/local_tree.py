@@ -241,7 +241,7 @@ def operations(backend: Local, prompts: list[Prompt]) -> float:
     return 2.0 * len(distinct) * body + attention + 2.0 * len(heads) * embedding
 
 
-def done() -> float:
+def gpu_clock() -> float:
     """Seconds when the GPU has nothing left to do."""
     torch.cuda.synchronize()
     return time.perf_counter()
@@ -249,7 +249,7 @@ def done() -> float:
 
 def peak(run: Callable[[], object]) -> tuple[float, float]:
     """Seconds, and the highest memory above what was there before, in GiB: of the GPU, or resident."""
-    if clock is done:
+    if clock is gpu_clock:
         torch.cuda.reset_peak_memory_stats()
         kept, began = torch.cuda.memory_allocated(), clock()
         run()
@@ -525,10 +525,11 @@ def main() -> None:
     if arguments.device == "cuda":
         if not torch.cuda.is_available():
             parser.error("--device cuda: torch sees no GPU here")
-        clock = done
+        clock = gpu_clock
     elif arguments.threads == 1:
         clock = time.process_time
-    if arguments.memory != "default":
+    measured_here = arguments.worker or arguments.growth or arguments.others  # else by workers, who would inherit it
+    if measured_here and arguments.memory != "default":
         ask_for_huge_pages()
         keep_freed_memory()
     if arguments.worker:

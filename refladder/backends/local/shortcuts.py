@@ -125,7 +125,7 @@ def _gated(gate: Any, up: Any, down: Any, name: str, algorithm: str) -> Callable
         rows = hidden.reshape(-1, hidden.shape[-1])
         inner = linear(rows, gate.weight, gate.bias, name, [], algorithm)
         inner = linear.binary(rows, inner, up.weight, up.bias, "mul")
-        return down(inner).view(*hidden.shape[:-1], -1)
+        return down(inner).view(*hidden.shape[:-1], down.out_features)
 
     return forward
 

@@ -60,6 +60,20 @@ def test_in_bfloat16_joined_steps_are_as_near_to_float32_as_the_plain_model(fold
     assert (logits(model, shortcuts) - exact).square().mean().sqrt() < 1.2 * error
 
 
+@torch.inference_mode()
+@pytest.mark.parametrize("shape", [(3, 64), (2, 5, 64), (0, 64), (1, 0, 64)])  # an expert may be chosen for no token
+def test_joined_steps_take_any_number_of_rows(folder, shape):
+    shortcuts = Shortcuts(model_of(folder("llama"), torch.bfloat16))
+    joined = [(module, forward) for module, forward in shortcuts._replaced if "MLP" in type(module).__name__]
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("this processor has no products in bfloat16")
+    module, forward = joined[0]
+    hidden = torch.randn(shape, generator=torch.Generator().manual_seed(0)).bfloat16()
+    plain = module(hidden)
+    largest = float(plain.abs().max()) if plain.numel() else 0.0  # rounding is in proportion to what is added up
+    torch.testing.assert_close(forward(hidden), plain, atol=0.02 * largest, rtol=0)
+
+
 @pytest.mark.parametrize("change", ["doubled", "relu", "a function", "quantised"])
 def test_a_feed_forward_that_is_not_known_stays_as_it_is(folder, monkeypatch, change):
     model = model_of(folder("llama"), torch.bfloat16)
