@@ -49,7 +49,8 @@ class Card:
     the longer has the higher score. `inconsistency`: pairs whose two orders choose differently. `intransitive`:
     triples that no ranking agrees with. `conflict`: comparisons, of the first method of the run that made some, that
     choose otherwise than this method's scores. `accuracy`: comparisons that choose as people do, of those of texts that
-    people rate differently, a tie counting half (section 5.4).
+    people rate differently, a tie counting half (section 5.4). A method that takes the position bias out has `first`,
+    `inconsistency`, `intransitive`, `conflict` and `accuracy` of its debiased comparisons.
     """
 
     kind: str = "card"
@@ -109,9 +110,11 @@ def report_cards(
             measures.update(_longer(benchmark, scores, dimension.name))
         if not result.comparisons or result.comparisons is not compared:
             for one in compared:
-                add(measures, Part("conflict", one.dimension.name, one.context.id), *_conflict(one, scores))
+                choices = one.debiased(result.thresholds)
+                add(measures, Part("conflict", one.dimension.name, one.context.id), *_conflict(choices, scores))
         for one in result.comparisons:
-            add(measures, Part("accuracy", one.dimension.name, one.context.id), *_accuracy(one, human))
+            choices = one.debiased(result.thresholds)
+            add(measures, Part("accuracy", one.dimension.name, one.context.id), *_accuracy(choices, human))
         partly = result.characters is None and result.reused > 0
         for name in (ALL, *(dimension.name for dimension in dimensions)):
             whole = name == ALL

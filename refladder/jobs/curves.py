@@ -36,7 +36,8 @@ class CurvePoint:
 
     `low` and `high` are the 5th and 95th percentile over the draws; all three are None when no context has a
     correlation. `budget` counts the comparisons of one context. `unscored` is the share of outputs, over contexts and
-    draws, that no comparison was about; they are left out of their context.
+    draws, that no comparison was about; they are left out of their context. `first` is the mean of P(first) over the
+    draws: with `debiased`, of what the threshold leaves; None when nothing could be read.
     """
 
     kind: str = "curve"
@@ -48,6 +49,7 @@ class CurvePoint:
     low: float | None
     high: float | None
     unscored: float
+    first: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,8 @@ def budget_curve(
     """Win ratio's agreement with people by budget, for every selection of pairs, plain and debiased.
 
     A context whose scores are constant counts 0, as at small budgets they often are. The threshold of the debiased
-    curve is fitted over all contexts on the chosen comparisons alone.
+    curve is fitted over all contexts on the chosen comparisons alone; where the judge gave single answers it is 1/2, so
+    that the two curves are the same.
 
     Args:
         comparisons: all ordered pairs of every context, as the method win-ratio asks them without a budget.
@@ -176,12 +179,13 @@ def _whole(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, lis
 
 def _draw(
     matrices: Sequence[FloatArray], ratings: FloatArray, scheme: str, budget: int, seed: int
-) -> list[tuple[float, float]]:
-    """(agreement, share of outputs without a score), plain and debiased."""
+) -> list[tuple[float, float, float]]:
+    """(agreement, share of outputs without a score, P(first)), plain and debiased."""
     items = ratings.shape[1]
     chosen = [select_pairs(items, budget, scheme, seed * len(matrices) + place) for place in range(len(matrices))]
     answers = [matrix[pairs[:, 0], pairs[:, 1]] for matrix, pairs in zip(matrices, chosen, strict=True)]
-    threshold = bias.fit_threshold(np.concatenate(answers))
+    together = np.concatenate(answers)
+    threshold = bias.fit_threshold(together)
     found = []
     for limit in (0.5, threshold):
         scores = np.array(
@@ -192,12 +196,19 @@ def _draw(
         )
         rows = correlate_rows(scores, ratings, "spearman", "zero")
         used = rows[~np.isnan(rows)]
-        found.append((float(used.mean()) if used.size else float("nan"), float(np.isnan(scores).mean())))
+        found.append(
+            (
+                float(used.mean()) if used.size else float("nan"),
+                float(np.isnan(scores).mean()),
+                bias.share_of_first(together, limit),
+            )
+        )
     return found
 
 
 def _point(drawn: FloatArray, dimension: str, scheme: str, budget: int, *, debiased: bool) -> CurvePoint:
     values = drawn[~np.isnan(drawn[:, 0]), 0]
+    shares = drawn[~np.isnan(drawn[:, 2]), 2]
     low, high = np.percentile(values, [5, 95]).tolist() if values.size else (None, None)
     return CurvePoint(
         dimension=dimension,
@@ -208,4 +219,5 @@ def _point(drawn: FloatArray, dimension: str, scheme: str, budget: int, *, debia
         low=low,
         high=high,
         unscored=float(drawn[:, 1].mean()),
+        first=float(shares.mean()) if shares.size else None,
     )

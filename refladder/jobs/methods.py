@@ -146,7 +146,8 @@ class MethodResult:
     `judgments` were needed, `reused` of them were kept from before, `unreadable` of them gave no number. `characters`
     is the length of all prompts that were needed, where the method knows it; else what was sent is counted.
     `measures` are shares for the report card, those of `refladder.jobs.measures.of_judgments` among them.
-    `comparisons` are answers about pairs of outputs, for the card's `conflict`. `report` is for the ladder's own
+    `comparisons` are answers about pairs of outputs, as the judge gave them. `thresholds` are those that a method which
+    debiases used, by dimension; the card reads comparisons with them. `report` is for the ladder's own
     summary. `notes` are sentences for the user.
     """
 
@@ -158,6 +159,7 @@ class MethodResult:
     characters: int | None = None
     measures: Mapping[Part, tuple[float, int]] = field(default_factory=dict)
     comparisons: Sequence[Comparisons] = ()
+    thresholds: Mapping[str, float] = field(default_factory=dict)
     report: ScoreReport | None = None
     notes: tuple[str, ...] = ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ from refladder.ranking.selection import all_pairs, select_pairs
 from refladder.scoring.pairwise import PairJudge, first_probabilities, pair_question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
-    Estimator = Callable[["Comparisons", float], FloatArray]
+    Estimator = Callable[["Comparisons"], FloatArray]
 
 SHOWN = 5  # reasons, to the user
+_MORE = "; read label probabilities instead (--answers 0), or sample more answers"
 PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
 
 
@@ -59,6 +60,13 @@ class Comparisons:
     def names(self) -> list[str]:
         """The ids of the outputs."""
         return [output.id for output in self.outputs]
+
+    def debiased(self, thresholds: Mapping[str, float]) -> Comparisons:
+        """With the position bias taken out by the threshold of this dimension; unchanged where it has none."""
+        threshold = thresholds.get(self.dimension.name)
+        if threshold is None:
+            return self
+        return replace(self, probabilities=bias.reweigh(self.probabilities, bias.alpha_of(threshold)))
 
 
 @dataclass(slots=True)
@@ -229,6 +237,7 @@ def _run(
     *,
     name: str,
     estimator: Estimator,
+    debiased: bool = False,
 ) -> MethodResult:
     settings.own(name, {})
     pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
@@ -242,6 +251,7 @@ def _run(
         estimator=estimator,
         comparisons=comparisons,
         tally=tally,
+        debiased=debiased,
     )
 
 
@@ -255,23 +265,22 @@ def result_of(
     estimator: Estimator,
     comparisons: Sequence[Comparisons],
     tally: Tally,
+    debiased: bool = False,
 ) -> MethodResult:
     """Scores of every output from comparisons; a context whose answers give none is told, and its outputs have None.
 
-    The estimator is given comparisons, and the threshold of its dimension that was fitted over all contexts.
+    With `debiased`, the estimator and the measures of the report card get probabilities from which the position bias
+    was taken out, by a threshold for each dimension that was fitted over all contexts. The comparisons of the result
+    stay as the judge gave them.
     """
     scores: dict[tuple[str, str], float | None] = {
         (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
     }
-    thresholds = {
-        dimension.name: bias.fit_threshold(
-            np.concatenate([[], *(one.probabilities for one in comparisons if one.dimension == dimension)])
-        )
-        for dimension in dimensions
-    }
-    for one in comparisons:
+    thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
+    used = [context.debiased(thresholds) for context in comparisons]
+    for one in used:
         try:
-            values = estimator(one, thresholds[one.dimension.name])
+            values = estimator(one)
         except UsageError as error:
             tally.reasons[f"context {one.context.id!r}, {one.dimension.name}: {error}"] += 1
             continue
@@ -284,10 +293,46 @@ def result_of(
         reused=tally.reused,
         unreadable=tally.unreadable,
         characters=tally.characters,
-        measures=joined([tally.measures, measures_of(comparisons)]),
+        measures=joined([tally.measures, measures_of(used)]),
         comparisons=comparisons,
-        notes=tally.notes(),
+        thresholds=thresholds,
+        notes=(*notes, *tally.notes()),
     )
+
+
+def plain_mean_probability(one: Comparisons) -> FloatArray:
+    """Mean probability as an estimator of this module."""
+    return estimators.mean_probability(len(one.outputs), one.pairs, one.probabilities)
+
+
+def _by_dimension(comparisons: Sequence[Comparisons]) -> dict[str, FloatArray]:
+    """The probabilities of each dimension, over all contexts."""
+    answers: dict[str, list[FloatArray]] = {}
+    for context in comparisons:
+        answers.setdefault(context.dimension.name, []).append(context.probabilities)
+    return {name: np.concatenate(parts) for name, parts in answers.items()}
+
+
+def _thresholds(comparisons: Sequence[Comparisons], *, sampled: bool) -> tuple[dict[str, float], list[str]]:
+    """The threshold of each dimension at which P(first) is nearest to 1/2, and a note for each where it is not near.
+
+    A dimension without a threshold is left as it is: nothing could be read, or the threshold is 1/2.
+    """
+    thresholds, notes = {}, []
+    for name, probabilities in _by_dimension(comparisons).items():
+        threshold = bias.fit_threshold(probabilities)
+        first = bias.share_of_first(probabilities, threshold)
+        changed = not math.isnan(threshold) and threshold != 0.5  # noqa: PLR2004  the judge's own choice
+        if changed:
+            thresholds[name] = threshold
+        if abs(first - 0.5) > bias.NEAR:
+            outcome = (
+                f"the best threshold, {threshold:.3f}, leaves P(first) at {first:.3f}"
+                if changed
+                else f"no threshold brings P(first) near 1/2 (it stays at {first:.3f}), so p is used as it is"
+            )
+            notes.append(f"{name}: {outcome}{_MORE if sampled else ''}")
+    return thresholds, notes
 
 
 def win_ratio(
@@ -297,7 +342,7 @@ def win_ratio(
     return _run(benchmark, dimensions, judge, settings, name="win-ratio", estimator=plain_win_ratio)
 
 
-def plain_win_ratio(one: Comparisons, _threshold: float) -> FloatArray:
+def plain_win_ratio(one: Comparisons) -> FloatArray:
     """Win ratio as an estimator of this module."""
     return estimators.win_ratio(len(one.outputs), one.pairs, one.probabilities)
 
@@ -306,36 +351,31 @@ def win_ratio_debiased(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
     """Win ratio with the threshold at which the first is chosen half of the time (arXiv 2307.07889, equation 10)."""
-
-    def debiased(one: Comparisons, threshold: float) -> FloatArray:
-        if math.isnan(threshold):
-            return np.full(len(one.outputs), np.nan)
-        return estimators.win_ratio(len(one.outputs), one.pairs, one.probabilities, threshold)
-
-    return _run(benchmark, dimensions, judge, settings, name="win-ratio-debiased", estimator=debiased)
+    return _run(
+        benchmark, dimensions, judge, settings, name="win-ratio-debiased", estimator=plain_win_ratio, debiased=True
+    )
 
 
 def mean_probability(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
     """The mean probability with which an output wins its comparisons."""
-
-    def mean(one: Comparisons, _threshold: float) -> FloatArray:
-        return estimators.mean_probability(len(one.outputs), one.pairs, one.probabilities)
-
-    return _run(benchmark, dimensions, judge, settings, name="mean-probability", estimator=mean)
+    return _run(benchmark, dimensions, judge, settings, name="mean-probability", estimator=plain_mean_probability)
 
 
 def mean_probability_debiased(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
     """Mean probability, after a weight took the preference for one place out (arXiv 2307.07889, equation 9)."""
-
-    def mean(one: Comparisons, threshold: float) -> FloatArray:
-        weighed = bias.reweigh(one.probabilities, bias.alpha_of(threshold))
-        return estimators.mean_probability(len(one.outputs), one.pairs, weighed)
-
-    return _run(benchmark, dimensions, judge, settings, name="mean-probability-debiased", estimator=mean)
+    return _run(
+        benchmark,
+        dimensions,
+        judge,
+        settings,
+        name="mean-probability-debiased",
+        estimator=plain_mean_probability,
+        debiased=True,
+    )
 
 
 def bradley_terry(
@@ -343,7 +383,7 @@ def bradley_terry(
 ) -> MethodResult:
     """Bradley-Terry strengths with soft wins and a prior of a hundredth of a tie."""
 
-    def strengths(one: Comparisons, _threshold: float) -> FloatArray:
+    def strengths(one: Comparisons) -> FloatArray:
         return estimators.bradley_terry(len(one.outputs), one.pairs, one.probabilities, prior=PRIOR, names=one.names)
 
     return _run(benchmark, dimensions, judge, settings, name="bradley-terry", estimator=strengths)
@@ -354,7 +394,7 @@ def product_of_experts(
 ) -> MethodResult:
     """Scores from a product of Gaussian experts (arXiv 2405.05894)."""
 
-    def scores(one: Comparisons, _threshold: float) -> FloatArray:
+    def scores(one: Comparisons) -> FloatArray:
         return estimators.product_of_experts(len(one.outputs), one.pairs, one.probabilities, names=one.names)
 
     return _run(benchmark, dimensions, judge, settings, name="poe", estimator=scores)
@@ -365,7 +405,7 @@ def likelihood(
 ) -> MethodResult:
     """The ranking that makes the comparisons most likely (arXiv 2307.07889, appendix B)."""
 
-    def places(one: Comparisons, _threshold: float) -> FloatArray:
+    def places(one: Comparisons) -> FloatArray:
         return likelihood_ranking(len(one.outputs), one.pairs, one.probabilities, names=one.names)
 
     return _run(benchmark, dimensions, judge, settings, name="likelihood", estimator=places)

@@ -13,6 +13,7 @@ from refladder.jobs.curves import budget_curve, consistency_rows
 from refladder.jobs.figures import Series, lines, scatter
 from refladder.metaeval.agreement import MEAN, human_means
 from refladder.metaeval.tables import DASH, PlainTable
+from refladder.ranking.bias import NEAR
 from refladder.ranking.selection import SCHEMES, most_pairs
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def draw_figures(
         seed: of the curves' draws.
 
     Returns:
-        (text of each file by name; why a figure was not drawn, for each that was not).
+        (text of each file by name; why a figure was not drawn, for each that was not, and which debiased curves keep a
+        position bias).
     """
     files, missing = {}, []
     figure = _cost(rows, cards)
@@ -68,6 +70,7 @@ def draw_figures(
             missing.append(str(error))
             continue
         points += own
+        missing += _still_biased(own, dimension.name)
         points += consistency_rows(whole, human, dimension.name, seed=seed)
         drawn = _curves(own)
         if not drawn:
@@ -92,6 +95,19 @@ def consistency_tables(files: Mapping[str, str]) -> list[PlainTable]:
     caption = "Rankings by win ratio of so many outputs of a context: share of pairs in the order that all outputs give"
     table = PlainTable(f"{caption}, and in that of the ratings.", ["dimension", "outputs", "all", "people"], rows)
     return [table] if rows else []
+
+
+def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
+    """A sentence when P(first) of debiased points of a curve is not near 1/2; none otherwise."""
+    debiased = [point.first for point in points if point.debiased and point.first is not None]
+    left = [first for first in debiased if abs(first - 0.5) > NEAR]
+    if not left:
+        return []
+    note = (
+        f"budget curve of {dimension}: no threshold brings P(first) near 1/2 in {len(left)} of {len(debiased)} "
+        f"debiased points (it stays at {min(left):.3f} to {max(left):.3f}), so position bias remains in them"
+    )
+    return [note]
 
 
 def _is_whole(run: MethodRun) -> bool:

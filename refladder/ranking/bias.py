@@ -10,6 +10,8 @@ from refladder.errors import ShapeError, UsageError
 from refladder.ranking.estimators import SAME, decisions, win_ratio
 from refladder.ranking.selection import all_pairs
 
+NEAR = 0.05  # a P(first) within this of 1/2 counts as debiased
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -61,10 +63,14 @@ def square(items: int, pairs: IntArray, values: FloatArray) -> FloatArray:
 
 
 def fit_threshold(probabilities: FloatArray) -> float:
-    """The threshold tau at which the first is chosen half of the time: the median. It needs no labels.
+    """The threshold tau that brings P(first) nearest to 1/2: the median, where that is no answer of 0 or 1.
 
-    Ask pairs in both orders, so that half of the firsts are the better ones. Where many probabilities are the same
-    (a judge that was only sampled), no threshold may give exactly 1/2; `share_of_first` tells what it gives.
+    It needs no labels. Ask pairs in both orders, so that half of the firsts are the better ones.
+
+    Sampled answers have few distinct probabilities. At a median of 0 or 1, all answers for one position would be ties,
+    so the threshold stays between 0 and 1, at the median or halfway to the next probability on either side. It may
+    leave P(first) far from 1/2: `share_of_first` computes what it leaves. Single answers of 0 and 1 get 1/2, which
+    changes no choice.
 
     Source: arXiv 2307.07889, equation 10.
 
@@ -72,10 +78,18 @@ def fit_threshold(probabilities: FloatArray) -> float:
         probabilities: that the first is better; NaN where not read.
 
     Returns:
-        Between 0 and 1; NaN when none could be read.
+        Above 0 and below 1; 1/2 when all probabilities are 0, or all are 1; NaN when none could be read.
     """
     read = probabilities[~np.isnan(probabilities)]
-    return float(np.median(read)) if read.size else float("nan")
+    if not read.size:
+        return float("nan")
+    median = float(np.median(read))
+    lower = read[read < median - SAME].max(initial=0.0)
+    upper = read[read > median + SAME].min(initial=1.0)
+    # P(first) falls with the threshold, so the nearest to 1/2 is among these.
+    thresholds = [median, (lower + median) / 2, (median + upper) / 2]
+    inner = [float(threshold) for threshold in thresholds if SAME < threshold < 1 - SAME]
+    return min(inner, key=lambda threshold: abs(share_of_first(read, threshold) - 0.5), default=0.5)
 
 
 def alpha_of(threshold: float) -> float:

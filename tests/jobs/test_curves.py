@@ -13,10 +13,14 @@ from simulated import Simulated, benchmark_of
 
 from refladder.cli import run as run_command
 from refladder.errors import UsageError
+from refladder.jobs.cards import report_cards
 from refladder.jobs.curves import budget_curve
+from refladder.jobs.evaluate import Protocol, agreement
 from refladder.jobs.figures import HEIGHT, WIDTH, Series, axis_of, lines, scatter
 from refladder.jobs.methods import MethodSettings, run_methods
+from refladder.jobs.report_figures import draw_figures
 from refladder.metaeval.agreement import human_means
+from refladder.records import Sampling
 
 MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))
 
@@ -54,6 +58,29 @@ def test_symmetric_and_debiased_are_ahead_when_the_judge_is_biased():
         assert found["random", True, budget].value > found["random", False, budget].value
     gains = [found["random", True, budget].value - found["random", False, budget].value for budget in (12, 28)]
     assert min(gains) > 0.02
+
+
+def test_debiased_curves_of_single_answers_are_the_plain_ones_and_say_so():
+    answers = {"answers": 1, "sampling": Sampling()}
+    settings = MethodSettings(**answers)
+    runs = run_methods(["win-ratio"], MADE, MADE.dimensions, lambda: Simulated(first=1.0), settings)
+    points = budget_curve(runs[0].result.comparisons, human_means(MADE.ratings), "worth", budgets=[14, 28], draws=5)
+    plain, debiased = ([point for point in points if point.debiased == wanted] for wanted in (False, True))
+    assert [(p.value, p.first) for p in plain] == [(p.value, p.first) for p in debiased]
+    assert all(point.first > 0.6 for point in points)
+    protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=5)
+    rows = agreement(MADE, MADE.dimensions, [runs[0].result.method], protocol)
+    cards = report_cards(runs, MADE, MADE.dimensions, resamples=5)
+    _, notes = draw_figures(rows, cards, runs, MADE, dimensions=MADE.dimensions)
+    (note,) = notes
+    assert re.fullmatch(
+        r"budget curve of worth: no threshold brings P\(first\) near 1/2 in (\d+) of \1 debiased points "
+        r"\(it stays at 0\.\d{3} to 0\.\d{3}\), so position bias remains in them",
+        note,
+    )
+    fair = curve(Simulated(first=1.0), [28])
+    assert fair["random", True, 28].first == pytest.approx(0.5, abs=0.001)
+    assert fair["random", False, 28].first > 0.6
 
 
 def test_outputs_that_nothing_was_asked_about_are_counted():

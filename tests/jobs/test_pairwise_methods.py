@@ -355,3 +355,111 @@ def test_a_dry_run_counts_and_its_answers_stay_nowhere(tmp_path, capsys):
     assert not list(tmp_path.glob("work/pairwise-*"))
     assert run_command([*command, "--resamples", "5"]) == 0
     assert "unreadable" not in capsys.readouterr().err.replace("0 unreadable", "")
+
+
+def test_the_card_of_a_debiased_method_shows_its_debiased_choices():
+    # 2307.07889, tables 7 and 10: with and without debiasing; tau is the median of all probabilities (equation 10)
+    made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
+    names = ["win-ratio", "win-ratio-debiased", "mean-probability-debiased"]
+    runs = run(names, Simulated(first=3.0, noise=0.3), benchmark=made)
+    cards = {card.method: card for card in report_cards(runs, made, [DIMENSION]) if card.dimension == "worth"}
+    plain, debiased = cards["win-ratio"], cards["win-ratio-debiased"]
+    comparisons = runs[0].result.comparisons
+    tau = np.median(np.concatenate([context.probabilities for context in comparisons]))
+    scores = runs[1].result.method.scores
+    first = right = discordant = inconsistent = count = 0
+    for context in comparisons:
+        human = [quality_of(output.text) for output in context.outputs]
+        values = [scores[output.id, "worth"] for output in context.outputs]
+        choices = dict(zip(map(tuple, context.pairs.tolist()), context.probabilities > tau, strict=True))
+        for (one, other), choice in choices.items():
+            first += choice
+            right += choice == (human[one] > human[other])
+            discordant += np.sign(values[one] - values[other]) != (1 if choice else -1)
+            inconsistent += choice == choices[other, one]  # both orders choose the same position
+            count += 1
+    assert debiased.first.value == 0.5 == first / count
+    assert (debiased.accuracy.value, debiased.conflict.value) == pytest.approx((right / count, discordant / count))
+    assert debiased.inconsistency.value == pytest.approx(inconsistent / count)
+    assert debiased.accuracy.value > plain.accuracy.value + 0.1
+    assert debiased.inconsistency.value < plain.inconsistency.value - 0.1
+    # the weight alpha makes the same choices as the threshold
+    assert cards["mean-probability-debiased"].accuracy == debiased.accuracy
+    # the answers themselves stay what the judge gave, for budget curves
+    assert np.array_equal(runs[1].result.comparisons[0].probabilities, comparisons[0].probabilities)
+
+
+def test_the_order_of_methods_does_not_change_discordance_of_a_debiased_one():
+    made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
+    judge = Simulated(first=3.0, noise=0.3)
+    before, after = (
+        {card.method: card.conflict for card in report_cards(run(names, judge, benchmark=made), made, [DIMENSION])}
+        for names in (
+            ["bradley-terry", "win-ratio", "win-ratio-debiased"],
+            ["mean-probability-debiased", "win-ratio", "win-ratio-debiased"],
+        )
+    )
+    assert before["win-ratio-debiased"] == after["win-ratio-debiased"]
+    assert before["win-ratio"] == after["win-ratio"]
+    assert before["win-ratio"] != before["win-ratio-debiased"]
+
+
+DEBIASED = ("win-ratio-debiased", "mean-probability-debiased")
+
+
+@pytest.mark.parametrize("name", DEBIASED)
+def test_single_answers_that_no_threshold_can_debias_are_left_as_they_are(name):
+    # 2307.07889, equation 10 needs probabilities: the median of 0 and 1 makes ties of all wins of one position
+    made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
+    judge = Simulated(first=1.0, noise=0.3)
+    plain, debiased = run(
+        [name.removesuffix("-debiased"), name], judge, benchmark=made, answers=1, sampling=Sampling(), budget=14
+    )
+    assert debiased.result.method.scores == plain.result.method.scores
+    cards = report_cards([plain, debiased], made, [DIMENSION])
+    first = cards[0].first.value
+    assert first > 0.6
+    assert cards[2].first.value == first
+    assert plain.result.notes == ()
+    (note,) = debiased.result.notes
+    assert note == (
+        f"worth: no threshold brings P(first) near 1/2 (it stays at {first:.3f}), so p is used as it is; "
+        "read label probabilities instead (--answers 0), or sample more answers"
+    )
+
+
+@pytest.mark.parametrize("name", DEBIASED)
+def test_a_judge_that_always_chooses_the_first_gives_scores_and_a_note(name):
+    (debiased,) = run([name], Simulated(first=99.0), answers=1, sampling=Sampling())
+    assert set(debiased.result.method.scores.values()) == {0.5}
+    (note,) = debiased.result.notes
+    assert note.startswith(
+        "worth: no threshold brings P(first) near 1/2 (it stays at 1.000), so p is used as it is; read"
+    )
+
+
+class Drawn(Simulated):
+    """Draws an answer by its probability, with the sampling's seed."""
+
+    def write(self, prompts, sampling):
+        random = np.random.default_rng(sampling.seed)
+        chances = [1 / (1 + np.exp(-self._gap(prompt))) for prompt in prompts]
+        return [
+            Completion(text=prompt.labels[int(random.random() > chance)])
+            for prompt, chance in zip(prompts, chances, strict=True)
+        ]
+
+
+def test_a_threshold_that_leaves_a_bias_is_used_and_reported():
+    made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
+    plain, debiased = run(
+        ["win-ratio", "win-ratio-debiased"], Drawn(first=2.0), benchmark=made, answers=3, sampling=Sampling()
+    )
+    before, _, after, _ = report_cards([plain, debiased], made, [DIMENSION])
+    assert before.first.value - 0.5 > after.first.value - 0.5 > 0.05
+    (note,) = debiased.result.notes
+    assert note == (
+        f"worth: the best threshold, 0.833, leaves P(first) at {after.first.value:.3f}; "
+        "read label probabilities instead (--answers 0), or sample more answers"
+    )
+    assert order_agreement(made, debiased.result.method.scores) > order_agreement(made, plain.result.method.scores)

@@ -47,9 +47,43 @@ def test_reweigh_by_hand():
 
 def test_a_judge_that_only_says_yes_or_no_has_no_alpha():
     with pytest.raises(UsageError, match="the median probability is 1, so no weight gives both places half"):
-        bias.alpha_of(bias.fit_threshold(np.array([1.0, 1.0, 0.0])))
+        bias.alpha_of(1.0)
     with pytest.raises(UsageError, match="alpha 0: the weight of the first place must be a finite number above 0"):
         bias.reweigh(np.array([0.5]), 0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "threshold", "first"),
+    [
+        # two thirds or more choose the first: its wins would all be ties at the median, 1; 1/2 keeps the answers
+        ([1.0, 1.0, 0.0], 0.5, 2 / 3),
+        ([0.0, 0.0, 0.0, 1.0], 0.5, 1 / 4),
+        # log-probabilities of -50 stand for never: 2e-22 is an answer of 0
+        ([2e-22, 2e-22, 1.0], 0.5, 1 / 3),
+        # three answers each, median 1: between 2/3 and 1 the first wins 3 of 5, between 1/3 and 2/3 4 of 5
+        ([1 / 3, 2 / 3, 1.0, 1.0, 1.0], 5 / 6, 3 / 5),
+        # two answers each, median 1/2: as a tie it gives the first (0 + 3/2) / 5, just below it 3 of 5
+        ([0.0, 0.0, 0.5, 0.5, 0.5], 0.25, 3 / 5),
+        # a tie at the median is exact: (1 + 1/2) / 3
+        ([0.2, 0.7, 0.9], 0.7, 1 / 2),
+        # no threshold tells these apart
+        ([1.0, 1.0], 0.5, 1.0),
+        ([0.0], 0.5, 0.0),
+    ],
+)
+def test_the_threshold_of_few_distinct_values_is_the_one_nearest_to_half(answers, threshold, first):
+    given = np.array([*answers, np.nan])
+    assert bias.fit_threshold(given) == pytest.approx(threshold)
+    assert bias.share_of_first(given, bias.fit_threshold(given)) == pytest.approx(first)
+
+
+def test_no_threshold_is_nearer_to_half_than_the_fitted_one():
+    random = np.random.default_rng(4)
+    for answers in (1, 2, 3, 5, 10):
+        p = random.binomial(answers, random.beta(4, 1, 200)) / answers
+        reached = abs(bias.share_of_first(p, bias.fit_threshold(p)) - 0.5)
+        every = [abs(bias.share_of_first(p, threshold) - 0.5) for threshold in np.linspace(0.004, 0.996, 997)]
+        assert reached == pytest.approx(min(every))
 
 
 def test_nothing_read_gives_no_threshold():
