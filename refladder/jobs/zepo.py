@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from refladder.jobs.methods import Judge
     from refladder.records import Benchmark, Dimension
 
-_DEFAULTS = {"pairs": "64", "instructions": "", "rewrites": "0", "rounds": "5"}
+_DEFAULTS = {"pairs": "32", "instructions": "", "rewrites": "0", "rounds": "5"}
 _REWRITE_TOKENS = 256  # a reworded instruction that is longer is cut, and not used
 
 # WIN and LOSS stand for the names of the two texts in the template.
@@ -69,7 +69,7 @@ _REWRITE = (
 
 
 class _Search(NamedTuple):
-    """An instruction and what its fairness is; None where no answer could be read."""
+    """An instruction and what its fairness is; None where no pair was read in both orders."""
 
     template: Template
     fairness: float | None
@@ -80,13 +80,14 @@ def zepo(
 ) -> MethodResult:
     """Win ratio with the instruction under which the judge chooses both places most equally.
 
-    For each dimension, the same random pairs are asked with every instruction, each pair in an order drawn by lot; the
-    instruction with which the first is chosen most nearly half of the time counts as the fairest (fairness =
-    -|P(first) - 1/2|), the earliest where several are equal.
+    For each dimension, the same random pairs are asked with every instruction, in both orders, so that it does not
+    matter which text of a pair is better. The instruction with which the first is chosen most nearly half of the time
+    counts as the fairest (fairness = -|P(first) - 1/2|), the earliest where several are equal. Pairs with an order that
+    could not be read are left out.
 
-    Options: `pairs`, how many are asked of each instruction and dimension; `instructions`, a file with one instruction
-    in each paragraph, in place of the shipped ones; `rewrites`, how many the writer makes of the fairest so far in each
-    of `rounds`; a search ends before where no instruction could be fairer.
+    Options: `pairs`, how many are asked of each instruction and dimension, in both orders; `instructions`, a file with
+    one instruction in each paragraph, in place of the shipped ones; `rewrites`, how many the writer makes of the
+    fairest so far in each of `rounds`; a search ends before where no instruction could be fairer.
     """
     own = settings.own("zepo", _DEFAULTS)
     given = ", ".join(f"zepo.{name}={own[name]}" for name in ("pairs", "rewrites", "rounds"))
@@ -130,7 +131,9 @@ def zepo(
             pair_judge = open_pair_judge(benchmark, judge, settings, longest)
             notes.append(f"{dimension.name}: counted with the longest instruction; the fairest is not known yet")
         elif best.fairness is None:
-            notes.append(f"{dimension.name}: no answer could be read with any instruction; the template's own is used")
+            notes.append(
+                f"{dimension.name}: no pair was read in both orders with any instruction; the template's own is used"
+            )
         else:
             listed = ", ".join("unreadable" if one.fairness is None else f"{-one.fairness:.3f}" for one in found)
             place = found.index(best)
@@ -148,7 +151,7 @@ def zepo(
                 tally=tally,
             )
         )
-    searched = f"|zepo:{count}of{len(candidates)}" + (f"+{rewrites}x{rounds}" if rewrites else "")
+    searched = f"|zepo:{count}x2of{len(candidates)}" + (f"+{rewrites}x{rounds}" if rewrites else "")
     return _joined(parts, total, notes, searched)
 
 
@@ -276,7 +279,7 @@ def _fairness(
     count: int,
     tally: Tally,
 ) -> float | None:
-    """How near to half of random pairs the first wins, as -|P(first) - 1/2|; None when none could be read."""
+    """How near P(first) is to 1/2 in both orders of random pairs, as -|P(first) - 1/2|; None when none was read."""
     pair_judge = open_pair_judge(benchmark, judge, settings, template)
     random = np.random.default_rng(seed_of(settings, "zepo", dimension.name))
     cells = groups(benchmark)
@@ -285,5 +288,8 @@ def _fairness(
         context, outputs = cells[place]
         first, second = random.choice(len(outputs), 2, replace=False).tolist()
         questions.append(pair_question(context, dimension, outputs[first], outputs[second]))
-    first = share_of_first(first_probabilities(tally.ask(pair_judge, questions, "unreadable, of the search")))
-    return None if math.isnan(first) else -abs(first - 0.5)
+        questions.append(pair_question(context, dimension, outputs[second], outputs[first]))
+    judgments = tally.ask(pair_judge, questions, "unreadable, of the search")
+    both = first_probabilities(judgments).reshape(-1, 2)
+    share = share_of_first(both[~np.isnan(both).any(axis=1)])
+    return None if math.isnan(share) else -abs(share - 0.5)

@@ -236,7 +236,9 @@ def test_zepo_options_are_numbers():
 
 def test_zepo_says_when_nothing_could_be_read():
     (found,) = run(["zepo"], Simulated(unreadable=lambda _first, _second: True))
-    assert "worth: no answer could be read with any instruction; the template's own is used" in found.result.notes
+    assert (
+        "worth: no pair was read in both orders with any instruction; the template's own is used" in found.result.notes
+    )
     assert found.result.unreadable == found.result.judgments
 
 
@@ -260,7 +262,7 @@ def test_rewrites_that_lose_a_slot_or_a_name_are_counted_and_not_used():
     assert len(failed) == 3
     assert failed[-1] == "the text was cut"
     options = {"zepo.rewrites": "5", "zepo.rounds": "2"}
-    (found,) = run(["zepo"], Simulated(first=0.1), writer=lambda: writer, options=options)
+    (found,) = run(["zepo"], Simulated(first=2.0), writer=lambda: writer, options=options)
     assert found.result.notes[0].startswith("worth: 6 of 10 rewritten instructions cannot be used, e.g. ")
 
 

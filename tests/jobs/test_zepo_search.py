@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from simulated import DIMENSION, Simulated, benchmark_of
+from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
 from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.records import Completion, LabelReading
@@ -54,8 +54,8 @@ def test_each_round_rewords_the_fairest_so_far():
     (note,) = run.result.notes
     # the template, 4 shipped ones, then two of number 1, of 2 and of 3: the first of number 3 is instruction 9
     assert note.startswith("worth: instruction 9 of 0-12, |P(first) - 1/2| 0.")
-    assert run.result.method.signature.endswith("|zepo:64of5+2x4")
-    # 13 instructions with 64 pairs each, and then all pairs of ten contexts of six
+    assert run.result.method.signature.endswith("|zepo:32x2of5+2x4")
+    # 13 instructions with 32 pairs in both orders each, and then all pairs of ten contexts of six
     assert run.result.judgments == 13 * 64 + 10 * 30
 
 
@@ -70,6 +70,21 @@ def test_a_search_ends_where_no_instruction_could_be_fairer():
     writer, run = search(Simulated(sharpness=0.0), rewrites=3)  # every comparison is a tie: P(first) = 1/2
     assert writer.given == []
     assert run.result.notes[0].startswith("worth: instruction 0 of 0-4, |P(first) - 1/2| 0.000, 0.000")
+
+
+def test_a_judge_without_position_bias_is_exactly_fair():
+    # both orders of a pair choose the same text, whichever it is: P(first) = 1/2 for any pairs that are drawn
+    _, run = search(Simulated(sharpness=5.0))
+    assert run.result.notes == ("worth: instruction 0 of 0-4, |P(first) - 1/2| 0.000, 0.000, 0.000, 0.000, 0.000",)
+
+
+def test_a_pair_counts_only_where_both_orders_were_read():
+    # The first is the better one in all that can be read, which says nothing about a preference for the position.
+    def unreadable(first, second):
+        return quality_of(first) < quality_of(second)
+
+    _, run = search(Simulated(sharpness=5.0, unreadable=unreadable))
+    assert "worth: no pair was read in both orders with any instruction; the template's own is used" in run.result.notes
 
 
 def test_fairness_is_of_choices_and_not_of_probabilities():
@@ -90,5 +105,5 @@ def test_fairness_is_of_choices_and_not_of_probabilities():
 
 
 def test_rounds_and_the_rest_must_be_numbers():
-    with pytest.raises(ValueError, match=r"zepo\.pairs=64, zepo\.rewrites=1, zepo\.rounds=0: at least 1 pair, no less"):
+    with pytest.raises(ValueError, match=r"zepo\.pairs=32, zepo\.rewrites=1, zepo\.rounds=0: at least 1 pair, no less"):
         search(Simulated(), rewrites=1, rounds=0)
