@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
-    Estimator = Callable[["Comparisons"], FloatArray]
+    Estimator = Callable[["Comparisons", float], FloatArray]
 
 SHOWN = 5  # reasons, to the user
 _MORE = "; read label probabilities instead (--answers 0), or sample more answers"
@@ -269,6 +269,7 @@ def result_of(
 ) -> MethodResult:
     """Scores of every output from comparisons; a context whose answers give none is told, and its outputs have None.
 
+    The estimator is given the comparisons of a context, and the mean probability of its dimension over all contexts.
     With `debiased`, the estimator and the measures of the report card get probabilities from which the position bias
     was taken out, by a threshold for each dimension that was fitted over all contexts. The comparisons of the result
     stay as the judge gave them.
@@ -278,9 +279,10 @@ def result_of(
     }
     thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
     used = [context.debiased(thresholds) for context in comparisons]
+    means = {name: _mean(probabilities) for name, probabilities in _by_dimension(used).items()}
     for one in used:
         try:
-            values = estimator(one)
+            values = estimator(one, means[one.dimension.name])
         except UsageError as error:
             tally.reasons[f"context {one.context.id!r}, {one.dimension.name}: {error}"] += 1
             continue
@@ -300,7 +302,7 @@ def result_of(
     )
 
 
-def plain_mean_probability(one: Comparisons) -> FloatArray:
+def plain_mean_probability(one: Comparisons, _mean_of_dimension: float) -> FloatArray:
     """Mean probability as an estimator of this module."""
     return estimators.mean_probability(len(one.outputs), one.pairs, one.probabilities)
 
@@ -311,6 +313,12 @@ def _by_dimension(comparisons: Sequence[Comparisons]) -> dict[str, FloatArray]:
     for context in comparisons:
         answers.setdefault(context.dimension.name, []).append(context.probabilities)
     return {name: np.concatenate(parts) for name, parts in answers.items()}
+
+
+def _mean(probabilities: FloatArray) -> float:
+    """The mean of those that were read; NaN when none was."""
+    read = probabilities[~np.isnan(probabilities)]
+    return float(read.mean()) if read.size else math.nan
 
 
 def _thresholds(comparisons: Sequence[Comparisons], *, sampled: bool) -> tuple[dict[str, float], list[str]]:
@@ -342,7 +350,7 @@ def win_ratio(
     return _run(benchmark, dimensions, judge, settings, name="win-ratio", estimator=plain_win_ratio)
 
 
-def plain_win_ratio(one: Comparisons) -> FloatArray:
+def plain_win_ratio(one: Comparisons, _mean_of_dimension: float) -> FloatArray:
     """Win ratio as an estimator of this module."""
     return estimators.win_ratio(len(one.outputs), one.pairs, one.probabilities)
 
@@ -383,7 +391,7 @@ def bradley_terry(
 ) -> MethodResult:
     """Bradley-Terry strengths with soft wins and a prior of a hundredth of a tie."""
 
-    def strengths(one: Comparisons) -> FloatArray:
+    def strengths(one: Comparisons, _mean_of_dimension: float) -> FloatArray:
         return estimators.bradley_terry(len(one.outputs), one.pairs, one.probabilities, prior=PRIOR, names=one.names)
 
     return _run(benchmark, dimensions, judge, settings, name="bradley-terry", estimator=strengths)
@@ -392,10 +400,12 @@ def bradley_terry(
 def product_of_experts(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
-    """Scores from a product of Gaussian experts (arXiv 2405.05894)."""
+    """Scores from a product of Gaussian experts (arXiv 2405.05894), with one position bias for each dimension."""
 
-    def scores(one: Comparisons) -> FloatArray:
-        return estimators.product_of_experts(len(one.outputs), one.pairs, one.probabilities, names=one.names)
+    def scores(one: Comparisons, mean_of_dimension: float) -> FloatArray:
+        return estimators.product_of_experts(
+            len(one.outputs), one.pairs, one.probabilities, position_bias=mean_of_dimension, names=one.names
+        )
 
     return _run(benchmark, dimensions, judge, settings, name="poe", estimator=scores)
 
@@ -405,7 +415,7 @@ def likelihood(
 ) -> MethodResult:
     """The ranking that makes the comparisons most likely (arXiv 2307.07889, appendix B)."""
 
-    def places(one: Comparisons) -> FloatArray:
+    def places(one: Comparisons, _mean_of_dimension: float) -> FloatArray:
         return likelihood_ranking(len(one.outputs), one.pairs, one.probabilities, names=one.names)
 
     return _run(benchmark, dimensions, judge, settings, name="likelihood", estimator=places)

@@ -202,13 +202,15 @@ def product_of_experts(
     pairs: IntArray,
     probabilities: FloatArray,
     *,
+    position_bias: float | None = None,
     names: Sequence[str] | None = None,
 ) -> FloatArray:
     """Scores whose differences fit the probabilities best: every comparison is a Gaussian expert on s_i - s_j.
 
-    The expert's mean is p - b, with b the mean of all p, which takes a constant preference for one place out (b is
-    1/2 for a symmetric set of an unbiased judge). All experts have one variance, so the most likely scores are those
-    of least squares: s = (W'W)^+ W'(p - b), W one row a comparison with +1 and -1.
+    The expert's mean is p - b, with b the mean of p, which takes a constant position bias out (b is 1/2 for a symmetric
+    set of an unbiased judge). Take b over many contexts: the mean of few comparisons holds their qualities too, and
+    takes these out with it; with one comparison nothing is left. All experts have one variance, so the most likely
+    scores are those of least squares: s = (W'W)^+ W'(p - b), W one row a comparison with +1 and -1.
 
     Source: Liusie et al. 2024, arXiv 2405.05894, the linear Gaussian expert with a bias term.
 
@@ -216,16 +218,21 @@ def product_of_experts(
         items: N.
         pairs: shape (R, 2).
         probabilities: shape (R,).
+        position_bias: b, between 0 and 1; by default the mean of these probabilities.
         names: of the items, for messages.
 
     Returns:
         Shape (N,), mean 0, to seven decimals; the unit is that of a difference of probability.
 
     Raises:
-        UsageError: the comparisons do not hold the items together.
+        UsageError: the comparisons do not hold the items together, or the position bias is not between 0 and 1.
         NotConvergedError: the equations could not be solved.
     """
     pairs, probabilities = readable(items, pairs, probabilities)
     check_connected(items, pairs, names)
-    leaning = probabilities - probabilities.mean()
+    if position_bias is None:
+        position_bias = float(probabilities.mean())
+    if not 0 <= position_bias <= 1:
+        raise UsageError(f"a position bias of {position_bias}: it must be a mean probability, between 0 and 1")
+    leaning = probabilities - position_bias
     return _rounded(_solve(_laplacian(items, pairs, np.ones(len(pairs))), _net(items, pairs, leaning)))

@@ -70,7 +70,12 @@ def likelihood_ranking(
     a greedy search moves single items while that helps, from two starts; the likelier result counts, the mean place
     where they are equal.
 
-    Source: arXiv 2307.07889, appendix B, equation 11.
+    Hard answers count as probabilities of 0 and 1, so that all answers weigh the same, whichever position they choose.
+    Equation 13 would weigh them by P(answer | order), which is not estimated here: where pairs are asked in both orders
+    it has no effect (two answers for one position are equally likely in either order of the items), and where they are
+    asked in one order it cannot be estimated apart from the ranking itself.
+
+    Source: arXiv 2307.07889, appendix B, equations 11 and 12.
 
     Args:
         items: N, at most 2,000.

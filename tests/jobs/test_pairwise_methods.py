@@ -161,6 +161,21 @@ def test_debiasing_helps_a_biased_judge():
     assert sum(points for points, _ in shares) / sum(count for _, count in shares) > 0.9
 
 
+def test_experts_take_the_bias_of_the_dimension():
+    # One comparison of two texts in each context. Log-odds of +-1 and a bias of 1/2: p is 1 / (1 + e^-1.5) = .818 where
+    # the better text is first and 1 / (1 + e^.5) = .378 where it is second; the score is half of p minus their mean.
+    made = benchmark_of([[0.0, 1.0]] * 40)
+    (found,) = run(["poe"], Simulated(first=0.5), benchmark=made, budget=1, selection="no-repeat")
+    comparisons = found.result.comparisons
+    p = np.array([context.probabilities[0] for context in comparisons])
+    assert sorted(set(np.round(p, 3))) == [0.378, 0.818]
+    for context, chance in zip(comparisons, p, strict=True):
+        first = context.outputs[context.pairs[0, 0]]
+        score = found.result.method.scores[first.id, "worth"]
+        assert score == pytest.approx((chance - p.mean()) / 2, abs=1e-6)
+    assert order_agreement(made, found.result.method.scores) == 1
+
+
 def test_written_answers_judge_where_log_probabilities_cannot_be_read():
     (found,) = run(["win-ratio"], Simulated(), answers=3, sampling=Sampling())
     assert order_agreement(benchmark_of(QUALITIES), found.result.method.scores) == 1

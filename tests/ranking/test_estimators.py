@@ -166,6 +166,19 @@ def test_experts_take_a_constant_preference_for_the_first_out():
     assert product_of_experts(6, pairs, p) == pytest.approx((quality - quality.mean()) / 2)
 
 
+def test_a_position_bias_that_is_known_is_taken_out_of_a_single_comparison():
+    # .9 = .5 + (s_0 - s_1): scores of mean 0 that differ by .4; its own mean, .9, leaves nothing
+    pairs, p = np.array([[0, 1]]), np.array([0.9])
+    assert product_of_experts(2, pairs, p) == pytest.approx([0, 0])
+    assert product_of_experts(2, pairs, p, position_bias=0.5) == pytest.approx([0.2, -0.2])
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.5, np.nan])
+def test_a_position_bias_is_a_mean_of_probabilities(wrong):
+    with pytest.raises(UsageError, match=r"a position bias of \S+: it must be a mean probability, between 0 and 1"):
+        product_of_experts(2, np.array([[0, 1]]), np.array([0.9]), position_bias=wrong)
+
+
 def test_arrays_that_do_not_fit_are_refused():
     with pytest.raises(ShapeError, match=r"pairs must have shape \(R, 2\) and probabilities \(R,\), found \(4, 2\)"):
         win_ratio(3, PAIRS, GIVEN[:3])
