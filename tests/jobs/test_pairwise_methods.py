@@ -450,9 +450,11 @@ def test_a_judge_that_always_chooses_the_first_gives_scores_and_a_note(name):
     (debiased,) = run([name], Simulated(first=99.0), answers=1, sampling=Sampling())
     assert set(debiased.result.method.scores.values()) == {0.5}
     (note,) = debiased.result.notes
-    assert note.startswith(
-        "worth: no threshold brings P(first) near 1/2 (it stays at 1.000), so p is used as it is; read"
-    )
+    words = "worth: no threshold brings P(first) near 1/2 (it stays at 1.000), so p is used as it is"
+    assert note == f"{words}; read label probabilities instead (--answers 0), or sample more answers"
+    (read,) = run([name], Simulated(first=99.0))  # probabilities of 1, not only answers
+    assert set(read.result.method.scores.values()) == {0.5}
+    assert read.result.notes == (words,)
 
 
 class Drawn(Simulated):
