@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _TITLE = (
     "{}: win rate over pairs of texts, each judged in both orders. A pair is won when both orders choose the same "
-    "text, else it is a tie, which counts half; interval: 95 %, bootstrap over rows. Not counted: pairs that the judge "
-    "gave no answer to (unread), rows without a text of the model."
+    "text, else it is a tie, which counts half; interval: 95 %, by the spread between rows. Not counted: pairs "
+    "that the judge gave no answer to (unread), rows without a text of the model."
 )
 
 
@@ -61,7 +61,6 @@ _TITLE = (
 )
 @click.option("--explain", is_flag=True, help="Ask the judge for a sentence on every comparison that has a winner.")
 @console.DRAWING
-@click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples over rows.")
 @click.option("--html", "page", type=console.PATH, help="File for the whole contest as one page, to be mailed.")
 @console.PROMPTS
 @console.RESTART
@@ -87,7 +86,6 @@ def command(
     max_tokens: int,
     temperature: float,
     top_p: float,
-    resamples: int,
     page: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -130,7 +128,6 @@ def command(
             sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
             explain=explain,
             prompts=prompts,
-            resamples=resamples,
             restart=restart,
             bars=bars,
         )

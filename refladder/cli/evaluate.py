@@ -249,7 +249,7 @@ def command(
     )
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
-    cards = report_cards(runs, loaded, dimensions, resamples=resamples, seed=seed)
+    cards = report_cards(runs, loaded, dimensions)
     _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
     if figures is not None or page is not None:
         _draw(figures, page, rows=rows, cards=cards, runs=runs, benchmark=loaded, dimensions=dimensions, seed=seed)

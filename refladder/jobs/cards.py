@@ -12,7 +12,6 @@ import numpy as np
 
 from refladder.jobs.measures import Measures, Part, Share, add, share_of
 from refladder.metaeval.agreement import human_means
-from refladder.metaeval.bootstrap import draw_contexts
 from refladder.metaeval.tables import DASH, PlainTable
 from refladder.ranking import bias
 
@@ -81,9 +80,6 @@ def report_cards(
     runs: Sequence[MethodRun],
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
 ) -> list[Card]:
     """For each method that gave scores one card for all dimensions, with its costs, and one for each dimension.
 
@@ -91,13 +87,9 @@ def report_cards(
         runs: of the methods.
         benchmark: with ratings.
         dimensions: one card each.
-        resamples: of the bootstrap over contexts.
-        seed: of its draws.
     """
     compared = next((run.result.comparisons for run in runs if run.result.comparisons), ())
     human = human_means(benchmark.ratings)
-    places = {context.id: place for place, context in enumerate(benchmark.contexts)}
-    weights = draw_contexts(len(places), resamples, seed)
     cards = []
     for run in runs:
         result = run.result
@@ -120,7 +112,7 @@ def report_cards(
             for part, counted in measures.items():
                 if part.dimension in wanted:
                     own.setdefault(part.name, []).append((part.context, counted))
-            shares = {kind: share_of(own.get(kind, ()), places, weights) for kind in SHARES}
+            shares = {kind: share_of(own.get(kind, ())) for kind in SHARES}
             unread, faint = (_total(own.get(kind)) for kind in ("unread", "faint"))
             cards.append(
                 Card(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
+from scipy import stats
 from simulated import Simulated
 
 from refladder.backends.scripted import Rule, Scripted
@@ -15,6 +17,7 @@ from refladder.jobs import compete as compete_job
 from refladder.jobs.compete import compete
 from refladder.jobs.standings import Trial, standings_of
 from refladder.jobs.task_prompt import parse_task_prompt, read_instances
+from refladder.metaeval.shares import share_intervals
 from refladder.records import Completion, Dimension, Sampling
 
 CRITERIA = [Dimension(name="clarity", description="Plain words."), Dimension(name="warmth", description="Kind words.")]
@@ -276,7 +279,7 @@ def test_standings_by_hand_and_their_interval():
     rows = [str(number) for number in range(40)]
     trials = [trial(row, "x" if int(row) % 4 else "y") for row in rows[:-2]] + [trial("38", tie=True), trial("39")]
     written = {(row, model) for row in rows for model in "xy"}
-    found = standings_of(trials, written, rows=rows, models=["y", "x"], criteria=["c"], resamples=2000)
+    found = standings_of(trials, written, rows=rows, models=["y", "x"], criteria=["c"])
     best, worst = found[-2:]
     # rows 0 .. 37: ten are multiples of 4, won by y; 28 by x; one tie, one unread
     assert (best.model, best.wins, best.ties, best.losses, best.unread) == ("x", 28, 1, 10, 1)
@@ -288,10 +291,33 @@ def test_standings_by_hand_and_their_interval():
 
 
 def test_one_row_has_no_interval():
-    found = standings_of(
-        [trial("1", "x")], {("1", "x"), ("1", "y")}, rows=["1"], models=["x", "y"], criteria=["c"], resamples=9
-    )
+    found = standings_of([trial("1", "x")], {("1", "x"), ("1", "y")}, rows=["1"], models=["x", "y"], criteria=["c"])
     assert (found[-2].rate, found[-2].low, found[-2].high) == (1, None, None)
+
+
+def standings(trials, rows):
+    written = {(row, model) for row in rows for model in "xy"}
+    found = standings_of(trials, written, rows=rows, models=["x", "y"], criteria=["c"])
+    return {one.model: one for one in found if one.row is None}
+
+
+def test_a_rate_of_one_from_two_rows_has_a_wide_interval():
+    found = standings([trial("1", "x"), trial("2", "x")], ["1", "2"])
+    expected = stats.binomtest(2, 2).proportion_ci(method="wilsoncc")
+    assert (found["x"].low, found["x"].high) == pytest.approx((expected.low, 1.0))
+    assert (found["y"].low, found["y"].high) == pytest.approx((0.0, 1 - expected.low))
+
+
+def test_a_tie_is_half_a_win_in_the_interval_too():
+    rows = [str(number) for number in range(12)]
+    found = standings([trial(row, tie=True) for row in rows], rows)
+    # twelve ties are half of twelve wins: the interval is the same for both models, hence even about 1/2
+    assert (found["x"].rate, found["x"].low) == (0.5, pytest.approx(1 - found["x"].high))
+    # five wins and seven ties: the interval of 8.5 points of 12, by the formulas for the points alone
+    found = standings([trial(row, "x" if int(row) < 5 else None, tie=int(row) >= 5) for row in rows], rows)
+    expected = share_intervals(np.array([1.0] * 5 + [0.5] * 7), np.ones(12))
+    assert (found["x"].low, found["x"].high) == pytest.approx(tuple(expected))
+    assert found["x"].low < 8.5 / 12 < found["x"].high < 1
 
 
 def rules(folder, name, text):
