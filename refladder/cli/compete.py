@@ -173,9 +173,7 @@ def _text(path: Path) -> str:
 def _print(contest: Contest, *, as_json: bool) -> None:
     from dataclasses import asdict  # noqa: PLC0415
 
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from refladder.metaeval.tables import DASH, PlainTable, fitted  # noqa: PLC0415
 
     standings = [one for one in contest.standings if one.row is None]
     if as_json:
@@ -183,19 +181,14 @@ def _print(contest: Contest, *, as_json: bool) -> None:
             click.echo(json.dumps(asdict(one), ensure_ascii=False))
         return
     out = console.console()
+    heads = ["model", "win rate", "interval", "wins", "ties", "losses", "unread", "no text"]
     for criterion in dict.fromkeys(one.criterion for one in standings):
-        table = Table(
-            title=Text(_TITLE.format(criterion)),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-        )
-        table.add_column("model", overflow="fold")
-        for head in ("win rate", "interval", "wins", "ties", "losses", "unread", "no text"):
-            table.add_column(head, justify="right", no_wrap=True)
+        rows = []
         for one in standings:
             if one.criterion == criterion:
-                ends = "—" if one.low is None or one.high is None else f"{one.low:.3f} - {one.high:.3f}"
-                rate = "—" if one.rate is None else f"{one.rate:.3f}"
+                ends = DASH if one.low is None or one.high is None else f"{one.low:.3f} - {one.high:.3f}"
+                rate = DASH if one.rate is None else f"{one.rate:.3f}"
                 counts = (one.wins, one.ties, one.losses, one.unread, one.failed)
-                table.add_row(Text(one.model), rate, ends, *(f"{count:,}" for count in counts))
-        out.print(table)
+                rows.append([one.model, rate, ends, *(f"{count:,}" for count in counts)])
+        for table in fitted(PlainTable(_TITLE.format(criterion), heads, rows), out.width):
+            out.print(table)

@@ -321,7 +321,7 @@ def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
         click.echo(to_json_lines(rows) + cards_to_json_lines(cards), nl=False)
     elif form == "text":
         out = console.console()
-        for table in [*to_rich(rows), *cards_to_rich(cards)]:
+        for table in [*to_rich(rows, out.width), *cards_to_rich(cards, out.width)]:
             out.print(table)
     else:
         tables = [*plain_tables(rows), *card_tables(cards)]

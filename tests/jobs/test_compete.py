@@ -11,6 +11,7 @@ from scipy import stats
 from simulated import Simulated
 
 from refladder.backends.scripted import Rule, Scripted
+from refladder.cli import console
 from refladder.cli import run as run_command
 from refladder.errors import BackendError, DataError, PromptError, UsageError
 from refladder.jobs import compete as compete_job
@@ -339,6 +340,23 @@ def test_the_command_tells_faint_judgments(tmp_path, capsys):
     assert run_command([*command, "--prompt-text", "Write about {topic}."]) == 0
     told = capsys.readouterr().err
     assert "4 judgments are faint: the labels together had less than half of the probability" in told
+
+
+def test_heads_of_standings_never_break_inside_a_word(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(console, "_WIDTH", 50)
+    texts = (rules(tmp_path, "one.jsonl", "Rain falls on the harbour."), rules(tmp_path, "two.jsonl", "Rain rain."))
+    command = [
+        "compete", table(tmp_path, *ROWS), "--model", f"a-model-of-a-long-name={texts[0]}", "--model",
+        f"two={texts[1]}", "--judge", "builtin", "--criterion", "clarity=Plain words.", "--out", str(tmp_path / "out"),
+        "--prompt-text", "Write about {topic}.",
+    ]  # fmt: skip
+    assert run_command(command) == 0
+    printed = capsys.readouterr().out
+    for head in ("model", "interval", "wins", "ties", "losses", "unread"):
+        assert head in printed.split()
+    assert max(map(len, printed.splitlines())) <= 50
+    assert "…" not in printed
+    assert "0.198 - 1.000" in printed  # two rows, both won
 
 
 def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
+from rich.console import Console
 from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.backends import connect
 from refladder.backends.metered import Metered, Price
-from refladder.jobs.cards import card_tables, report_cards
+from refladder.jobs.cards import card_tables, cards_to_rich, report_cards
 from refladder.jobs.metering import Spent, total
 from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.metaeval.tables import latex, markdown
@@ -79,6 +81,23 @@ def test_unread_and_tied_judgments_are_in_every_form():
     assert "| win-ratio | 4 | 0 | 1.000 | 0.500 | " in markdown(tables)
     assert r"win-ratio & 6 & 6 & " in latex(tables)
     assert r"win-ratio & 4 & 0 & 1.000 & 0.500 & " in latex(tables)
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 100])
+def test_heads_of_the_terminal_tables_never_break_inside_a_word(width):
+    cards = cards_of(Simulated(noise=1.0), "win-ratio", "mean-probability-debiased")
+    screen = io.StringIO()
+    console = Console(file=screen, width=width, color_system=None)
+    for table in cards_to_rich(cards, width):
+        console.print(table)
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    rules = [number for number, line in enumerate(lines) if "──" in line]
+    heads = [word for number in rules for word in lines[number - 1].split()]
+    wanted = [head for table in card_tables(cards) for head in table.heads[1:]]
+    assert [head for head in heads if head != "method"] == wanted
+    assert heads.count("method") == len(rules)
+    assert screen.getvalue().count("win-ratio") == len(rules)
 
 
 def test_the_ladder_counts_ties():
