@@ -214,7 +214,9 @@ def fitted(table: PlainTable, width: int, repeated: int = 0) -> list[Table]:
     label = max(_NARROW, min(_widest(names), shortest + room - used))
     tables = []
     for number, part in enumerate(parts):
-        caption = table.caption if number == 0 else f"{table.caption.partition(': ')[0]}, continued."
+        caption = table.caption
+        if number > 0:
+            caption = f"{caption.partition(': ')[0]}, continued." if caption else "continued."
         shown = Table(title=Text(caption), title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
         shown.add_column(Text(_wrapped(table.heads[0], label)), overflow="fold", min_width=label)
         for place in part:
@@ -252,14 +254,16 @@ def _pieces(text: str) -> list[str]:
 
 def _wrapped(text: str, width: int) -> str:
     """Lines no wider than this, cut at spaces and behind signs; a longer piece keeps a line of its own."""
-    lines = [""]
-    for word in text.split():
-        for place, piece in enumerate(_PIECE.findall(word)):
-            joined = f"{lines[-1]} {piece}" if place == 0 and lines[-1] else lines[-1] + piece
-            if lines[-1] and _widest([joined]) > width:
-                lines.append(piece)
-            else:
-                lines[-1] = joined
+    lines = []
+    for part in text.splitlines() or [""]:
+        lines.append("")
+        for word in part.split():
+            for place, piece in enumerate(_PIECE.findall(word)):
+                joined = f"{lines[-1]} {piece}" if place == 0 and lines[-1] else lines[-1] + piece
+                if lines[-1] and _widest([joined]) > width:
+                    lines.append(piece)
+                else:
+                    lines[-1] = joined
     return "\n".join(lines)
 
 
