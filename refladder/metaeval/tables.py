@@ -313,6 +313,11 @@ def _caption(rows: Sequence[Agreement]) -> str:
         words.append(f"{first.confidence * 100:g} % intervals")
     if first.level == "within_context" and (first.constant != "skip" or any(row.skipped for row in rows)):
         words.append(_CONSTANT_WORDS[first.constant])
+    if first.level == "within_context" and all(row.contexts == 0 for row in rows):
+        words.append(
+            "no context has two outputs with different ratings and different scores, so there is nothing to correlate "
+            "within contexts"
+        )
     holm = ", Holm's correction over the table" if any(row.p_adjusted is not None for row in rows) else ""
     references = list(dict.fromkeys(row.reference for row in rows if row.reference is not None))
     if references:
