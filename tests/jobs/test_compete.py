@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -319,6 +320,17 @@ def test_a_tie_is_half_a_win_in_the_interval_too():
     expected = share_intervals(np.array([1.0] * 5 + [0.5] * 7), np.ones(12))
     assert (found["x"].low, found["x"].high) == pytest.approx(tuple(expected))
     assert found["x"].low < 8.5 / 12 < found["x"].high < 1
+
+
+def test_overall_adds_up_the_trials_of_all_criteria_and_a_model_without_trials_is_last():
+    trials = [replace(trial(row, winner), criterion=name) for row in "12" for name, winner in (("c", "x"), ("d", "y"))]
+    written = {(row, model) for row in "12" for model in "xyz"}
+    found = standings_of([*trials, replace(trial("1", "x"), criterion="d")], written, rows=["1", "2"],
+                         models=["z", "y", "x"], criteria=["c", "d"])  # fmt: skip
+    overall = [one for one in found if one.row is None and one.criterion == "overall"]
+    assert [(one.model, one.wins, one.losses) for one in overall] == [("x", 3, 2), ("y", 2, 3), ("z", 0, 0)]
+    assert [one.model for one in found if one.row is None and one.criterion == "d"] == ["y", "x", "z"]
+    assert (overall[2].rate, overall[2].low, overall[2].high) == (None, None, None)
 
 
 def rules(folder, name, text):

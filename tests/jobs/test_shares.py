@@ -250,6 +250,8 @@ def test_judgments_by_hand():
         judgment(("1", "2", "3"), (-0.7, -0.7, -5.0)),  # two grades are equally probable
         judgment(("1", "2", "3"), None, mass=None),
         judgment(("text",), (-44.0,), mass=None),  # the likelihood of a text is no choice
+        judgment(("win", "loss"), (-0.5, -1.5), mass=0.5),  # half of the probability is not less than half
+        judgment(("win", "loss"), (-0.7, -0.7 - 1e-10)),  # equal but for rounding
     ]
     counts = {part.name: share for part, share in of_judgments(judgments).items()}
-    assert counts == {"unread": (1, 5), "faint": (1, 4), "tied": (2, 3)}
+    assert counts == {"unread": (1, 7), "faint": (1, 6), "tied": (3, 5)}
