@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _TITLE = (
     "{}: win rate over pairs of texts, each judged in both orders. A pair is won when both orders choose the same "
-    "text, else it is a tie, which counts half; interval: 95 %, bootstrap over rows. Not counted: pairs that the judge "
-    "gave no answer to (unread), rows without a text of the model."
+    "text, else it is a tie, which counts half; interval: 95 %, by the spread between rows. Not counted: pairs "
+    "that the judge gave no answer to (unread), rows without a text of the model."
 )
 
 
@@ -61,7 +61,6 @@ _TITLE = (
 )
 @click.option("--explain", is_flag=True, help="Ask the judge for a sentence on every comparison that has a winner.")
 @console.DRAWING
-@click.option("--resamples", default=1000, type=click.IntRange(min=1), help="Bootstrap resamples over rows.")
 @click.option("--html", "page", type=console.PATH, help="File for the whole contest as one page, to be mailed.")
 @console.PROMPTS
 @console.RESTART
@@ -87,7 +86,6 @@ def command(
     max_tokens: int,
     temperature: float,
     top_p: float,
-    resamples: int,
     page: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -130,7 +128,6 @@ def command(
             sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
             explain=explain,
             prompts=prompts,
-            resamples=resamples,
             restart=restart,
             bars=bars,
         )
@@ -176,9 +173,7 @@ def _text(path: Path) -> str:
 def _print(contest: Contest, *, as_json: bool) -> None:
     from dataclasses import asdict  # noqa: PLC0415
 
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from refladder.metaeval.tables import DASH, PlainTable, fitted  # noqa: PLC0415
 
     standings = [one for one in contest.standings if one.row is None]
     if as_json:
@@ -186,19 +181,14 @@ def _print(contest: Contest, *, as_json: bool) -> None:
             click.echo(json.dumps(asdict(one), ensure_ascii=False))
         return
     out = console.console()
+    heads = ["model", "win rate", "interval", "wins", "ties", "losses", "unread", "no text"]
     for criterion in dict.fromkeys(one.criterion for one in standings):
-        table = Table(
-            title=Text(_TITLE.format(criterion)),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-        )
-        table.add_column("model", overflow="fold")
-        for head in ("win rate", "interval", "wins", "ties", "losses", "unread", "no text"):
-            table.add_column(head, justify="right", no_wrap=True)
+        rows = []
         for one in standings:
             if one.criterion == criterion:
-                ends = "—" if one.low is None or one.high is None else f"{one.low:.3f} - {one.high:.3f}"
-                rate = "—" if one.rate is None else f"{one.rate:.3f}"
+                ends = DASH if one.low is None or one.high is None else f"{one.low:.3f} - {one.high:.3f}"
+                rate = DASH if one.rate is None else f"{one.rate:.3f}"
                 counts = (one.wins, one.ties, one.losses, one.unread, one.failed)
-                table.add_row(Text(one.model), rate, ends, *(f"{count:,}" for count in counts))
-        out.print(table)
+                rows.append([one.model, rate, ends, *(f"{count:,}" for count in counts)])
+        for table in fitted(PlainTable(_TITLE.format(criterion), heads, rows), out.width):
+            out.print(table)

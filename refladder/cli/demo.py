@@ -78,7 +78,7 @@ def _one(name: str, folder: Path) -> None:
     method, _ = score_benchmark(Scorer(backend, opened, dimensions, scale), benchmark)
     protocol = Protocol(levels=("within_context",), statistics=("spearman",))
     rows = [row for row in agreement(benchmark, dimensions, [method], protocol) if row.statistic != PARTIAL]
-    for table in to_rich(rows):
+    for table in to_rich(rows, screen.width):
         screen.print(table)
 
 

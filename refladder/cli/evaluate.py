@@ -177,7 +177,14 @@ def command(
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
     from refladder.jobs.cards import report_cards  # noqa: PLC0415
     from refladder.jobs.cost import copied  # noqa: PLC0415
-    from refladder.jobs.evaluate import LADDER, Protocol, agreement, check_names, read_scores  # noqa: PLC0415
+    from refladder.jobs.evaluate import (  # noqa: PLC0415
+        LADDER,
+        Protocol,
+        agreement,
+        check_names,
+        has_single_outputs,
+        read_scores,
+    )
     from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
@@ -249,19 +256,25 @@ def command(
     )
     if work is not None:
         write_json(work / "run.json", console.resolved(context))
-    cards = report_cards(runs, loaded, dimensions, resamples=resamples, seed=seed)
+    cards = report_cards(runs, loaded, dimensions)
     _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
     if figures is not None or page is not None:
         _draw(figures, page, rows=rows, cards=cards, runs=runs, benchmark=loaded, dimensions=dimensions, seed=seed)
-    _tell_empty(rows)
+    _tell_empty(rows, single=has_single_outputs(loaded))
     _tell_notes(runs, form)
     console.tell_spent(budgeted.spent())
     unscored = any(row.unscored for row in rows)
     return console.UNSCORED if unscored else 0
 
 
-def _tell_empty(rows: Sequence[Agreement]) -> None:
-    if all(row.value is None for row in rows):
+def _tell_empty(rows: Sequence[Agreement], *, single: bool) -> None:
+    if single and any(row.level == "within_context" for row in rows):
+        click.echo(
+            f"{rows[0].benchmark}: every context has one output, so there is no correlation within contexts; the level "
+            "pooled compares outputs of different contexts",
+            err=True,
+        )
+    elif all(row.value is None for row in rows):
         click.echo(
             f"{rows[0].benchmark}: no correlation: it takes two outputs with different ratings and different scores, "
             "and no context has them; `--level pooled` compares outputs of different contexts",
@@ -321,7 +334,7 @@ def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
         click.echo(to_json_lines(rows) + cards_to_json_lines(cards), nl=False)
     elif form == "text":
         out = console.console()
-        for table in [*to_rich(rows), *cards_to_rich(cards)]:
+        for table in [*to_rich(rows, out.width), *cards_to_rich(cards, out.width)]:
             out.print(table)
     else:
         tables = [*plain_tables(rows), *card_tables(cards)]

@@ -199,28 +199,26 @@ def _score_texts(
 
 
 def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
     from refladder.jobs.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
+    from refladder.metaeval.tables import DASH, PlainTable, fitted  # noqa: PLC0415
 
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("text", overflow="fold")
+    heads = ["text"]
     for dimension in scorer.dimensions:
-        table.add_column(f"{dimension.name}\nscore", justify="right")
-        table.add_column(f"grade\n{dimension.low:g} to {dimension.high:g}", justify="right")
+        heads += [f"{dimension.name}\nscore", f"grade\n{dimension.low:g} to {dimension.high:g}"]
     if len(scorer.dimensions) > 1:
-        table.add_column("overall\n0 to 1", justify="right")
+        heads.append("overall\n0 to 1")
+    rows = []
     for text, values in zip(texts, columns, strict=True):
         cells = []
         for dimension in scorer.dimensions:
             score, grade, low, high, _ = (values[name] for name in column_names(dimension.name))
-            cells += ["—", "—"] if score is None else [f"{score:+.2f}", f"{grade:.2f} ({low:.1f}-{high:.1f})"]
+            cells += [DASH, DASH] if score is None else [f"{score:+.2f}", f"{grade:.2f} ({low:.1f}-{high:.1f})"]
         if len(scorer.dimensions) > 1:
             total = values[overall_column(scorer.dimensions)]
-            cells.append("—" if total is None else f"{total:.2f}")
-        table.add_row(Text(console.printable(console.short(text, _LONG))), *cells)
-    console.console().print(table)
+            cells.append(DASH if total is None else f"{total:.2f}")
+        rows.append([console.printable(console.short(text, _LONG)), *cells])
+    out = console.console()
+    for table in fitted(PlainTable("", heads, rows), out.width):
+        out.print(table)
     click.echo(bounds_text(scorer.run, scorer.rule))
     click.echo(f"signature: {scorer.report.signature}")

@@ -12,8 +12,7 @@ import numpy as np
 
 from refladder.jobs.measures import Measures, Part, Share, add, share_of
 from refladder.metaeval.agreement import human_means
-from refladder.metaeval.bootstrap import draw_contexts
-from refladder.metaeval.tables import DASH, PlainTable
+from refladder.metaeval.tables import DASH, PlainTable, fitted
 from refladder.ranking import bias
 
 if TYPE_CHECKING:
@@ -82,9 +81,6 @@ def report_cards(
     runs: Sequence[MethodRun],
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
 ) -> list[Card]:
     """For each method that gave scores one card for all dimensions, with its costs, and one for each dimension.
 
@@ -92,13 +88,9 @@ def report_cards(
         runs: of the methods.
         benchmark: with ratings.
         dimensions: one card each.
-        resamples: of the bootstrap over contexts.
-        seed: of its draws.
     """
     compared = next((run.result.comparisons for run in runs if run.result.comparisons), ())
     human = human_means(benchmark.ratings)
-    places = {context.id: place for place, context in enumerate(benchmark.contexts)}
-    weights = draw_contexts(len(places), resamples, seed)
     cards = []
     for run in runs:
         result = run.result
@@ -123,7 +115,7 @@ def report_cards(
             for part, counted in measures.items():
                 if part.dimension in wanted:
                     own.setdefault(part.name, []).append((part.context, counted))
-            shares = {kind: share_of(own.get(kind, ()), places, weights) for kind in SHARES}
+            shares = {kind: share_of(own.get(kind, ())) for kind in SHARES}
             unread, faint = (_total(own.get(kind)) for kind in ("unread", "faint"))
             cards.append(
                 Card(
@@ -279,24 +271,15 @@ def _below(found: re.Match[str]) -> str:
     return f"\n{low} {high}"
 
 
-def cards_to_rich(cards: Sequence[Card]) -> list[Table]:
-    """Terminal tables of cost and faults, of the cards for all dimensions, an interval below its share."""
-    from rich import box  # noqa: PLC0415  only terminal tables need rich
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+def cards_to_rich(cards: Sequence[Card], width: int = 100) -> list[Table]:
+    """Terminal tables of cost and faults, of the cards for all dimensions, an interval below its share.
 
-    found = []
-    for one in card_tables(cards):
-        table = Table(
-            title=Text(one.caption),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            padding=0,
-            pad_edge=False,
-        )
-        for head in one.heads:
-            table.add_column(head, justify="left" if head == "method" else "right", overflow="fold")
-        for row in one.rows:
-            table.add_row(*(Text(_ENDS.sub(_below, cell)) for cell in row))
-        found.append(table)
-    return found
+    Args:
+        cards: of a run.
+        width: of the terminal, in columns.
+    """
+    stacked = [
+        table._replace(rows=[[_ENDS.sub(_below, cell) for cell in row] for row in table.rows])
+        for table in card_tables(cards)
+    ]
+    return [part for table in stacked for part in fitted(table, width)]

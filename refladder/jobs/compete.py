@@ -75,7 +75,6 @@ def compete(
     sampling: Sampling,
     explain: bool = False,
     prompts: Path | None = None,
-    resamples: int = 1000,
     restart: bool = False,
     bars: Bars,
 ) -> Contest:
@@ -94,7 +93,6 @@ def compete(
         sampling: how models write.
         explain: ask the judge for one sentence on every trial with a winner.
         prompts: the user's own templates; role pairwise of task open is used.
-        resamples: of the bootstrap over rows.
         restart: throw away what the folder holds.
         bars: makes progress bars.
 
@@ -129,7 +127,6 @@ def compete(
         rows=[instance.id for instance in instances],
         models=list(models),
         criteria=names,
-        resamples=resamples,
     )
     failures = [f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None]
     failures += [f"row {one.row!r}, model {one.model!r}: {one.note}" for one in texts.values() if one.text is None]

@@ -263,10 +263,17 @@ def check_names(names: Sequence[str], reference: str | None = None) -> None:
         raise UnknownNameError("reference method", reference, [*names, *BASELINES])
 
 
+def has_single_outputs(benchmark: Benchmark) -> bool:
+    """Whether every context has one output at most, so that nothing can be correlated within contexts."""
+    return len({output.context_id for output in benchmark.outputs}) == len(benchmark.outputs)
+
+
 def agreement(
     benchmark: Benchmark, dimensions: Sequence[Dimension], methods: Sequence[Method], protocol: Protocol
 ) -> list[Agreement]:
     """Every method's agreement with the ratings, the surface baselines included.
+
+    Where every context has a single output, the level `pooled` is added to `within_context`, which is empty.
 
     Args:
         benchmark: outputs and ratings.
@@ -289,6 +296,9 @@ def agreement(
     rival = next((method for method in every if method.name == protocol.reference), None)
     contexts = {context.id: context for context in benchmark.contexts}
     lengths = {output.id: BASELINES["length"](contexts[output.context_id], output.text) for output in benchmark.outputs}
+    levels = tuple(protocol.levels)
+    if "within_context" in levels and "pooled" not in levels and has_single_outputs(benchmark):
+        levels += ("pooled",)
     rows: list[Agreement] = []
     for method in every:
         rows += evaluate_method(
@@ -297,7 +307,7 @@ def agreement(
             method=method.name,
             signature=method.signature,
             dimensions=names,
-            levels=protocol.levels,
+            levels=levels,
             statistics=protocol.statistics,
             constant=protocol.constant,
             resamples=protocol.resamples,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
+import unicodedata
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
@@ -16,6 +20,8 @@ WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 70, 220, 40, 55
 # Distinct for most forms of colour blindness (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+_LONGEST_STEM = 60  # characters: at most 240 bytes of UTF-8, where file systems take 255 with an ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +74,30 @@ def axis_of(label: str, values: Sequence[float], *, logarithmic: bool = False) -
         return Axis(label=label, low=10.0**bottom, high=10.0 ** max(top, bottom + 1), logarithmic=True)
     room = (high - low) * 0.05 or max(abs(high), 1.0) * 0.05
     return Axis(label=label, low=low - room, high=high + room)
+
+
+def file_stems(names: Sequence[str]) -> dict[str, str]:
+    """Names for files, without an ending: distinct, readable and the same in every run.
+
+    A stem is the name itself where it holds letters, digits, `_` and `-` only. Otherwise each run of other characters
+    is one `_`, and a digest of the name follows: names that differ have stems that differ, in other runs too. Names
+    that are the same to a file system that ignores case or composes letters have the digest as well.
+
+    Args:
+        names: distinct.
+
+    Returns:
+        Name to stem.
+    """
+    composed = {name: unicodedata.normalize("NFC", name) for name in names}
+    folded = Counter(text.casefold() for text in composed.values())
+    stems = {}
+    for name, text in composed.items():
+        stem = re.sub(r"[^\w-]+", "_", text)[:_LONGEST_STEM]
+        if stem != name or folded[text.casefold()] > 1:
+            stem += f"-{hashlib.blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
+        stems[name] = stem
+    return stems
 
 
 def lines(title: str, series: Sequence[Series], across: str, up: str) -> str:

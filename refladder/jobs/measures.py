@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.jobs.columns import FAINT
-from refladder.metaeval.bootstrap import percentile_interval
+from refladder.metaeval.shares import share_intervals
 from refladder.ranking.estimators import SAME
 from refladder.records import TIE
 from refladder.scoring.judging import inconsistency
@@ -16,11 +16,7 @@ from refladder.scoring.judging import inconsistency
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from refladder.records import Judgment
-
-    FloatArray = NDArray[np.float64]
 
 
 class Part(NamedTuple):
@@ -38,8 +34,8 @@ Measures = dict[Part, tuple[float, int]]  # points, of how many
 class Share:
     """A share and how sure it is.
 
-    `value` = points / `of`, between 0 and 1. `low` and `high` are the ends of its 95 % bootstrap interval over
-    contexts; None where fewer than two contexts have anything to count.
+    `value` = points / `of`, between 0 and 1. `low` and `high` are the ends of its 95 % interval, by the spread between
+    contexts (see `share_intervals`); None where fewer than two contexts have anything to count.
     """
 
     value: float
@@ -108,30 +104,22 @@ def _undecided(outcomes: tuple[str, ...], logprobs: tuple[float, ...]) -> bool:
     return best - second <= 4 * SAME or outcomes[logprobs.index(best)] == TIE
 
 
-def share_of(
-    parts: Iterable[tuple[str, tuple[float, int]]], places: Mapping[str, int], weights: FloatArray
-) -> Share | None:
+def share_of(parts: Iterable[tuple[str, tuple[float, int]]]) -> Share | None:
     """One share with its interval.
 
     Args:
-        parts: (context, (points, of how many)); a context may stand there several times.
-        places: context to its column in the weights.
-        weights: shape (resamples, contexts), how often a resample holds each context.
+        parts: (context, (points, of how many)); a context may appear several times.
 
     Returns:
         None when there is nothing to count.
     """
-    points, counts = np.zeros(len(places)), np.zeros(len(places))
-    for context, (got, count) in parts:
-        points[places[context]] += got
-        counts[places[context]] += count
+    sums: dict[str, tuple[float, int]] = {}
+    for context, (points, count) in parts:
+        before = sums.get(context, (0.0, 0))
+        sums[context] = (before[0] + points, before[1] + count)
+    by_context, counts = np.array(list(sums.values()), dtype=np.float64).reshape(-1, 2).T
     of = int(counts.sum())
     if of == 0:
         return None
-    low, high = np.nan, np.nan
-    if np.count_nonzero(counts) > 1:
-        drawn = weights @ counts
-        values = np.divide(weights @ points, drawn, out=np.full(len(weights), np.nan), where=drawn > 0)
-        low, high = percentile_interval(values)
-    known = not np.isnan(low)
-    return Share(value=float(points.sum() / of), low=low if known else None, high=high if known else None, of=of)
+    low, high = (None if np.isnan(end) else end for end in share_intervals(by_context, counts).tolist())
+    return Share(value=float(by_context.sum() / of), low=low, high=high, of=of)

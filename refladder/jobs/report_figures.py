@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError
 from refladder.jobs.cards import ALL
 from refladder.jobs.curves import budget_curve, consistency_rows
-from refladder.jobs.figures import Series, lines, scatter
+from refladder.jobs.figures import Series, file_stems, lines, scatter
 from refladder.metaeval.agreement import MEAN, human_means
 from refladder.metaeval.tables import DASH, PlainTable
 from refladder.ranking.bias import NEAR
@@ -62,6 +61,7 @@ def draw_figures(
         missing.append("no budget curves: they need every pair judged, as by win-ratio without --comparisons")
         return files, missing
     human = human_means(benchmark.ratings)
+    stems = file_stems([dimension.name for dimension in dimensions])
     points: list[CurvePoint | ConsistencyRow] = []
     for dimension in dimensions:
         try:
@@ -78,7 +78,7 @@ def draw_figures(
             continue
         title = f"{benchmark.name}, {dimension.name}: win ratio by budget, 90 % of the draws in the bands"
         figure = lines(title, drawn, "comparisons of one context", "Spearman correlation within contexts")
-        files[f"curve-{re.sub(r'[^A-Za-z0-9_-]+', '_', dimension.name)}.svg"] = figure
+        files[f"curve-{stems[dimension.name]}.svg"] = figure
     files["curves.jsonl"] = "".join(json.dumps(asdict(point), allow_nan=False) + "\n" for point in points)
     return files, missing
 

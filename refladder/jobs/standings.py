@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.metaeval.bootstrap import draw_contexts, percentile_interval
+from refladder.metaeval.shares import share_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -45,8 +45,9 @@ class Trial:
 class Standing:
     """How one model did on one criterion, or on `overall`, in one row or (`row` None) in all.
 
-    `rate` = (wins + ties / 2) / trials, None without trials; `low` and `high` are the ends of its 95 % bootstrap
-    interval over rows. `failed` rows have no text of the model, `unread` trials could not be judged; neither counts.
+    `rate` = (wins + ties / 2) / trials, None without trials; `low` and `high` are the ends of its 95 % interval, by the
+    spread between rows (see `share_intervals`), None where fewer than two rows have a trial. `failed` rows have no text
+    of the model, `unread` trials could not be judged; neither counts.
     """
 
     kind: str = "standing"
@@ -70,7 +71,6 @@ def standings_of(
     rows: Sequence[str],
     models: Sequence[str],
     criteria: Sequence[str],
-    resamples: int,
 ) -> list[Standing]:
     """Standings by row, and then over all rows, best model first within a criterion.
 
@@ -82,7 +82,6 @@ def standings_of(
         rows: their ids.
         models: their names.
         criteria: their names.
-        resamples: of the bootstrap over rows.
     """
     counts = np.zeros((len(rows), len(models), len(criteria), 4), dtype=np.int64)
     places = {row: place for place, row in enumerate(rows)}
@@ -91,7 +90,6 @@ def standings_of(
         for model in (trial.one, trial.other):
             counts[place, models.index(model), layer, _kind(trial, model)] += 1
     failed = np.array([[(row, model) not in written for model in models] for row in rows])
-    weights = draw_contexts(len(rows), resamples, 0)
     layers = [(name, counts[:, :, place]) for place, name in enumerate(criteria)]
     if len(criteria) > 1:
         layers.append((OVERALL, counts.sum(axis=2)))
@@ -100,12 +98,11 @@ def standings_of(
         for place, row in enumerate(rows):
             for column, model in enumerate(models):
                 by_row.append(_standing(own[place, column], int(failed[place, column]), row, model, criterion))
-        points, played = own[..., _WIN] + own[..., _TIE] / 2, own[..., :_UNREAD].sum(axis=2)
-        with np.errstate(invalid="ignore"):
-            drawn = (weights @ points) / (weights @ played)
+        points, played = own[..., _WIN] + own[..., _TIE] / 2, own[..., :_UNREAD].sum(axis=2).astype(np.float64)
+        intervals = share_intervals(points.T, played.T)
         total = []
         for column, model in enumerate(models):
-            low, high = percentile_interval(drawn[:, column]) if len(rows) > 1 else (math.nan, math.nan)
+            low, high = intervals[column].tolist()
             one = _standing(own[:, column].sum(axis=0), int(failed[:, column].sum()), None, model, criterion)
             total.append(replace(one, low=_known(low), high=_known(high)))
         in_all += sorted(total, key=lambda one: -1.0 if one.rate is None else one.rate, reverse=True)
@@ -121,7 +118,7 @@ def _kind(trial: Trial, model: str) -> int:
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+    return None if math.isnan(value) else value
 
 
 def _standing(counts: NDArray[np.int64], failed: int, row: str | None, model: str, criterion: str) -> Standing:

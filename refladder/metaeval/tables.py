@@ -7,6 +7,7 @@ shown as a dash, never as a number.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
 DASH = "—"
 _COUNTS = ("contexts", "skipped", "unscored")
 _SIGNIFICANT = 0.05
-# Of the 100 columns of a terminal, edges, counts and a narrow column of methods leave 64 for figures, which have a
-# space between them.
-_FIGURES_WIDTH = 64
 _NARROW = 8
+_PIECE = re.compile(r"[^\s/_-]*[/_-]+|[^\s/_-]+")  # of a name: a word with the sign behind it, where a line may end
 
 _LEVEL_WORDS = {
     "within_context": "{} with the ratings, mean over contexts",
@@ -159,39 +158,113 @@ def latex(tables: Iterable[PlainTable]) -> str:
     )
 
 
-def to_rich(rows: Iterable[Agreement]) -> list[Table]:
-    """Terminal tables that fit 100 columns.
+def to_rich(rows: Iterable[Agreement], width: int = 100) -> list[Table]:
+    """Terminal tables that fit a width.
 
-    One for each benchmark, level and statistic; one with more than six or seven dimensions is cut into several. A cell
-    has the figure above its interval.
+    One for each benchmark, level and statistic, or several where the dimensions do not fit. A cell has the figure above
+    its interval.
+
+    Args:
+        rows: of agreement.
+        width: of the terminal, in columns.
+    """
+    return [
+        part
+        for pivot in _pivots(rows)
+        for part in fitted(
+            PlainTable(
+                pivot.caption,
+                ["method", *pivot.dimensions, *_COUNTS],
+                [
+                    [method, *map(_stacked, cells), *counts]
+                    for method, cells, counts in zip(pivot.methods, pivot.cells, pivot.counts, strict=True)
+                ],
+            ),
+            width,
+            len(_COUNTS),
+        )
+    ]
+
+
+def fitted(table: PlainTable, width: int, repeated: int = 0) -> list[Table]:
+    """Terminal tables that together show a table; each fits a width, and no head is broken inside a word.
+
+    Heads and names of rows are wrapped at spaces and behind `-`, `_` and `/`. Columns that do not fit stand in further
+    tables with the same names of rows. Only a word that is wider than the terminal is folded.
+
+    Args:
+        table: a cell may have several lines.
+        width: of the terminal, in columns.
+        repeated: how many of the last columns each of the tables has, where that leaves room for others.
     """
     from rich import box  # noqa: PLC0415  only terminal tables need rich
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    names = [table.heads[0], *(row[0] for row in table.rows)]
+    shortest = min(max(_NARROW, _widest(piece for name in names for piece in _pieces(name))), width // 3)
+    room = width - 2 - shortest  # an edge on both sides
+    columns = [[row[place] for row in table.rows] for place in range(1, len(table.heads))]
+    # A space goes before every column of figures. Heads are wrapped where they do not fit as they are.
+    whole = [1 + _widest([head, *cells]) for head, cells in zip(table.heads[1:], columns, strict=True)]
+    narrow = [1 + _widest([*_pieces(head), *cells]) for head, cells in zip(table.heads[1:], columns, strict=True)]
+    widths = whole if sum(whole) <= room else narrow
+    parts = _cut(widths, room, repeated)
+    used = max(sum(widths[place] for place in part) for part in parts)
+    label = max(_NARROW, min(_widest(names), shortest + room - used))
     tables = []
-    for pivot in _pivots(rows):
-        figures = [[_stacked(cell) for cell in cells] for cells in pivot.cells]
-        width = max(_NARROW, *(len(line) for row in figures for cell in row for line in cell.splitlines()))
-        step = _FIGURES_WIDTH // (width + 1)
-        for start in range(0, len(pivot.dimensions), step):
-            part = slice(start, start + step)
-            table = Table(
-                title=Text(pivot.caption),
-                title_justify="left",
-                box=box.SIMPLE_HEAD,
-                padding=0,
-                pad_edge=False,
-            )
-            table.add_column("method", overflow="fold", min_width=_NARROW)
-            for dimension in pivot.dimensions[part]:
-                table.add_column(Text(dimension), justify="right", overflow="fold", min_width=width)
-            for name in _COUNTS:
-                table.add_column(name, justify="right", no_wrap=True)
-            for method, cells, counts in zip(pivot.methods, figures, pivot.counts, strict=True):
-                table.add_row(Text(method), *cells[part], *counts)
-            tables.append(table)
+    for number, part in enumerate(parts):
+        caption = table.caption
+        if number > 0:
+            caption = f"{caption.partition(': ')[0]}, continued." if caption else "continued."
+        shown = Table(title=Text(caption), title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+        shown.add_column(Text(_wrapped(table.heads[0], label)), overflow="fold", min_width=label)
+        for place in part:
+            head = Text(_wrapped(table.heads[place + 1], widths[place] - 1))
+            shown.add_column(head, justify="right", overflow="fold", min_width=max(1, min(widths[place], room) - 1))
+        for row in table.rows:
+            shown.add_row(Text(_wrapped(row[0], label)), *(Text(row[place + 1]) for place in part))
+        tables.append(shown)
     return tables
+
+
+def _cut(widths: Sequence[int], room: int, repeated: int) -> list[list[int]]:
+    """The columns of figures of each table, by number, so that their widths add up to no more than the room."""
+    last = list(range(len(widths) - repeated, len(widths)))
+    if sum(widths[place] for place in last) + max(widths, default=0) > room:
+        last = []
+    left = room - sum(widths[place] for place in last)
+    parts: list[list[int]] = [[]]
+    for place in range(len(widths) - len(last)):
+        if parts[-1] and sum(widths[other] for other in parts[-1]) + widths[place] > left:
+            parts.append([])
+        parts[-1].append(place)
+    return [[*part, *last] for part in parts]
+
+
+def _widest(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len  # noqa: PLC0415  only terminal tables need rich
+
+    return max((cell_len(line) for text in texts for line in text.splitlines()), default=0)
+
+
+def _pieces(text: str) -> list[str]:
+    return [piece for word in text.split() for piece in _PIECE.findall(word)]
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Lines no wider than this, cut at spaces and behind signs; a longer piece keeps a line of its own."""
+    lines = []
+    for part in text.splitlines() or [""]:
+        lines.append("")
+        for word in part.split():
+            for place, piece in enumerate(_PIECE.findall(word)):
+                joined = f"{lines[-1]} {piece}" if place == 0 and lines[-1] else lines[-1] + piece
+                if lines[-1] and _widest([joined]) > width:
+                    lines.append(piece)
+                else:
+                    lines[-1] = joined
+    return "\n".join(lines)
 
 
 def _pivots(rows: Iterable[Agreement]) -> list[_Pivot]:
@@ -240,6 +313,11 @@ def _caption(rows: Sequence[Agreement]) -> str:
         words.append(f"{first.confidence * 100:g} % intervals")
     if first.level == "within_context" and (first.constant != "skip" or any(row.skipped for row in rows)):
         words.append(_CONSTANT_WORDS[first.constant])
+    if first.level == "within_context" and all(row.contexts == 0 for row in rows):
+        words.append(
+            "no context has two outputs with different ratings and different scores, so there is nothing to correlate "
+            "within contexts"
+        )
     holm = ", Holm's correction over the table" if any(row.p_adjusted is not None for row in rows) else ""
     references = list(dict.fromkeys(row.reference for row in rows if row.reference is not None))
     if references:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -47,9 +48,31 @@ def test_fewer_than_two_systems(own, method):
     ) in done.err
 
 
-def test_fewer_than_two_systems_have_no_correlation_within_contexts(own):
+def test_contexts_of_one_output_show_the_pooled_level(own):
     done = own(ONE_SYSTEM)
     assert done.code == 0
+    told = " ".join(done.out.split())
+    assert (
+        "own, within_context: Spearman with the ratings, mean over contexts; constant contexts are skipped; no context "
+        "has two outputs with different ratings and different scores, so there is nothing to correlate within "
+        "contexts; "
+    ) in told
+    assert "own, pooled: Spearman with the ratings, all outputs together" in told
+    pooled = told[told.index("own, pooled") :]
+    assert re.search(r"ladder -?[\d.]+", pooled)
+    assert (
+        "own: every context has one output, so there is no correlation within contexts; the level pooled compares "
+        "outputs of different contexts\n"
+    ) in done.err
+    assert "--level pooled" not in done.err
+    # who asks for other levels gets those
+    done = own(ONE_SYSTEM, "--level", "between_systems")
+    assert "own, pooled" not in done.out
+
+
+def test_contexts_of_two_outputs_do_not_show_the_pooled_level(own):
+    done = own(TIED)
+    assert "pooled:" not in done.out
     assert (
         "own: no correlation: it takes two outputs with different ratings and different scores, and no context has "
         "them; `--level pooled` compares outputs of different contexts\n"

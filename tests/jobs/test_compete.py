@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy import stats
 from simulated import Simulated
 
 from refladder.backends.scripted import Rule, Scripted
+from refladder.cli import console
 from refladder.cli import run as run_command
 from refladder.errors import BackendError, DataError, PromptError, UsageError
 from refladder.jobs import compete as compete_job
 from refladder.jobs.compete import compete
 from refladder.jobs.standings import Trial, standings_of
 from refladder.jobs.task_prompt import parse_task_prompt, read_instances
+from refladder.metaeval.shares import share_intervals
 from refladder.records import Completion, Dimension, Sampling
 
 CRITERIA = [Dimension(name="clarity", description="Plain words."), Dimension(name="warmth", description="Kind words.")]
@@ -276,7 +281,7 @@ def test_standings_by_hand_and_their_interval():
     rows = [str(number) for number in range(40)]
     trials = [trial(row, "x" if int(row) % 4 else "y") for row in rows[:-2]] + [trial("38", tie=True), trial("39")]
     written = {(row, model) for row in rows for model in "xy"}
-    found = standings_of(trials, written, rows=rows, models=["y", "x"], criteria=["c"], resamples=2000)
+    found = standings_of(trials, written, rows=rows, models=["y", "x"], criteria=["c"])
     best, worst = found[-2:]
     # rows 0 .. 37: ten are multiples of 4, won by y; 28 by x; one tie, one unread
     assert (best.model, best.wins, best.ties, best.losses, best.unread) == ("x", 28, 1, 10, 1)
@@ -288,10 +293,44 @@ def test_standings_by_hand_and_their_interval():
 
 
 def test_one_row_has_no_interval():
-    found = standings_of(
-        [trial("1", "x")], {("1", "x"), ("1", "y")}, rows=["1"], models=["x", "y"], criteria=["c"], resamples=9
-    )
+    found = standings_of([trial("1", "x")], {("1", "x"), ("1", "y")}, rows=["1"], models=["x", "y"], criteria=["c"])
     assert (found[-2].rate, found[-2].low, found[-2].high) == (1, None, None)
+
+
+def standings(trials, rows):
+    written = {(row, model) for row in rows for model in "xy"}
+    found = standings_of(trials, written, rows=rows, models=["x", "y"], criteria=["c"])
+    return {one.model: one for one in found if one.row is None}
+
+
+def test_a_rate_of_one_from_two_rows_has_a_wide_interval():
+    found = standings([trial("1", "x"), trial("2", "x")], ["1", "2"])
+    expected = stats.binomtest(2, 2).proportion_ci(method="wilsoncc")
+    assert (found["x"].low, found["x"].high) == pytest.approx((expected.low, 1.0))
+    assert (found["y"].low, found["y"].high) == pytest.approx((0.0, 1 - expected.low))
+
+
+def test_a_tie_is_half_a_win_in_the_interval_too():
+    rows = [str(number) for number in range(12)]
+    found = standings([trial(row, tie=True) for row in rows], rows)
+    # twelve ties are half of twelve wins: the interval is the same for both models, hence even about 1/2
+    assert (found["x"].rate, found["x"].low) == (0.5, pytest.approx(1 - found["x"].high))
+    # five wins and seven ties: the interval of 8.5 points of 12, by the formulas for the points alone
+    found = standings([trial(row, "x" if int(row) < 5 else None, tie=int(row) >= 5) for row in rows], rows)
+    expected = share_intervals(np.array([1.0] * 5 + [0.5] * 7), np.ones(12))
+    assert (found["x"].low, found["x"].high) == pytest.approx(tuple(expected))
+    assert found["x"].low < 8.5 / 12 < found["x"].high < 1
+
+
+def test_overall_adds_up_the_trials_of_all_criteria_and_a_model_without_trials_is_last():
+    trials = [replace(trial(row, winner), criterion=name) for row in "12" for name, winner in (("c", "x"), ("d", "y"))]
+    written = {(row, model) for row in "12" for model in "xyz"}
+    found = standings_of([*trials, replace(trial("1", "x"), criterion="d")], written, rows=["1", "2"],
+                         models=["z", "y", "x"], criteria=["c", "d"])  # fmt: skip
+    overall = [one for one in found if one.row is None and one.criterion == "overall"]
+    assert [(one.model, one.wins, one.losses) for one in overall] == [("x", 3, 2), ("y", 2, 3), ("z", 0, 0)]
+    assert [one.model for one in found if one.row is None and one.criterion == "d"] == ["y", "x", "z"]
+    assert (overall[2].rate, overall[2].low, overall[2].high) == (None, None, None)
 
 
 def rules(folder, name, text):
@@ -313,6 +352,23 @@ def test_the_command_tells_faint_judgments(tmp_path, capsys):
     assert run_command([*command, "--prompt-text", "Write about {topic}."]) == 0
     told = capsys.readouterr().err
     assert "4 judgments are faint: the labels together had less than half of the probability" in told
+
+
+def test_heads_of_standings_never_break_inside_a_word(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(console, "_WIDTH", 50)
+    texts = (rules(tmp_path, "one.jsonl", "Rain falls on the harbour."), rules(tmp_path, "two.jsonl", "Rain rain."))
+    command = [
+        "compete", table(tmp_path, *ROWS), "--model", f"a-model-of-a-long-name={texts[0]}", "--model",
+        f"two={texts[1]}", "--judge", "builtin", "--criterion", "clarity=Plain words.", "--out", str(tmp_path / "out"),
+        "--prompt-text", "Write about {topic}.",
+    ]  # fmt: skip
+    assert run_command(command) == 0
+    printed = capsys.readouterr().out
+    for head in ("model", "interval", "wins", "ties", "losses", "unread"):
+        assert head in printed.split()
+    assert max(map(len, printed.splitlines())) <= 50
+    assert "…" not in printed
+    assert "0.198 - 1.000" in printed  # two rows, both won
 
 
 def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from simulated import Simulated, benchmark_of
+from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.cli import run as run_command
 from refladder.errors import UsageError
 from refladder.jobs.cards import report_cards
 from refladder.jobs.curves import budget_curve
 from refladder.jobs.evaluate import Protocol, agreement
-from refladder.jobs.figures import HEIGHT, WIDTH, Series, axis_of, lines, scatter
-from refladder.jobs.methods import MethodSettings, run_methods
+from refladder.jobs.figures import HEIGHT, WIDTH, Series, axis_of, file_stems, lines, scatter
+from refladder.jobs.methods import MethodSettings, run_methods, scored_methods
 from refladder.jobs.report_figures import draw_figures
 from refladder.metaeval.agreement import human_means
 from refladder.records import Sampling
@@ -164,3 +165,43 @@ def test_the_command_draws_figures(tmp_path, capsys):
         "no budget curves: they need every pair judged, as by win-ratio without --comparisons"
         in capsys.readouterr().err
     )
+
+
+def test_figures_of_dimensions_whose_names_differ_in_signs_or_letters_alone_have_a_file_each(tmp_path):
+    names = [
+        "warmth",
+        "Warmth",
+        "in depth",
+        "in/depth",
+        "流暢さ",
+        "正確さ",
+        "w" * 300,
+        "w" * 300 + "!",
+        "half \ud83d",
+        "é",
+        "e\u0301",
+    ]
+    stems = file_stems(names)
+    assert list(stems) == names
+    # two file systems of three fold case and composed letters together
+    assert len({unicodedata.normalize("NFC", stem).casefold() for stem in stems.values()}) == len(names)
+    for stem in stems.values():
+        (tmp_path / f"curve-{stem}.svg").write_text("x")
+    assert len(list(tmp_path.iterdir())) == len(names)
+    # a name that is safe is the stem, of one that is not the words can be read
+    assert file_stems(["empathy", "in depth"]) == {"empathy": "empathy", "in depth": stems["in depth"]}
+    assert re.fullmatch(r"in_depth-[0-9a-f]{8}", stems["in depth"])
+    assert re.fullmatch(r"流暢さ", stems["流暢さ"])
+
+
+def test_every_dimension_has_a_curve():
+    first, second = replace(DIMENSION, name="fit?"), replace(DIMENSION, name="fit!")
+    made = benchmark_of(np.random.default_rng(0).standard_normal((3, 4)))
+    ratings = [replace(one, dimension=name) for one in made.ratings for name in ("fit?", "fit!")]
+    made = replace(made, dimensions=(first, second), ratings=tuple(ratings))
+    runs = run_methods(["win-ratio"], made, [first, second], Simulated, MethodSettings())
+    protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=2)
+    rows = agreement(made, [first, second], scored_methods(runs, []), protocol)
+    files, _ = draw_figures(rows, report_cards(runs, made, [first, second]), runs, made, dimensions=[first, second])
+    curves = [text for name, text in files.items() if name.startswith("curve-")]
+    assert [name in curves[position] for position, name in enumerate(["fit?", "fit!"])] == [True, True]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
+from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.backends import connect
 from refladder.backends.metered import Metered, Price
-from refladder.jobs.cards import card_tables, report_cards
+from refladder.jobs.cards import card_tables, cards_to_rich, report_cards
+from refladder.jobs.measures import Share
 from refladder.jobs.metering import Spent, total
 from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.metaeval.tables import latex, markdown
@@ -79,6 +83,38 @@ def test_unread_and_tied_judgments_are_in_every_form():
     assert "| win-ratio | 4 | 0 | 1.000 | 0.500 | " in markdown(tables)
     assert r"win-ratio & 6 & 6 & " in latex(tables)
     assert r"win-ratio & 4 & 0 & 1.000 & 0.500 & " in latex(tables)
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 100])
+def test_heads_of_the_terminal_tables_never_break_inside_a_word(width):
+    cards = cards_of(Simulated(noise=1.0), "win-ratio", "mean-probability-debiased")
+    screen = io.StringIO()
+    console = Console(file=screen, width=width, color_system=None)
+    for table in cards_to_rich(cards, width):
+        console.print(table)
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    rules = [number for number, line in enumerate(lines) if "──" in line]
+    heads = [word for number in rules for word in lines[number - 1].split()]
+    wanted = [head for table in card_tables(cards) for head in table.heads[1:]]
+    assert [head for head in heads if head != "method"] == wanted
+    assert heads.count("method") == len(rules)
+    assert screen.getvalue().count("win-ratio") == len(rules)
+
+
+def test_a_small_share_has_an_interval_of_three_digits():
+    (card,) = cards_of(Simulated(), "win-ratio")
+    small = replace(card, tied=Share(value=0.01, low=0.004, high=0.03, of=200))
+    assert "| 0.010 [0.004, 0.030] | " in markdown(card_tables([small]))
+    large = replace(card, tied=Share(value=0.5, low=0.25, high=0.75, of=20))
+    assert "| 0.500 [0.25, 0.75] | " in markdown(card_tables([large]))
+
+
+def test_a_method_that_asked_nothing_has_no_unknown_tokens():
+    _, second = cards_of(Simulated(), "win-ratio", "bradley-terry")
+    assert (second.calls, second.characters) == (0, cards_of(Simulated(), "win-ratio")[0].characters)
+    without = replace(second, prompt_tokens=None, distinct_tokens=None)
+    assert re.search(r"\| bradley-terry \| 6 \| 0 \| [\d,]+ \| — \| — \| — \|", markdown(card_tables([without])))
 
 
 def test_the_ladder_counts_ties():

@@ -2,12 +2,14 @@
 
 import io
 import json
+import re
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from refladder.metaeval.agreement import Agreement
-from refladder.metaeval.tables import to_json_lines, to_latex, to_markdown, to_rich
+from refladder.metaeval.tables import PlainTable, fitted, to_json_lines, to_latex, to_markdown, to_rich
 
 
 def row(method="ladder", dimension="wit", **changes):
@@ -32,7 +34,7 @@ def row(method="ladder", dimension="wit", **changes):
 def shown(rows, width=100):
     screen = io.StringIO()
     console = Console(file=screen, width=width, color_system=None)
-    for table in to_rich(rows):
+    for table in to_rich(rows, width):
         console.print(table)
     return screen.getvalue()
 
@@ -150,23 +152,63 @@ def test_a_terminal_table_shows_figures_above_intervals():
     assert lines[position + 3].split() == ["-.05", ".10"]
 
 
+@pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.parametrize("count", [1, 4, 6, 9, 15])
 @pytest.mark.parametrize(("low", "high", "interval"), [(-0.97, 0.12, "-.97 .12"), (-0.97, -0.12, "-.97 -.12")])
-def test_wide_tables_fit_a_terminal_whole(count, low, high, interval):
+def test_wide_tables_fit_a_terminal_whole(count, low, high, interval, width):
     names = [f"dimension-{number}-with-a-long-name" for number in range(count)] + ["mean"]
     rows = [
         row(method="a method with quite a long name", dimension=name, value=-number / 100 - 0.1, low=low, high=high)
         for number, name in enumerate(names)
     ]
-    text = shown(rows)
-    assert max(map(len, text.splitlines())) <= 100
+    text = shown(rows, width)
+    assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     for number in range(count):
         assert f"{-number / 100 - 0.1:.3f}" in text
     assert "unscored" in text
-    # Six and their mean fit one table with narrow intervals.
-    assert text.count("skipped.") == {1: 1, 4: 1, 6: 1 if high > 0 else 2, 9: 2, 15: 3}[count]
+    # "dimension-" has 10 characters, and figures 8 or 9: so a column of figures takes 11 with the space before it,
+    # that of the mean 9 or 10. The counts take 26, the edges 2, the method 8 or more.
+    columns = (width - 26 - 2 - 8) // 11
+    tables = 1 + text.count("small, within_context, continued.")
+    assert tables in {-(-count // columns), -(-(count + (count > 1)) // columns)}
     assert text.count(interval) == count + (count > 1)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_heads_never_break_inside_a_word(width):
+    names = ["engagingness", "consistency", "use_of_knowledge", "ease of understanding"]
+    text = shown([row(method="mean-probability-debiased", dimension=name) for name in names], width)
+    words = re.findall(r"[\w]+", text)
+    for word in ("engagingness", "consistency", "use_of_", "knowledge", "understanding", "contexts", "unscored"):
+        assert {word, "use_of_knowledge" if word == "use_of_" else word} & set(words)
+    for piece in ("mean-", "probability-", "debiased"):
+        assert piece in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_only_a_word_wider_than_the_terminal_is_folded():
+    text = shown([row(dimension="d" * 70)], 60)
+    assert max(map(len, text.splitlines())) <= 60
+    assert sum(map(len, re.findall(r"\bd+\b", text))) == 70
+
+
+def test_heads_of_several_words_keep_a_line_where_there_is_room():
+    table = PlainTable("c: d.", ["model", "win rate", "of_use"], [["one", "1", "2"]])
+
+    def heads(width):
+        (shown_table,) = fitted(table, width)
+        return [str(column.header) for column in shown_table.columns]
+
+    # 2 for the edges, 8 for the model, 1 and 8 for the rate, 1 and 6 for the use
+    assert heads(26) == ["model", "win rate", "of_use"]
+    assert heads(25) == ["model", "win\nrate", "of_\nuse"]
+
+
+def test_letters_of_double_width_take_two_columns():
+    lines = shown([row(dimension=name) for name in ("流暢さの度合いと正確さ", "wit")], 60).splitlines()
+    assert any("流暢さの度合いと正確さ" in line for line in lines)
+    assert max(map(cell_len, lines)) <= 60
 
 
 def test_markup_in_names_is_text():

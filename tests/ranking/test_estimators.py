@@ -114,6 +114,12 @@ def test_strengths_of_two_items_by_hand():
     assert found == pytest.approx([np.log(4) / 2, -np.log(4) / 2])
 
 
+def test_a_prior_of_one_is_half_a_win_of_both():
+    # one win and one tie are 1.5 of 2 for the first: odds 3, so the strengths are ln 3 apart
+    strengths = bradley_terry(2, np.array([[0, 1]]), np.array([1.0]), prior=1.0)
+    assert strengths == pytest.approx([np.log(3) / 2, -np.log(3) / 2], abs=1e-6)
+
+
 def test_an_item_that_always_wins_has_no_finite_strength():
     pairs, p = np.array([[0, 1], [1, 2], [2, 1], [2, 0]]), np.array([1.0, 0.6, 0.6, 0.0])
     with pytest.raises(

@@ -1,0 +1,86 @@
+"""Intervals of shares that are counted by context: never a point, at 0 and at 1 neither."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from refladder.errors import ShapeError
+
+if TYPE_CHECKING:
+    from refladder.metaeval.correlation import FloatArray
+
+CONFIDENCE = 0.95
+_NORMAL = 1.959963984540054  # z, the normal quantile that goes with it
+_SAME = 1e-9  # points of a context this near to what the share predicts differ by rounding only
+_ANGLES = np.linspace(0.0, np.pi / 2, 2001)
+
+
+def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
+    """95 % intervals of sum(points) / sum(counts), where the trials of one context may depend on each other.
+
+    The Wilson score interval with continuity correction, on an effective number of trials instead of the real one:
+    p (1 - p) / v, with v the variance of the share by the spread between contexts (linearised, with the leverage of
+    each context), times (z / t)^2 for the chance in v. The degrees of freedom of t are contexts - 1, or fewer where a
+    few contexts make most of v: 2 K / (k - 1) - 1, with k the kurtosis of the contexts' residuals. The effective number
+    is at least (sum n)^2 / sum n^2: trials cannot depend on each other more than by all being the same in a context.
+    Where contexts do not differ at all, it is this least number at a share of 0 or 1, and the number of trials between
+    them.
+
+    Source: Korn and Graubard 1998, Survey Methodology 24 (the effective number of trials and its z / t); Newcombe 1998,
+    Statistics in Medicine 17, method 4 (the interval). Coverage: bench/results/statistics.md, section `shares`.
+
+    Args:
+        points: shape (..., contexts), between 0 and the count of the context.
+        counts: shape (..., contexts), trials of each context, from 0.
+
+    Returns:
+        Shape (..., 2): low and high end, between 0 and 1; NaN where fewer than two contexts have a trial.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
+    if points.shape != counts.shape:
+        raise ShapeError(f"points and counts of contexts must have one shape; got {points.shape} and {counts.shape}")
+    trials = counts.sum(axis=-1)
+    contexts = np.count_nonzero(counts, axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(contexts > 1, points.sum(axis=-1) / trials, np.nan)
+        residuals = points - share[..., None] * counts
+        residuals = np.where(np.abs(residuals) <= _SAME * counts, 0.0, residuals)
+        squares = residuals**2 / (1 - counts / trials[..., None])
+        spread = squares.sum(axis=-1)
+        kurtosis = contexts * (squares**2).sum(axis=-1) / spread**2
+        freedom = np.clip(2 * contexts / (kurtosis - 1) - 1, 1, contexts - 1)
+        shrink = (_NORMAL / _t_quantile(np.where(kurtosis > 1, freedom, contexts - 1))) ** 2
+        least = trials**2 / (counts**2).sum(axis=-1)
+        effective = share * (1 - share) * trials**2 / spread * shrink
+        certain = np.where((share <= _SAME) | (share >= 1 - _SAME), least, trials)
+    return _wilson(share, np.maximum(np.where(spread > 0, effective, certain), least))
+
+
+def _wilson(share: FloatArray, trials: FloatArray) -> FloatArray:
+    square = _NORMAL**2
+
+    def low(part: FloatArray) -> FloatArray:
+        # The correction is made for whole numbers of points: below one point the end goes to 0 in a straight line.
+        least = np.maximum(part, 1 / trials)
+        root = np.sqrt(np.maximum(square - 1 / trials + 4 * trials * least * (1 - least) + 4 * least - 2, 0.0))
+        end = (2 * trials * least + square - _NORMAL * root - 1) / (2 * (trials + square))
+        return cast("FloatArray", np.maximum(end, 0.0) * np.minimum(part * trials, 1.0))
+
+    return np.stack([low(share), 1 - low(1 - share)], axis=-1)
+
+
+def _t_quantile(freedom: FloatArray) -> FloatArray:
+    """The quantile of Student's t that holds 95 % between itself and its negative, for any degrees of freedom from 1.
+
+    With t = sqrt(f) tan(a), the density of the angle a is cos(a)^(f - 1) up to a factor.
+    """
+    freedom = np.asarray(freedom, dtype=np.float64)
+    flat = np.where(np.isnan(freedom), 1.0, freedom).ravel()
+    density = np.cos(_ANGLES) ** (flat[:, None] - 1)
+    below = np.concatenate([np.zeros((len(flat), 1)), np.cumsum(density[:, 1:] + density[:, :-1], axis=1)], axis=1)
+    angles = [np.interp(CONFIDENCE * row[-1], row, _ANGLES) for row in below]
+    return cast("FloatArray", np.sqrt(freedom) * np.tan(angles).reshape(freedom.shape))

@@ -1,0 +1,84 @@
+"""Intervals of shares beside scipy's, by hand, and how often they hold the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from refladder.errors import ShapeError
+from refladder.metaeval.shares import share_intervals
+
+
+def interval(points, counts):
+    return share_intervals(np.array(points, dtype=float), np.array(counts, dtype=float)).tolist()
+
+
+@pytest.mark.parametrize(("wins", "trials"), [(2, 2), (0, 2), (3, 5), (14, 14), (29, 30), (40, 100)])
+def test_a_trial_a_context_gives_the_wilson_interval(wins, trials):
+    expected = stats.binomtest(wins, trials).proportion_ci(method="wilsoncc")
+    found = interval([1] * wins + [0] * (trials - wins), [1] * trials)
+    assert found == pytest.approx([expected.low, expected.high], abs=1e-9)
+
+
+def test_trials_that_are_the_same_in_each_context_count_as_one_each():
+    expected = stats.binomtest(20, 20).proportion_ci(method="wilsoncc")
+    assert interval([9] * 20, [9] * 20) == pytest.approx([expected.low, 1.0], abs=1e-9)
+
+
+def test_the_effective_number_is_that_of_the_spread_between_contexts():
+    # p = .5, residuals +-2 of 10: v = 6 * 4 / (1 - 1/6) / 60^2 = .008, so p (1 - p) / v = 31.25; the kurtosis of equal
+    # residuals is 1, hence 5 degrees of freedom; the Wilson interval with continuity correction at p = 1/2 is
+    # 1/2 +- (z sqrt(z^2 - 1/n + n) + 1) / (2 (n + z^2)).
+    z, t = stats.norm.ppf(0.975), stats.t.ppf(0.975, 5)
+    trials = 31.25 * (z / t) ** 2
+    half = (z * np.sqrt(z**2 - 1 / trials + trials) + 1) / (2 * (trials + z**2))
+    assert interval([3, 7] * 3, [10] * 6) == pytest.approx([0.5 - half, 0.5 + half], abs=1e-5)
+
+
+def test_few_contexts_that_make_most_of_the_spread_lower_the_degrees_of_freedom():
+    # Residuals of 29 contexts are -.1 of 3 and of one 2.9; every context has leverage 1/30, which leaves the kurtosis
+    # as it is: 30 (29 * .1^4 + 2.9^4) / (29 * .1^2 + 2.9^2)^2 = 28.034; 2 * 30 / 27.034 - 1 = 1.2194.
+    z, t = stats.norm.ppf(0.975), stats.t.ppf(0.975, 60 / 27.0344828 - 1)
+    share = 1 / 30
+    spread = (29 * 0.1**2 + 2.9**2) * 30 / 29
+    effective = max(share * (1 - share) * 90**2 / spread * (z / t) ** 2, 30)
+    expected = stats.binomtest(1, 30).proportion_ci(method="wilsoncc")
+    assert effective == 30
+    assert interval([3, *[0] * 29], [3] * 30) == pytest.approx([expected.low, expected.high], abs=1e-9)
+
+
+def test_contexts_that_are_all_tied_count_their_trials():
+    expected = stats.binomtest(20, 40).proportion_ci(method="wilsoncc")
+    assert interval([1] * 20, [2] * 20) == pytest.approx([expected.low, expected.high], abs=1e-9)
+
+
+def test_fewer_than_two_contexts_with_trials_have_no_interval():
+    found = share_intervals(
+        np.array([[3.0, 0.0], [0.0, 0.0], [3.0, 1.0]]), np.array([[4.0, 0.0], [0.0, 0.0], [4.0, 1.0]])
+    )
+    assert np.isnan(found).tolist() == [[True, True], [True, True], [False, False]]
+    with pytest.raises(ShapeError, match=r"points and counts of contexts must have one shape; got \(2,\) and \(1,\)"):
+        share_intervals(np.zeros(2), np.ones(1))
+
+
+def test_the_interval_turns_with_the_share():
+    points, counts = np.array([3.0, 0.5, 2.0, 6.0]), np.array([3.0, 4.0, 5.0, 6.0])
+    low, high = interval(points, counts)
+    assert interval(counts - points, counts) == pytest.approx([1 - high, 1 - low])
+    assert 0 < low < points.sum() / counts.sum() < high < 1
+
+
+@pytest.mark.parametrize("contexts", [2, 5, 14])
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.5, 0.9])
+def test_intervals_hold_the_truth(contexts, rate):
+    random = np.random.default_rng(3)
+    # the rate of a context is drawn with correlation .3 between its trials; half of the trials that could be are ties
+    rates = random.beta(rate * 0.7 / 0.3, (1 - rate) * 0.7 / 0.3, (1000, contexts))
+    counts = random.integers(1, 8, rates.shape)
+    ties = np.minimum(rates, 1 - rates)
+    drawn = random.random((7, 1000, contexts))
+    points = np.where(drawn < rates - ties / 2, 1.0, np.where(drawn < rates + ties / 2, 0.5, 0.0))
+    points = np.where(np.arange(7)[:, None, None] < counts, points, 0.0).sum(axis=0)
+    low, high = share_intervals(points, counts.astype(float)).T
+    assert np.mean((low <= rate) & (rate <= high)) >= 0.93
