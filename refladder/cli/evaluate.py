@@ -269,7 +269,7 @@ def _tell_limits(rows: Sequence[Agreement], names: Sequence[str | None], resampl
     """Say what the tables cannot show: no correlation, fewer contexts than a method has, too few permutations."""
     from refladder.jobs.evaluate import few_permutations, narrowed_contexts  # noqa: PLC0415  --help stays quick
 
-    if all(row.value is None for row in rows):
+    if all(row.value is None and not row.correlated for row in rows):
         click.echo(
             f"{rows[0].benchmark}: no correlation: it takes two outputs with different ratings and different scores, "
             "and no context has them; `--level pooled` compares outputs of different contexts",

@@ -298,13 +298,10 @@ def agreement(
     lengths = {output.id: BASELINES["length"](contexts[output.context_id], output.text) for output in benchmark.outputs}
     compared = [method for method in every if method in methods or method is rival]
     tested = _tested(methods, every, rival)
-    common = common_contexts(
-        benchmark,
-        [method.scores for method in compared],
-        dimensions=names,
-        constant=protocol.constant,
-        control=lengths,
-    )
+    scores = [method.scores for method in compared]
+    common = None
+    if compared:
+        common = common_contexts(benchmark, scores, dimensions=names, constant=protocol.constant, control=lengths)
     rows: list[Agreement] = []
     for method in every:
         rows += evaluate_method(

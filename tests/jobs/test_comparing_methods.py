@@ -126,3 +126,32 @@ def test_the_command_says_both(command, tmp_path):
     ) in done.err
     assert "--resamples 20 is few for 2 corrected tests: no corrected p-value can be below 0.095; give at" in done.err
     assert "11 of 12" in done.out
+
+
+def test_methods_without_a_common_context(command, tmp_path):
+    story = load_benchmark("demo/story")
+    half = {context.id for context in story.contexts[:6]}
+    options = []
+    for name in ("first", "second"):
+        path = tmp_path / f"{name}.jsonl"
+        lines = [
+            {"output_id": o.id, "score": len(o.text) if (o.context_id in half) == (name == "first") else None}
+            for o in story.outputs
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        options += ["--scores", path]
+    done = command("evaluate", "demo/story", *options)
+    assert done.code == 3
+    assert done.err == "".join(
+        f"demo/story, {name}: methods are compared on the 0 of 12 contexts in which each has a correlation; fewest: "
+        "first in 6, second in 6\n"
+        for name in ("coherence", "complexity")
+    )
+    assert "0 of 6" in done.out
+
+
+def test_baselines_alone():
+    made = benchmark()
+    rows = agreement(made, DIMENSIONS, [], protocol())
+    assert {row.method for row in rows} == {"length", "distinct words", "coverage"}
+    assert {(row.contexts, row.correlated) for row in rows if row.method == "length"} == {(20, None)}
