@@ -104,11 +104,15 @@ STATISTICS = ("spearman", "kendall", "pearson")
 )
 @click.option(
     "--resamples",
-    default=1000,
     type=click.IntRange(min=1),
-    help="Bootstrap resamples of the intervals, and permutations of the tests.",
+    help="Number of permutations of each test against --reference. Without it, as many as the number of tests needs.",
 )
-@click.option("--reference", metavar="METHOD", help="Test every other method against this one, paired by context.")
+@click.option(
+    "--reference",
+    metavar="METHOD",
+    help="Test every other method asked for against this one, paired by context, with Holm's correction; without "
+    "another method, the surface baselines.",
+)
 @click.option(
     "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
 )
@@ -158,7 +162,7 @@ def command(
     levels: tuple[str, ...],
     statistics: tuple[str, ...],
     constant: str,
-    resamples: int,
+    resamples: int | None,
     reference: str | None,
     seed: int,
     figures: Path | None,
@@ -260,26 +264,36 @@ def command(
     _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
     if figures is not None or page is not None:
         _draw(figures, page, rows=rows, cards=cards, runs=runs, benchmark=loaded, dimensions=dimensions, seed=seed)
-    _tell_empty(rows, single=has_single_outputs(loaded))
+    _tell_limits(rows, [*(method.name for method in scored), reference], resamples, single=has_single_outputs(loaded))
     _tell_notes(runs, form)
     console.tell_spent(budgeted.spent())
     unscored = any(row.unscored for row in rows)
     return console.UNSCORED if unscored else 0
 
 
-def _tell_empty(rows: Sequence[Agreement], *, single: bool) -> None:
+def _tell_limits(
+    rows: Sequence[Agreement], names: Sequence[str | None], resamples: int | None, *, single: bool
+) -> None:
+    """Say what the tables cannot show: no correlation, fewer contexts than a method has, too few permutations."""
+    from refladder.jobs.evaluate import few_permutations, narrowed_contexts  # noqa: PLC0415  --help stays quick
+
     if single and any(row.level == "within_context" for row in rows):
         click.echo(
             f"{rows[0].benchmark}: every context has one output, so there is no correlation within contexts; the level "
             "pooled compares outputs of different contexts",
             err=True,
         )
-    elif all(row.value is None for row in rows):
+    elif all(row.value is None and not row.correlated for row in rows):
         click.echo(
             f"{rows[0].benchmark}: no correlation: it takes two outputs with different ratings and different scores, "
             "and no context has them; `--level pooled` compares outputs of different contexts",
             err=True,
         )
+    for sentence in narrowed_contexts(rows, names):
+        click.echo(sentence, err=True)
+    few = None if resamples is None else few_permutations(rows, resamples)
+    if few is not None:
+        click.echo(few, err=True)
 
 
 def _tell_notes(runs: Sequence[MethodRun], form: str) -> None:

@@ -13,8 +13,8 @@ from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import Scorer, batches
-from refladder.metaeval.agreement import MEAN, Agreement, evaluate_method
-from refladder.metaeval.correction import holm
+from refladder.metaeval.agreement import MEAN, PARTIAL, Agreement, common_contexts, evaluate_method
+from refladder.metaeval.correction import holm, permutations_for
 from refladder.published import LadderSet, choose_dimensions, ladder_set
 from refladder.rows import number_in, read_rows
 from refladder.scoring.judgment_log import JudgmentLog
@@ -45,12 +45,15 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """How agreement is computed: levels, statistics, convention for constant contexts, resamples and their seed."""
+    """How agreement is computed: levels, statistics, convention for constant contexts, permutations and their seed.
+
+    `resamples` is the number of permutations of each test against `reference`; None chooses it by their number.
+    """
 
     levels: Sequence[str]
     statistics: Sequence[str]
     constant: str = "skip"
-    resamples: int = 1000
+    resamples: int | None = None
     seed: int = 0
     reference: str | None = None
 
@@ -275,6 +278,10 @@ def agreement(
 
     Where every context has a single output, the level `pooled` is added to `within_context`, which is empty.
 
+    Within contexts, the methods are compared on the contexts in which each of them has a correlation; a baseline
+    restricts them only where it is the reference. Tests against the reference, and their correction, are of the
+    methods; of the baselines only where no other method is to be tested.
+
     Args:
         benchmark: outputs and ratings.
         dimensions: those to report.
@@ -299,6 +306,12 @@ def agreement(
     levels = tuple(protocol.levels)
     if "within_context" in levels and "pooled" not in levels and has_single_outputs(benchmark):
         levels += ("pooled",)
+    compared = [method for method in every if method in methods or method is rival]
+    tested = _tested(methods, every, rival)
+    scores = [method.scores for method in compared]
+    common = None
+    if compared:
+        common = common_contexts(benchmark, scores, dimensions=names, constant=protocol.constant, control=lengths)
     rows: list[Agreement] = []
     for method in every:
         rows += evaluate_method(
@@ -310,20 +323,70 @@ def agreement(
             levels=levels,
             statistics=protocol.statistics,
             constant=protocol.constant,
-            resamples=protocol.resamples,
+            resamples=protocol.resamples or permutations_for(len(tested) * len(names)),
             seed=protocol.seed,
             control=lengths if method in methods else None,
-            reference=(rival.name, rival.scores) if rival is not None and method is not rival else None,
+            reference=(rival.name, rival.scores) if rival is not None and method in tested else None,
+            common=common,
         )
     return _adjusted(rows)
 
 
+def _tested(methods: Sequence[Method], every: Sequence[Method], rival: Method | None) -> list[Method]:
+    """What is tested against `rival`: the methods asked for, or all baselines where there is no other method."""
+    if rival is None:
+        return []
+    asked = [method for method in methods if method is not rival]
+    return asked or [method for method in every if method is not rival]
+
+
+def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
+    """Why this number of permutations is too small for the tests of these rows; None where it is not."""
+    tables = Counter((row.level, row.statistic) for row in rows if row.p_adjusted is not None)
+    tests = max(tables.values(), default=0)
+    needed = permutations_for(tests)
+    if not tests or resamples >= needed:
+        return None
+    return (
+        f"--resamples {resamples} is few for {tests} corrected tests: no corrected p-value can be below "
+        f"{min(1.0, tests / (resamples + 1)):.2g}; give at least {needed}, or leave --resamples out"
+    )
+
+
+def narrowed_contexts(rows: Sequence[Agreement], names: Sequence[str | None]) -> list[str]:
+    """Say for each dimension which methods reduce the contexts that the methods are compared on.
+
+    Args:
+        rows: of one benchmark, from `agreement`.
+        names: of the methods that are compared.
+
+    Returns:
+        A sentence for each dimension in which a method is averaged over fewer contexts than it has correlations in.
+    """
+    tables: dict[str, dict[str, Agreement]] = {}
+    for row in rows:
+        if row.level == "within_context" and row.statistic != PARTIAL and row.dimension != MEAN and row.correlated:
+            tables.setdefault(row.dimension, {}).setdefault(row.method, row)
+    sentences = []
+    for dimension, table in tables.items():
+        counts = {name: row.correlated or 0 for name, row in table.items() if name in names}
+        if all(counts[name] == table[name].contexts for name in counts):
+            continue
+        first = next(row for name, row in table.items() if name in counts)
+        fewest = [name for name in counts if counts[name] < max(counts.values())] or list(counts)
+        causes = ", ".join(f"{name} in {counts[name]}" for name in sorted(fewest, key=counts.__getitem__)[:3])
+        sentences.append(
+            f"{first.benchmark}, {dimension}: methods are compared on the {first.contexts} of "
+            f"{first.contexts + first.skipped} contexts in which each has a correlation; fewest: {causes}"
+        )
+    return sentences
+
+
 def _adjusted(rows: Sequence[Agreement]) -> list[Agreement]:
-    """Holm's correction over the tests of a table: every method and dimension of one level and statistic."""
+    """Holm's correction over the tests of a table: methods and dimensions of one level and statistic, not the mean."""
     tested: dict[tuple[str, str], list[int]] = {}
     for place, row in enumerate(rows):
-        # With one dimension, the row of the mean repeats its test.
-        if row.p_value is not None and (row.dimension != MEAN or len({one.dimension for one in rows}) > 2):  # noqa: PLR2004
+        if row.p_value is not None and row.dimension != MEAN:
             tested.setdefault((row.level, row.statistic), []).append(place)
     found = list(rows)
     for places in tested.values():

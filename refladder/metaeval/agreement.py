@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.metaeval.bootstrap import (
-    draw_contexts,
     draw_swaps,
     paired_differences,
-    percentile_interval,
     permutation_p_value,
     resample,
     resample_mean,
@@ -22,11 +20,14 @@ from refladder.metaeval.bootstrap import (
 from refladder.metaeval.correlation import (
     CONVENTIONS,
     STATISTICS,
+    BoolArray,
     FloatArray,
     check_name,
+    correlate_rows,
     partial_correlate_rows,
     row_kinds,
 )
+from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import LEVELS, Correlation, average_over_contexts, correlate_level
 
 if TYPE_CHECKING:
@@ -61,14 +62,16 @@ class Agreement:
     """How well one method agrees with people on one dimension, by one level and statistic.
 
     `value`, `low` and `high` are between -1 and 1, None where there is none; `low` and `high` are the ends of the
-    bootstrap interval that holds `confidence` (a share) of the resamples. `contexts` were used, `skipped` were not;
-    `constant_predicted` counts contexts whose ratings differ and whose scores do not. `unscored` counts outputs that
-    people rated and the method did not score. `p_value` is of the paired test against the method `reference`;
-    `p_adjusted` is corrected for all the tests of its table, where several methods are tested.
+    interval of `confidence` (a share) from `refladder.metaeval.intervals`; the level `between_systems` has none.
+    `contexts` were used, `skipped` were not; `constant_predicted` counts contexts whose ratings differ and whose scores
+    do not. `unscored` counts outputs that people rated and the method did not score. `p_value` is of the paired test
+    against the method `reference`; `p_adjusted` is corrected for the tests of its table, None where the row is not one
+    of them. `correlated` counts the contexts in which this method has a correlation; it exceeds `contexts` where
+    methods are compared on the contexts that they have in common, and is None where they are not.
 
     In the row of dimension `mean`, `value` is the unweighted mean over dimensions (None when one of them has none),
-    `contexts` the fewest used in a dimension, `skipped` and `constant_predicted` the most in a dimension, `unscored`
-    the sum over dimensions.
+    `contexts` and `correlated` the fewest in a dimension, `skipped` and `constant_predicted` the most in a dimension,
+    `unscored` the sum over dimensions.
     """
 
     method: str
@@ -89,14 +92,16 @@ class Agreement:
     reference: str | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
+    correlated: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figure:
-    """One correlation with its resamples and permutations, before it is written down."""
+    """One correlation, its values without each context, and its permutations, before it is written down."""
 
     found: Correlation
-    resampled: FloatArray
+    correlated: int | None
+    left_out: FloatArray
     difference: float
     permuted: FloatArray
 
@@ -189,6 +194,7 @@ def evaluate_method(
     confidence: float = 0.95,
     control: Mapping[str, float] | None = None,
     reference: tuple[str, Mapping[tuple[str, str], float | None]] | None = None,
+    common: Mapping[tuple[str, str], BoolArray] | None = None,
 ) -> list[Agreement]:
     """Compare a method's scores with the ratings of a benchmark.
 
@@ -202,12 +208,14 @@ def evaluate_method(
         levels: some of `within_context`, `pooled`, `between_systems`.
         statistics: some of `spearman`, `kendall`, `pearson`.
         constant: what a constant context counts within contexts: `skip`, `zero` or `one`; see `correlate_rows`.
-        resamples: bootstrap resamples and permutations, at least 1.
-        seed: of both; all dimensions, levels and methods share the drawn contexts.
+        resamples: permutations of the test, at least 1.
+        seed: of the permutations, which all dimensions, levels and methods share.
         confidence: of the intervals, between 0 and 1.
         control: output id to its length, which is what captions call it; adds rows of statistic
             `partial_spearman` within contexts, always with skipped constant contexts.
         reference: name and scores of a method to test against; fills `p_value`.
+        common: from `common_contexts`: within contexts, only these are used. By default every context is used in which
+            this method has a correlation.
 
     Returns:
         For each level and statistic one row for each dimension and one of dimension `mean`.
@@ -232,13 +240,11 @@ def evaluate_method(
     grids = [build_grid(benchmark.outputs, means, scores, name) for name in chosen]
     rivals = [build_grid(benchmark.outputs, means, reference[1], name) for name in chosen] if reference else None
     contexts = len({output.context_id for output in benchmark.outputs})
-    weights = draw_contexts(contexts, resamples, seed)
+    weights = leave_out(contexts)
     swaps = draw_swaps(contexts, resamples, seed)
 
     def row(figure: _Figure, dimension: str, level: str, statistic: str, unscored: int) -> Agreement:
-        low, high = percentile_interval(figure.resampled, confidence)
-        if figure.found.contexts < 2:  # noqa: PLR2004  one context, drawn again and again, shows no spread
-            low = high = math.nan
+        low, high = jackknife_interval(figure.found.value, figure.left_out, figure.found.contexts, confidence)
         return Agreement(
             method=method,
             benchmark=benchmark.name,
@@ -257,6 +263,7 @@ def evaluate_method(
             confidence=confidence,
             reference=None if reference is None or statistic == PARTIAL else reference[0],
             p_value=_known(permutation_p_value(figure.difference, figure.permuted)),
+            correlated=figure.correlated,
         )
 
     rows = []
@@ -266,12 +273,13 @@ def evaluate_method(
     for level, statistic in wanted:
         figures = []
         for position, grid in enumerate(grids):
+            shared = None if common is None or level != "within_context" else common[grid.dimension, statistic]
             if control is not None and statistic == PARTIAL:
-                figures.append(_partial_figure(grid, control, weights))
+                figures.append(_partial_figure(grid, control, weights, shared))
             else:
                 rival = None if rivals is None else rivals[position].predicted
                 options = {"level": level, "statistic": statistic, "constant": constant}
-                figures.append(_figure(grid, rival, weights, swaps, options))
+                figures.append(_figure(grid, rival, weights, swaps, options, shared=shared))
         rows += [
             row(figure, grid.dimension, level, statistic, grid.unscored)
             for figure, grid in zip(figures, grids, strict=True)
@@ -298,21 +306,81 @@ def _check_keys(
     )
 
 
+def common_contexts(
+    benchmark: Benchmark,
+    scores: Sequence[Mapping[tuple[str, str], float | None]],
+    *,
+    dimensions: Sequence[str],
+    constant: str = "skip",
+    control: Mapping[str, float] | None = None,
+) -> dict[tuple[str, str], BoolArray]:
+    """The contexts in which every method has a correlation, so that their means are over the same contexts.
+
+    A method that has no correlation in any context cannot be compared, and does not restrict the others.
+
+    Args:
+        benchmark: outputs and ratings.
+        scores: of each method to compare: (output id, dimension) to score.
+        dimensions: names of dimensions of the benchmark.
+        constant: what a constant context counts: `skip`, `zero` or `one`; see `correlate_rows`.
+        control: as in `evaluate_method`; adds the statistic `partial_spearman`.
+
+    Returns:
+        (dimension, statistic) to an array of shape (contexts,), true where every method has a correlation; contexts
+        stand in the order in which the outputs name them.
+
+    Raises:
+        DataError, UnknownNameError, UsageError: as `evaluate_method`.
+    """
+    means = human_means(benchmark.ratings)
+    common = {}
+    for dimension in dimensions:
+        grids = [build_grid(benchmark.outputs, means, values, dimension) for values in scores]
+        # Whether a context has a correlation does not depend on the statistic.
+        shared = _common([correlate_rows(grid.predicted, grid.human, "pearson", constant) for grid in grids])
+        common.update({(dimension, statistic): shared for statistic in STATISTICS})
+        if control is not None:
+            common[dimension, PARTIAL] = _common([_partial_rows(grid, control) for grid in grids])
+    return common
+
+
+def _common(rows: Sequence[FloatArray]) -> BoolArray:
+    defined = ~np.isnan(np.stack(rows))
+    return np.asarray(defined[defined.any(axis=1)].all(axis=0), dtype=np.bool_)
+
+
 def _figure(
-    grid: Grid, rival: FloatArray | None, weights: FloatArray, swaps: np.ndarray, options: Mapping[str, str]
+    grid: Grid,
+    rival: FloatArray | None,
+    weights: FloatArray,
+    swaps: np.ndarray,
+    options: Mapping[str, str],
+    *,
+    shared: BoolArray | None,
 ) -> _Figure:
+    found = correlate_level(grid.predicted, grid.human, **options)
+    predicted, correlated = grid.predicted, None
+    if shared is not None:
+        correlated = found.contexts
+        predicted = np.where(shared[:, np.newaxis], predicted, np.nan)
+        narrowed = correlate_level(predicted, grid.human, **options)
+        found = replace(narrowed, constant_predicted=found.constant_predicted)
     difference, permuted = math.nan, np.empty(0)
     if rival is not None:
-        difference, permuted, _ = paired_differences(grid.predicted, rival, grid.human, swaps, **options)
+        difference, permuted, _ = paired_differences(predicted, rival, grid.human, swaps, **options)
+    # Leaving contexts out says nothing about other systems, of which a benchmark has few: between them no interval
+    # covered what it should (bench/results/statistics.md, section `intervals`).
+    between = options["level"] == "between_systems"
     return _Figure(
-        found=correlate_level(grid.predicted, grid.human, **options),
-        resampled=resample(grid.predicted, grid.human, weights, **options),
+        found=found,
+        correlated=correlated,
+        left_out=np.empty(0) if between else resample(predicted, grid.human, weights, **options),
         difference=difference,
         permuted=permuted,
     )
 
 
-def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
+def _partial_rows(grid: Grid, control: Mapping[str, float]) -> FloatArray:
     absent = [output for line in grid.output_ids for output in line if output is not None and output not in control]
     if absent:
         raise UsageError(
@@ -320,11 +388,20 @@ def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArra
         )
     controls = [[math.nan if output is None else control[output] for output in line] for line in grid.output_ids]
     third = np.array(controls, dtype=np.float64).reshape(grid.human.shape)
-    rows = partial_correlate_rows(grid.predicted, grid.human, third)
+    return partial_correlate_rows(grid.predicted, grid.human, third)
+
+
+def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray, shared: BoolArray | None) -> _Figure:
+    rows = _partial_rows(grid, control)
+    correlated = None
+    if shared is not None:
+        correlated = int((~np.isnan(rows)).sum())
+        rows = np.where(shared, rows, np.nan)
     constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
     return _Figure(
         found=average_over_contexts(rows, constant),
-        resampled=resample_mean(rows, weights),
+        correlated=correlated,
+        left_out=resample_mean(rows, weights),
         difference=math.nan,
         permuted=np.empty(0),
     )
@@ -339,7 +416,8 @@ def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
             skipped=max(figure.found.skipped for figure in figures),
             constant_predicted=max(figure.found.constant_predicted for figure in figures),
         ),
-        resampled=np.mean([figure.resampled for figure in figures], axis=0),
+        correlated=None if figures[0].correlated is None else min(figure.correlated or 0 for figure in figures),
+        left_out=np.mean([figure.left_out for figure in figures], axis=0),
         difference=float(np.mean([figure.difference for figure in figures])),
         permuted=np.mean([figure.permuted for figure in figures], axis=0),
     )

@@ -1,4 +1,4 @@
-"""How far to trust a correlation: bootstrap intervals over contexts and a paired test between two methods.
+"""How far to trust a correlation: resamples over contexts and a paired test between two methods.
 
 Contexts are drawn, not outputs: outputs of one context share its difficulty and its raters. A resample is a vector
 that says how often each context was drawn, and each level has an exact way to correlate a grid whose rows are
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CHUNK = 2**20  # numbers held at once by each temporary array
+_SWAPS = 2**22  # exchanges of contexts that are tried at once
 _LEAST_DEFINED = 0.95  # an interval needs a correlation in at least this share of the resamples
 
 
@@ -185,10 +186,15 @@ def paired_differences(
     one, two, ratings = _paired(first, second, human, level=level, statistic=statistic, constant=constant)
     scores, gold = np.concatenate((one, two)), np.concatenate((ratings, ratings))
     swapped = np.concatenate((np.zeros((1, len(one)), dtype=np.bool_), swaps))
-    weights = np.concatenate((~swapped, swapped), axis=1).astype(np.float64)
-    mirror = np.concatenate((swapped, ~swapped), axis=1).astype(np.float64)
     options = {"level": level, "statistic": statistic, "constant": constant}
-    differences = resample(scores, gold, weights, **options) - resample(scores, gold, mirror, **options)
+    differences = np.empty(len(swapped))
+    step = max(1, _SWAPS // max(1, len(one)))
+    for start in range(0, len(swapped), step):
+        part = swapped[start : start + step]
+        weights = np.concatenate((~part, part), axis=1).astype(np.float64)
+        mirror = np.concatenate((part, ~part), axis=1).astype(np.float64)
+        differences[start : start + step] = resample(scores, gold, weights, **options)
+        differences[start : start + step] -= resample(scores, gold, mirror, **options)
     compared = int((~np.isnan(one)).any(axis=1).sum())
     return float(differences[0]), differences[1:], compared
 
@@ -221,8 +227,13 @@ def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolAr
 
     Returns:
         Shape (permutations, contexts).
+
+    Raises:
+        UsageError: fewer than one permutation.
     """
-    return np.random.default_rng(seed).integers(0, 2, size=(permutations, contexts)).astype(np.bool_)
+    if permutations < 1:
+        raise UsageError(f"resamples must be at least 1; got {permutations}; 1000 is usual")
+    return np.random.default_rng(seed).integers(0, 2, size=(permutations, contexts), dtype=np.bool_)
 
 
 def _paired(

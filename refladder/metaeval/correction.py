@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,22 @@ from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+SIGNIFICANT = 0.05
+_LEAST_PERMUTATIONS = 1000
+
+
+def permutations_for(tests: int) -> int:
+    """How many permutations let any of these tests be significant after Holm's correction.
+
+    The smallest p-value of n permutations is 1 / (n + 1), and the correction multiplies it by the number of tests. With
+    20 tests / alpha it can fall to alpha / 20. Never fewer than 1000.
+
+    Args:
+        tests: that are corrected together.
+    """
+    return max(_LEAST_PERMUTATIONS, math.ceil(20 * tests / SIGNIFICANT))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.metaeval.agreement import MEAN, PARTIAL, Agreement
+from refladder.metaeval.correction import SIGNIFICANT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 DASH = "—"
 _COUNTS = ("contexts", "skipped", "unscored")
-_SIGNIFICANT = 0.05
 _NARROW = 8
 _PIECE = re.compile(r"[^\s/_-]*[/_-]+|[^\s/_-]+")  # of a name: a word with the sign behind it, where a line may end
 
@@ -275,6 +275,10 @@ def _pivots(rows: Iterable[Agreement]) -> list[_Pivot]:
 
 
 def _pivot(rows: Sequence[Agreement]) -> _Pivot:
+    caption = _caption(rows)
+    if any(row.p_adjusted is not None for row in rows):
+        # In a table whose tests are corrected, a test outside the correction gets no mark.
+        rows = [row if row.p_adjusted is not None else replace(row, p_value=None) for row in rows]
     found = {(row.method, row.dimension): row for row in rows}
     methods = tuple(dict.fromkeys(row.method for row in rows))
     dimensions = tuple(dict.fromkeys(row.dimension for row in rows))
@@ -283,7 +287,7 @@ def _pivot(rows: Sequence[Agreement]) -> _Pivot:
     if len(parts) == 1:
         dimensions = (parts[0],)
     return _Pivot(
-        caption=_caption(rows),
+        caption=caption,
         methods=methods,
         dimensions=dimensions,
         cells=tuple(tuple(found.get((method, name)) for name in dimensions) for method in methods),
@@ -299,8 +303,11 @@ def _counts(rows: Sequence[Agreement]) -> tuple[str, ...]:
         low, high = min(map(number, parts)), max(map(number, parts))
         return str(low) if low == high else f"{low}-{high}"
 
+    contexts = span(lambda row: row.contexts)
+    if any(map(_narrowed, rows)):
+        contexts += f" of {span(lambda row: row.contexts if row.correlated is None else row.correlated)}"
     return (
-        span(lambda row: row.contexts),
+        contexts,
         span(lambda row: row.skipped),
         str(sum(row.unscored for row in parts)),
     )
@@ -309,7 +316,9 @@ def _counts(rows: Sequence[Agreement]) -> tuple[str, ...]:
 def _caption(rows: Sequence[Agreement]) -> str:
     first = rows[0]
     words = [f"{first.benchmark}, {first.level}: {_LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])}"]
-    if any(row.low is not None for row in rows):
+    if first.level == "between_systems":
+        words.append("no intervals, because the few systems are a sample too")
+    elif any(row.low is not None for row in rows):
         words.append(f"{first.confidence * 100:g} % intervals")
     if first.level == "within_context" and (first.constant != "skip" or any(row.skipped for row in rows)):
         words.append(_CONSTANT_WORDS[first.constant])
@@ -318,18 +327,30 @@ def _caption(rows: Sequence[Agreement]) -> str:
             "no context has two outputs with different ratings and different scores, so there is nothing to correlate "
             "within contexts"
         )
-    holm = ", Holm's correction over the table" if any(row.p_adjusted is not None for row in rows) else ""
+    if any(map(_narrowed, rows)):
+        words.append(
+            "all methods are compared on the contexts in which each has a correlation, of those in which the row's "
+            "method has one"
+        )
+    tests = sum(row.p_adjusted is not None for row in rows)
+    holm = f", Holm's correction over {tests} {'test' if tests == 1 else 'tests'}" if tests else ""
+    if tests and len({row.dimension for row in rows if row.dimension != MEAN}) > 1:
+        holm += ", means are not tested"
     references = list(dict.fromkeys(row.reference for row in rows if row.reference is not None))
     if references:
-        words.append(f"* p < {_SIGNIFICANT:g} against {', '.join(references)}, paired permutation test{holm}")
+        words.append(f"* p < {SIGNIFICANT:g} against {', '.join(references)}, paired permutation test{holm}")
     if any(row.value is None for row in rows):
         words.append(f"{DASH} no value")
     return "; ".join(words) + "."
 
 
+def _narrowed(row: Agreement) -> bool:
+    return row.correlated is not None and row.correlated > row.contexts
+
+
 def _value(row: Agreement) -> str:
     tested = row.p_value if row.p_adjusted is None else row.p_adjusted
-    mark = "*" if tested is not None and tested < _SIGNIFICANT else ""
+    mark = "*" if tested is not None and tested < SIGNIFICANT else ""
     return DASH if row.value is None else f"{_number(row.value, 3)}{mark}"
 
 

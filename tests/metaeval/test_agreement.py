@@ -8,16 +8,15 @@ import pytest
 from scipy import stats
 
 from refladder.errors import DataError, UnknownNameError, UsageError
-from refladder.metaeval.agreement import build_grid, evaluate_method, human_means
+from refladder.metaeval.agreement import build_grid, common_contexts, evaluate_method, human_means
 from refladder.metaeval.bootstrap import (
-    draw_contexts,
     draw_swaps,
     paired_differences,
-    percentile_interval,
     permutation_p_value,
     resample,
 )
 from refladder.metaeval.correlation import partial_correlate_rows
+from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import correlate_level
 from refladder.records import Benchmark, Dimension, Output, Rating
 
@@ -106,7 +105,7 @@ def test_rows_are_the_figures_of_the_grids():
         assert (row.method, row.benchmark, row.signature, row.p_value, row.reference) == (
             "noise", "small", "sig", None, None,
         )  # fmt: skip
-        assert row.low < row.value < row.high
+        assert row.level == "between_systems" or row.low < row.value < row.high
         assert row.unscored == {"clarity": 0, "wit": 2, "mean": 2}[row.dimension]
         if row.dimension == "mean":
             parts = [x.value for x in rows if (x.level, x.statistic) == (row.level, row.statistic) and x is not row]
@@ -116,8 +115,11 @@ def test_rows_are_the_figures_of_the_grids():
         options = {"level": row.level, "statistic": row.statistic}
         found = correlate_level(grid.predicted, grid.human, **options)
         assert (row.value, row.contexts, row.skipped) == (found.value, found.contexts, found.skipped)
-        resampled = resample(grid.predicted, grid.human, draw_contexts(12, 200, seed=3), **options)
-        assert (row.low, row.high) == percentile_interval(resampled)
+        if row.level == "between_systems":
+            assert (row.low, row.high) == (None, None)
+            continue
+        left_out = resample(grid.predicted, grid.human, leave_out(12), **options)
+        assert (row.low, row.high) == jackknife_interval(row.value, left_out, row.contexts)
 
 
 def test_within_context_against_scipy():
@@ -134,8 +136,8 @@ def test_within_context_against_scipy():
 
 
 def test_the_mean_over_dimensions_shares_its_resamples():
-    # Both dimensions are the same numbers, so their mean has the interval and p-value of one of them. Independent
-    # resamples would narrow it by about sqrt(2).
+    # Both dimensions are the same numbers, so their mean has the interval and p-value of one of them. If contexts were
+    # left out of each dimension independently, it would be narrower by about sqrt(2).
     source = benchmark()
     same = [r for r in source.ratings if r.dimension == "clarity"]
     ratings = (*same, *(dataclasses.replace(r, dimension="wit") for r in same))
@@ -146,7 +148,9 @@ def test_the_mean_over_dimensions_shares_its_resamples():
     rows = evaluate_method(source, one, method="one", signature="s", resamples=200, reference=("two", two))
     for clarity, wit, mean in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
         for name in ("value", "low", "high", "p_value"):
-            assert getattr(clarity, name) == getattr(wit, name) == pytest.approx(getattr(mean, name), abs=1e-12)
+            assert getattr(clarity, name) == getattr(wit, name)
+            expected = getattr(mean, name)
+            assert getattr(wit, name) == (None if expected is None else pytest.approx(expected, abs=1e-12))
 
 
 def test_the_test_against_a_reference_is_the_paired_test():
@@ -219,6 +223,40 @@ def test_one_context_has_a_figure_and_no_interval():
     assert {(row.low, row.high) for row in rows} == {(None, None)}
 
 
+def test_methods_are_averaged_over_the_contexts_that_they_share():
+    source = benchmark()
+    first, second = noisy_scores(source, 1), noisy_scores(source, 2)
+    for context in (0, 1, 2):
+        first.update({(f"c{context}/s{system}", "wit"): 0.5 for system in range(5)})  # constant: no correlation
+    second.update({(f"c3/s{system}", "wit"): None for system in range(1, 5)})  # one output: no correlation
+    control = {one.id: float(position % 7) for position, one in enumerate(source.outputs)}
+    common = common_contexts(source, [first, second, {}], dimensions=["clarity", "wit"], control=control)
+    assert common["wit", "spearman"].tolist() == [False] * 4 + [True] * 8  # what scores nothing restricts nothing
+    assert common["clarity", "kendall"].all()
+    assert not common["wit", "partial_spearman"][:4].any()
+    options = {"signature": "s", "levels": ["within_context", "pooled"], "resamples": 50, "common": common}
+    rows = evaluate_method(
+        source, first, method="first", reference=("second", second), control=control, statistics=["spearman"], **options
+    )
+    means = human_means(source.ratings)
+    by_hand = [
+        stats.spearmanr([first[f"c{c}/s{s}", "wit"] for s in range(5)], [means[f"c{c}/s{s}", "wit"] for s in range(5)])[
+            0
+        ]
+        for c in range(4, 12)
+    ]
+    found = {(row.level, row.dimension, row.statistic): row for row in rows}
+    wit = found["within_context", "wit", "spearman"]
+    assert wit.value == pytest.approx(np.mean(by_hand), abs=1e-12)
+    assert (wit.contexts, wit.skipped, wit.correlated, wit.constant_predicted) == (8, 4, 9, 3)
+    mean = found["within_context", "mean", "spearman"]
+    assert (mean.contexts, mean.skipped, mean.correlated) == (8, 4, 9)
+    pooled = found["pooled", "wit", "spearman"]
+    assert (pooled.contexts, pooled.correlated) == (12, None)
+    partial = found["within_context", "wit", "partial_spearman"]
+    assert (partial.contexts, partial.correlated) == (int(common["wit", "partial_spearman"].sum()), 9)
+
+
 def test_what_is_refused():
     source = benchmark(contexts=2)
     scores = noisy_scores(source)
@@ -231,6 +269,8 @@ def test_what_is_refused():
         evaluate_method(source, scores, statistics=["kendal"], **options)
     with pytest.raises(UnknownNameError, match="unknown convention for constant contexts 'zeros'"):
         evaluate_method(source, scores, constant="zeros", **options)
+    with pytest.raises(UsageError, match="resamples must be at least 1; got 0; 1000 is usual"):
+        evaluate_method(source, scores, **{**options, "resamples": 0})
     with pytest.raises(UsageError, match="no dimension of 'small' is asked for; name at least one"):
         evaluate_method(source, scores, dimensions=[], **options)
     with pytest.raises(UsageError, match="benchmark 'small' has no outputs; there is nothing to evaluate"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from refladder.errors import UsageError
-from refladder.metaeval.correction import holm
+from refladder.metaeval.correction import holm, permutations_for
 
 
 def test_holm_by_hand():
@@ -12,6 +12,13 @@ def test_holm_by_hand():
     assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]  # 2 * .8 is more than any p-value
     assert holm([]) == []
+
+
+def test_permutations_let_every_test_be_significant():
+    assert permutations_for(0) == permutations_for(2) == 1000
+    assert permutations_for(51) == 20400  # 20 * 51 / 0.05
+    for tests in (1, 51, 400):
+        assert holm([1 / (permutations_for(tests) + 1)] * tests)[0] <= 0.05 / 20
 
 
 def test_holm_keeps_the_chance_of_any_false_rejection():

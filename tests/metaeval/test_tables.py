@@ -53,6 +53,7 @@ def test_json_lines_hold_every_field_and_null_for_nothing():
     assert list(lines[0]) == [
         "method", "benchmark", "dimension", "level", "statistic", "value", "low", "high", "contexts", "skipped",
         "constant_predicted", "unscored", "signature", "constant", "confidence", "reference", "p_value", "p_adjusted",
+        "correlated",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="not JSON compliant"):
         to_json_lines([row(value=float("nan"))])
@@ -103,11 +104,12 @@ def test_one_table_for_each_level_and_statistic():
     ]
     captions = [text for text in to_markdown(rows).splitlines() if text.startswith("small")]
     interval = "95 % intervals."
+    none = "no intervals, because the few systems are a sample too."
     assert captions == [
         f"small, pooled: Pearson with the ratings, all outputs together; {interval}",
         f"small, pooled: Kendall tau-b with the ratings, all outputs together; {interval}",
-        f"small, between_systems: Pearson with the ratings, means of systems; {interval}",
-        f"small, between_systems: Kendall tau-b with the ratings, means of systems; {interval}",
+        f"small, between_systems: Pearson with the ratings, means of systems; {none}",
+        f"small, between_systems: Kendall tau-b with the ratings, means of systems; {none}",
     ]
     assert to_markdown([]) == ""
     assert to_latex([]) == ""
@@ -137,6 +139,40 @@ def test_partial_correlations_and_missing_intervals_in_captions():
 def test_the_convention_is_not_mentioned_where_it_changes_nothing():
     assert "constant contexts" not in to_markdown([row(skipped=0)])
     assert "constant ratings are skipped" in to_markdown([row(skipped=0, constant="zero")])
+
+
+def test_narrowed_contexts_stand_beside_the_count_of_each_method():
+    rows = [row(contexts=9, skipped=3, correlated=12), row(method="other", contexts=9, skipped=3, correlated=9)]
+    text = to_markdown(rows)
+    assert (
+        "all methods are compared on the contexts in which each has a correlation, of those in which the row's method "
+        "has one"
+    ) in text
+    assert "| ladder | 0.432 [0.38, 0.48] | 9 of 12 | 3 | 3 |" in text
+    assert "| other | 0.432 [0.38, 0.48] | 9 | 3 | 3 |" in text
+    assert "compared on" not in to_markdown([row(correlated=98)])
+
+
+def test_narrowed_tables_fit_a_terminal():
+    names = [f"dimension-{number}" for number in range(7)]
+    rows = [row(dimension=name, contexts=50 + i, correlated=100 + i) for i, name in enumerate(names)]
+    text = shown(rows)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "…" not in text
+    assert "50-56 of 100-106" in text
+
+
+def test_only_corrected_tests_are_marked_in_a_corrected_table():
+    tested = row(reference="length", p_value=0.001, p_adjusted=0.002)
+    mean = row(dimension="mean", reference="length", p_value=0.001)
+    other = row(dimension="clarity", reference="length", p_value=0.03, p_adjusted=0.03)
+    text = to_markdown([tested, other, mean])
+    assert text.count("0.432*") == 2
+    assert "Holm's correction over 2 tests, means are not tested." in text
+    assert "Holm's correction over 1 test." in to_markdown([tested])
+    assert (
+        to_markdown([row(p_value=0.03, reference="length"), row(dimension="mean", p_value=0.03)]).count("0.432*") == 1
+    )
 
 
 def test_the_mean_of_one_dimension_is_not_repeated():

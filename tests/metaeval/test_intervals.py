@@ -1,0 +1,88 @@
+"""Intervals over contexts: quantiles and ends against scipy, coverage, and what has no interval."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from refladder.errors import UsageError
+from refladder.metaeval.bootstrap import resample
+from refladder.metaeval.correlation import correlate_rows
+from refladder.metaeval.intervals import jackknife_interval, leave_out, t_quantile
+from refladder.metaeval.levels import correlate_level
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 13, 30, 99, 998, 999])
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+def test_quantiles_of_t_are_scipys(degrees, confidence):
+    expected = stats.t.ppf((1 + confidence) / 2, degrees)
+    assert t_quantile(confidence, degrees) == pytest.approx(expected, rel=1e-9)
+
+
+def test_each_row_of_weights_leaves_a_group_of_contexts_out():
+    np.testing.assert_array_equal(leave_out(3), [[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    grouped = leave_out(5, most=2)
+    np.testing.assert_array_equal(grouped, [[0, 1, 0, 1, 0], [1, 0, 1, 0, 1]])
+    assert leave_out(0).shape == (0, 0)
+
+
+def test_the_interval_of_a_mean_is_the_t_interval_on_the_scale_of_fisher():
+    rows = np.array([0.1, 0.7, 0.4, -0.2, 0.9, 0.5, 0.3])
+    left_out = (rows.sum() - rows) / 6
+    # scipy: standard error of the mean and Student's t with 6 degrees, put on the scale of atanh by its derivative.
+    distance = stats.t.ppf(0.975, 6) * stats.sem(rows) / (1 - rows.mean() ** 2)
+    expected = np.tanh(np.arctanh(rows.mean()) + distance * np.array([-1, 1]))
+    assert jackknife_interval(rows.mean(), left_out, 7) == pytest.approx(tuple(expected), abs=1e-12)
+
+
+def test_contexts_without_a_correlation_do_not_narrow_the_interval():
+    rows = np.array([0.1, NAN, 0.7, 0.4, NAN, -0.2, NAN])
+    used = rows[~np.isnan(rows)]
+    mean = used.mean()
+    left_out = np.array([np.nanmean(np.delete(rows, position)) for position in range(7)])
+    expected = jackknife_interval(mean, np.array([np.delete(used, position).mean() for position in range(4)]), 4)
+    assert jackknife_interval(mean, left_out, 4) == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_interval_without_spread_or_with_a_gap():
+    # Every context agrees perfectly: no spread was seen, and an interval of no width would promise certainty.
+    assert np.isnan(jackknife_interval(1.0, np.ones(20), 20)).all()
+    assert np.isnan(jackknife_interval(0.3, np.full(20, 0.3), 20)).all()
+    assert np.isnan(jackknife_interval(0.4, np.array([0.3, NAN, 0.5]), 3)).all()
+    assert np.isnan(jackknife_interval(NAN, np.array([NAN, NAN]), 2)).all()
+    assert np.isnan(jackknife_interval(0.4, np.array([NAN]), 1)).all()
+    with pytest.raises(UsageError, match=re.escape("confidence must be between 0 and 1; got 95; 0.95 is usual")):
+        jackknife_interval(0.1, np.array([0.0, 0.2]), 2, 95)
+
+
+@pytest.mark.parametrize(("level", "statistic"), [("within_context", "spearman"), ("pooled", "kendall")])
+def test_intervals_of_14_contexts_cover_the_population_value(level, statistic):
+    generator = np.random.default_rng(6)
+    systems = generator.normal(size=6)
+
+    def drawn(contexts):
+        quality = systems + generator.normal(size=(contexts, 1)) + generator.normal(size=(contexts, 6))
+        return quality + 1.5 * generator.normal(size=quality.shape), np.clip(np.round(3 + quality), 1, 5)
+
+    truth = np.mean([correlate_level(*drawn(200), level=level, statistic=statistic).value for _ in range(40)])
+    hits = 0
+    for _ in range(600):
+        predicted, human = drawn(14)
+        options = {"level": level, "statistic": statistic}
+        found = correlate_level(predicted, human, **options)
+        left_out = resample(predicted, human, leave_out(14), **options)
+        low, high = jackknife_interval(found.value, left_out, found.contexts)
+        hits += low <= truth <= high
+    # 570 expected; the standard deviation of a binomial is 5.3. Percentiles of a bootstrap over contexts reach 545.
+    assert 554 <= hits <= 586
+
+
+def test_leaving_a_context_out_is_exact():
+    generator = np.random.default_rng(3)
+    predicted, human = generator.normal(size=(7, 4)), generator.integers(1, 4, size=(7, 4)).astype(float)
+    values = resample(predicted, human, leave_out(7), level="within_context")
+    rows = correlate_rows(predicted, human)
+    np.testing.assert_allclose(values, [np.nanmean(np.delete(rows, position)) for position in range(7)], atol=1e-12)
