@@ -71,7 +71,7 @@ def test_debiased_curves_of_single_answers_are_the_plain_ones_and_say_so():
     assert all(point.first > 0.6 for point in points)
     protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=5)
     rows = agreement(MADE, MADE.dimensions, [runs[0].result.method], protocol)
-    cards = report_cards(runs, MADE, MADE.dimensions, resamples=5)
+    cards = report_cards(runs, MADE, MADE.dimensions)
     _, notes = draw_figures(rows, cards, runs, MADE, dimensions=MADE.dimensions)
     (note,) = notes
     assert re.fullmatch(
