@@ -236,7 +236,7 @@ from which contexts are drawn with replacement. `evaluate` prints the jackknife'
 with {RESAMPLES} resamples are in brackets where they were computed.
 
 {contexts_table}
-Between systems, `evaluate` prints no interval: none of five kinds covers .93 to .97 throughout. First, the systems stay
+Between systems, `evaluate` prints no interval: none of four kinds covers .93 to .97 throughout. First, the systems stay
 the same and contexts are drawn; the population value is the statistic over 20,000 contexts.
 
 {fixed_table}
