@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.jobs.cards import Card
+    from refladder.jobs.evaluate import Method
     from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
     from refladder.records import Benchmark, Dimension
@@ -77,6 +78,14 @@ STATISTICS = ("spearman", "kendall", "pearson")
     multiple=True,
     metavar="FILE",
     help="Scores of any other program, one row an output (output_id, then a column a dimension); may be repeated.",
+)
+@click.option(
+    "--score-column",
+    "score_column",
+    multiple=True,
+    metavar="DIMENSION=COLUMN",
+    help="Column of --scores that holds the scores of a dimension; may be repeated. Without it, DIMENSION_score, "
+    "else DIMENSION, else score.",
 )
 @console.SAMPLING
 @console.RULE
@@ -147,6 +156,7 @@ def command(
     writer_option: tuple[str, ...],
     ladders: str | None,
     scores: tuple[str, ...],
+    score_column: tuple[str, ...],
     rungs: int,
     attempts: int,
     max_tokens: int,
@@ -177,7 +187,7 @@ def command(
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
     from refladder.jobs.cards import report_cards  # noqa: PLC0415
     from refladder.jobs.cost import copied  # noqa: PLC0415
-    from refladder.jobs.evaluate import LADDER, Protocol, agreement, check_names, read_scores  # noqa: PLC0415
+    from refladder.jobs.evaluate import LADDER, Protocol, agreement, check_names  # noqa: PLC0415
     from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
@@ -189,7 +199,7 @@ def command(
         form = "json"
     loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
     dimensions = choose_dimensions(loaded.dimensions, dimension)
-    others = [read_scores(path, loaded, dimensions) for path in scores]  # a bad file is told before a judge is asked
+    others = _read_others(scores, score_column, loaded, dimensions)  # before a judge is asked
     budgeted = spending.current(context)
 
     def judging() -> Backend:
@@ -258,6 +268,17 @@ def command(
     console.tell_spent(budgeted.spent())
     unscored = any(row.unscored for row in rows)
     return console.UNSCORED if unscored else 0
+
+
+def _read_others(
+    paths: Sequence[str], score_column: Sequence[str], benchmark: Benchmark, dimensions: Sequence[Dimension]
+) -> list[Method]:
+    from refladder.jobs.evaluate import read_scores  # noqa: PLC0415  --help stays quick
+
+    named = console.pairs(score_column, "--score-column")
+    if named and not paths:
+        raise UsageError("--score-column names a column of --scores FILE, and no file is given; add --scores FILE")
+    return [read_scores(path, benchmark, dimensions, named) for path in paths]
 
 
 def _tell_empty(rows: Sequence[Agreement]) -> None:

@@ -68,10 +68,10 @@ def rating_means(benchmark):
 
 
 def test_scores_made_elsewhere(command, tmp_path):
-    """Scores that are the ratings themselves agree perfectly, and no judge is asked."""
+    """Scores in the order of the ratings agree perfectly, and no judge is asked."""
     story = load_benchmark("demo/story")
     gold = rating_means(story)
-    rows = [{"output_id": o.id, **{d.name: gold[o.id, d.name] for d in story.dimensions}} for o in story.outputs]
+    rows = [{"output_id": o.id, **{d.name: 2 * gold[o.id, d.name] for d in story.dimensions}} for o in story.outputs]
     done = command("evaluate", "demo/story", *QUICK, "--scores", scores_file(tmp_path, rows), "--json")
     assert (done.code, done.err) == (0, "")
     found = [row for row in done.rows if row["method"] == "other"]
