@@ -187,7 +187,7 @@ def command(
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
     from refladder.jobs.cards import report_cards  # noqa: PLC0415
     from refladder.jobs.cost import copied  # noqa: PLC0415
-    from refladder.jobs.evaluate import LADDER, Protocol, agreement, check_names  # noqa: PLC0415
+    from refladder.jobs.evaluate import LADDER, Protocol, agreement, check_names, check_ratings  # noqa: PLC0415
     from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
@@ -197,9 +197,12 @@ def command(
     console.check_prompts(prompts)
     if as_json:
         form = "json"
-    loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
+    loaded = load(
+        benchmark=benchmark, source=source, task_file=task_file, column=column, option=option, dimension=dimension
+    )
     dimensions = choose_dimensions(loaded.dimensions, dimension)
-    others = _read_others(scores, score_column, loaded, dimensions)  # before a judge is asked
+    check_ratings(loaded, dimensions)  # before a judge is asked, as all that follows up to `judging`
+    others = _read_others(scores, score_column, loaded, dimensions)
     budgeted = spending.current(context)
 
     def judging() -> Backend:

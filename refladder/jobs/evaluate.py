@@ -14,7 +14,7 @@ from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import Scorer, batches
 from refladder.loaders.fields import missing_column
-from refladder.metaeval.agreement import MEAN, Agreement, evaluate_method, human_means
+from refladder.metaeval.agreement import MEAN, Agreement, build_grid, evaluate_method, human_means
 from refladder.metaeval.correction import holm
 from refladder.published import LadderSet, choose_dimensions, ladder_set
 from refladder.rows import number_in, read_rows
@@ -302,6 +302,21 @@ def check_names(names: Sequence[str], reference: str | None = None) -> None:
         raise UnknownNameError("reference method", reference, [*names, *BASELINES])
 
 
+def check_ratings(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> None:
+    """Check all that agreement needs of a benchmark, so that no judge is asked in vain.
+
+    Raises:
+        UsageError: there are no ratings on these dimensions.
+        DataError: a context has two outputs of one system, or a rating is not finite.
+    """
+    names = [dimension.name for dimension in dimensions]
+    if not any(rating.dimension in names for rating in benchmark.ratings):
+        raise UsageError(
+            f"{benchmark.name} has no ratings on {', '.join(names)}; evaluation compares scores with ratings"
+        )
+    build_grid(benchmark.outputs, human_means(benchmark.ratings), {}, names[0])
+
+
 def agreement(
     benchmark: Benchmark, dimensions: Sequence[Dimension], methods: Sequence[Method], protocol: Protocol
 ) -> list[Agreement]:
@@ -318,11 +333,8 @@ def agreement(
             `refladder.metaeval.agreement.evaluate_method`.
         UnknownNameError: the reference is not one of the methods.
     """
+    check_ratings(benchmark, dimensions)
     names = [dimension.name for dimension in dimensions]
-    if not any(rating.dimension in names for rating in benchmark.ratings):
-        raise UsageError(
-            f"{benchmark.name} has no ratings on {', '.join(names)}; evaluation compares scores with ratings"
-        )
     check_names([method.name for method in methods], protocol.reference)
     every = [*methods, *baselines(benchmark, dimensions)]
     rival = next((method for method in every if method.name == protocol.reference), None)

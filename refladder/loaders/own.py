@@ -23,16 +23,15 @@ from typing import TYPE_CHECKING, Any
 from refladder.artifacts import read_bytes
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.loaders.draft import MEAN, Draft
-from refladder.loaders.fields import missing_column, name_of, number_of, text_of
+from refladder.loaders.fields import missing_column, name_of, optional_number_of, text_of
 from refladder.loaders.flat import text_id
 from refladder.loaders.sources import decode, fetch_table, read_table, table_of
+from refladder.published import choose_dimensions
 from refladder.records import Benchmark, Context, Dimension
-from refladder.rows import read_rows
+from refladder.rows import Row, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from refladder.rows import Row
 
 FIELDS = ("context_id", "context", "background", "system", "output", "output_id")
 CONTEXT_FIELDS = FIELDS[:3]
@@ -41,38 +40,49 @@ NEAR = 0.85  # likeness above which a column that nobody asked for is taken for 
 
 
 def load_own(
-    source: Path | str | None, *, task_file: Path | str, columns: Mapping[str, str] | None = None
+    source: Path | str | None,
+    *,
+    task_file: Path | str,
+    columns: Mapping[str, str] | None = None,
+    dimensions: Sequence[str] = (),
 ) -> Benchmark:
     """Read a user's outputs with their contexts and optional ratings as a benchmark.
 
     Where there is no `context_id`, a context's id is a digest of its text and background, so it comes from the data
     and not from the order of rows; where there is no `output_id`, an output's id is `CONTEXT_ID/SYSTEM`. Ratings are
-    those of one rater, `mean`. Either every dimension has a rating column or none has.
+    those of one rater, `mean`. Either every dimension has a rating column or none has; a rating that is absent, null or
+    blank in a row is missing.
 
     Args:
         source: a file (.jsonl, .json, .csv, .parquet), `-` for JSON lines on standard input, or
             `hub:ORG/NAME[:SPLIT]`.
         task_file: the TOML file of `read_task`.
         columns: from a canonical field or a dimension's name to the column that holds it.
+        dimensions: names of those to read; none for all of the task file. Columns of the others are not looked at.
 
     Raises:
-        UsageError: there is no source, its format is unknown, or `columns` maps an unknown field.
+        UsageError: there is no source, its format is unknown, `columns` maps an unknown field, or there is no such
+            dimension.
         DataError: the source or the task file is not what it must be; the text has path:line.
     """
     if source is None:
         raise UsageError("own: say which data; pass source=PATH or source=hub:ORG/NAME")
-    task, dimensions = read_task(Path(task_file))
-    names = [dimension.name for dimension in dimensions]
+    task, described = read_task(Path(task_file))
+    chosen = choose_dimensions(described, dimensions)
+    names = [dimension.name for dimension in chosen]
+    passed_over = {dimension.name for dimension in described}.difference(names)
+    mapped = {field: column for field, column in (columns or {}).items() if field not in passed_over}
     table = table_of(str(source), _read_source(str(source)))
-    first = table.rows[0]
-    found = _find_columns(first, dict(columns or {}), required=("context", "output"), known=(*FIELDS, *names))
+    # JSON lines may leave a column out of any row, so all rows say which columns there are.
+    first = Row(table.rows[0].where, {column: None for row in table.rows for column in row.fields})
+    found = _find_columns(first, mapped, required=("context", "output"), known=(*FIELDS, *names))
     if not {"system", "output_id"} & set(found):
         raise DataError(
             f"{missing_column(first.where, 'system', first.fields, tuple(found.values()))}; "
             "an output needs system or output_id, map one with system=COLUMN"
         )
     _check_rating_columns(first, names, found)
-    draft = Draft(task, dimensions)
+    draft = Draft(task, chosen)
     for row in table.rows:
         context_id = _add_context(draft, row, found)
         output_id = draft.add_output(
@@ -82,8 +92,9 @@ def load_own(
             text_of(row, found["output"]),
             output_id=name_of(row, found["output_id"]) if "output_id" in found else None,
         )
-        ratings = {name: number_of(row, found[name]) for name in names if name in found}
-        draft.add_ratings(row.where, output_id, ratings, MEAN)
+        ratings = {name: optional_number_of(row, found[name]) for name in names if name in found}
+        given = {name: value for name, value in ratings.items() if value is not None}
+        draft.add_ratings(row.where, output_id, given, MEAN)
     return draft.finish(name="own", revision=table.revision, licence="the user's own data")
 
 
