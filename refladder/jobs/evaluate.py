@@ -14,6 +14,8 @@ from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import Scorer, batches
 from refladder.loaders.fields import missing_column
+from refladder.loaders.flat import text_id
+from refladder.loaders.own import context_text
 from refladder.metaeval.agreement import MEAN, Agreement, build_grid, evaluate_method, human_means
 from refladder.metaeval.correction import holm
 from refladder.published import LadderSet, choose_dimensions, ladder_set
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.jobs import Progress
     from refladder.records import Benchmark, Dimension, LadderFailure, Sampling
+    from refladder.rows import Row
 
     Scores = dict[tuple[str, str], float | None]
 
@@ -191,7 +194,8 @@ def read_scores(
 ) -> Method:
     """Scores that any program made, from a table: one row an output.
 
-    A row names its output by `output_id` (or `id`), or by `context_id` and `system`. The scores of a dimension are in
+    A row names its output by `output_id` (or `id`), or by `context_id` and `system`; a `context` column stands for a
+    missing `context_id`, by the id that `refladder build own` makes from its text. The scores of a dimension are in
     the column that `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first
     row has; `score` serves every dimension. Empty, null or absent is unscored, and counted.
 
@@ -217,7 +221,7 @@ def read_scores(
     for row in read_rows(path):
         if columns is None:
             columns = _score_columns(row.where, row.fields, dimensions, named or {})
-        output_id = _output_id(row.where, row.fields, by_place)
+        output_id = _output_id(row, by_place)
         if output_id not in known:
             near = difflib.get_close_matches(output_id, sorted(known), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -275,15 +279,21 @@ def _score_columns(
     return found
 
 
-def _output_id(where: str, fields: Mapping[str, object], by_place: Mapping[tuple[str, str], str]) -> str:
+def _output_id(row: Row, by_place: Mapping[tuple[str, str], str]) -> str:
+    fields = row.fields
     for name in ("output_id", "id"):
         if name in fields:
             return str(fields[name])
-    if "context_id" in fields and "system" in fields:
-        place = (str(fields["context_id"]), str(fields["system"]))
+    if "system" in fields and ("context_id" in fields or "context" in fields):
+        context_id = (
+            str(fields["context_id"])
+            if "context_id" in fields
+            else text_id(*context_text(row, {"context": "context", "background": "background"}))
+        )
+        place = (context_id, str(fields["system"]))
         return by_place.get(place, "/".join(place))
     raise DataError(
-        f"{where}: a row must name its output by output_id, or by context_id and system; columns there: "
+        f"{row.where}: a row must name its output by output_id, or by context_id and system; columns there: "
         f"{', '.join(fields)}"
     )
 

@@ -73,8 +73,7 @@ def load_own(
     passed_over = {dimension.name for dimension in described}.difference(names)
     mapped = {field: column for field, column in (columns or {}).items() if field not in passed_over}
     table = table_of(str(source), _read_source(str(source)))
-    # JSON lines may leave a column out of any row, so all rows say which columns there are.
-    first = Row(table.rows[0].where, {column: None for row in table.rows for column in row.fields})
+    first = _with_all_columns(table.rows)
     found = _find_columns(first, mapped, required=("context", "output"), known=(*FIELDS, *names))
     if not {"system", "output_id"} & set(found):
         raise DataError(
@@ -113,15 +112,14 @@ def load_contexts(source: Path | str, *, task: str, columns: Mapping[str, str] |
         DataError: the source is not what it must be; the text has path:line.
     """
     draft = Draft(task, ())
-    found: dict[str, str] | None = None
-    for row in _read_source(str(source)):
-        if found is None:
-            found = _find_columns(row, dict(columns or {}), required=("context",), known=CONTEXT_FIELDS)
-        _add_context(draft, row, found)
-    contexts = draft.finish(name="own", revision="", licence="").contexts
-    if not contexts:
+    rows = tuple(_read_source(str(source)))
+    if not rows:
         raise DataError(f"{source}: it has no rows")
-    return contexts
+    first = _with_all_columns(rows)
+    found = _find_columns(first, dict(columns or {}), required=("context",), known=CONTEXT_FIELDS)
+    for row in rows:
+        _add_context(draft, row, found)
+    return draft.finish(name="own", revision="", licence="").contexts
 
 
 def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
@@ -190,6 +188,11 @@ def _read_source(source: str) -> Iterator[Row]:
         yield from read_rows(source)
 
 
+def _with_all_columns(rows: Sequence[Row]) -> Row:
+    """A row that stands where the first stands and has every column of all: JSON lines may leave one out of any row."""
+    return Row(rows[0].where, {column: None for row in rows for column in row.fields})
+
+
 def _find_columns(
     row: Row, columns: dict[str, str], *, required: Sequence[str], known: Sequence[str]
 ) -> dict[str, str]:
@@ -234,10 +237,22 @@ def _check_rating_columns(row: Row, names: Sequence[str], found: Mapping[str, st
 
 
 def _add_context(draft: Draft, row: Row, found: Mapping[str, str]) -> str:
-    text = text_of(row, found["context"])
-    background = ""
-    if "background" in found and row.fields.get(found["background"]) is not None:
-        background = text_of(row, found["background"])
+    text, background = context_text(row, found)
     context_id = name_of(row, found["context_id"]) if "context_id" in found else text_id(text, background)
     draft.add_context(row.where, context_id, text, background=background)
     return context_id
+
+
+def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
+    """Text and background of a row's context, from which `text_id` makes the id where the row has none.
+
+    Args:
+        row: the row.
+        columns: the column of `context` and, if there is one, of `background`, which may be null: "".
+
+    Raises:
+        DataError: a column holds something else than text.
+    """
+    text = text_of(row, columns["context"])
+    background = columns.get("background")
+    return text, "" if background is None or row.fields.get(background) is None else text_of(row, background)

@@ -57,7 +57,8 @@ def test_a_mapped_column_that_is_not_there(score, text_file):
         "Map one with --column output_id=NAME\n"
     )
     assert score(path, "--column", "outputs=x") == (
-        "refladder: unknown column 'outputs'; did you mean 'output'? Known: context_id, output, output_id\n"
+        "refladder: unknown column 'outputs'; did you mean 'output'? Known: background, context, context_id, output, "
+        "output_id\n"
     )
     assert score(path, "--column", "output") == "refladder: --column 'output': must be KEY=VALUE\n"
 
