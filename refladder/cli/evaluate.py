@@ -117,6 +117,12 @@ STATISTICS = ("spearman", "kendall", "pearson")
     type=click.IntRange(min=1),
     help="Bootstrap resamples of the intervals, and permutations of the tests.",
 )
+@click.option(
+    "--baselines",
+    default="best",
+    type=click.Choice(["best", "all"]),
+    help="Surface measures in the tables: the best of them, chosen for each context on the others, or all.",
+)
 @click.option("--reference", metavar="METHOD", help="Test every other method against this one, paired by context.")
 @click.option(
     "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
@@ -169,6 +175,7 @@ def command(
     statistics: tuple[str, ...],
     constant: str,
     resamples: int,
+    baselines: str,
     reference: str | None,
     seed: int,
     figures: Path | None,
@@ -181,7 +188,7 @@ def command(
 ) -> int:
     """Score the outputs of BENCHMARK with one method or several, and tell how well they agree with its ratings.
 
-    The surface baselines (length, distinct words, coverage) stand in every table but that of partial correlations.
+    Every table but that of partial correlations has a row for the best of the surface measures, which need no judge.
     Exit code 3: some outputs have no score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
@@ -258,6 +265,7 @@ def command(
             resamples=resamples,
             seed=seed,
             reference=reference,
+            baselines=baselines,
         ),
     )
     if work is not None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from refladder import __version__
 from refladder.artifacts import throw_away
@@ -18,24 +21,26 @@ from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
 from refladder.metaeval.agreement import MEAN, Agreement, build_grid, evaluate_method, human_means
 from refladder.metaeval.correction import holm
+from refladder.metaeval.surface import choose_on_other_contexts, standardise
 from refladder.published import LadderSet, choose_dimensions, ladder_set
 from refladder.rows import number_in, read_rows
 from refladder.scoring.judgment_log import JudgmentLog
-from refladder.scoring.lexical import BASELINES
+from refladder.scoring.lexical import MEASURES, surface_measures, words
 from refladder.synth import build_ladders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.jobs import Progress
-    from refladder.records import Benchmark, Dimension, LadderFailure, Sampling
+    from refladder.records import Benchmark, Dimension, LadderFailure, Output, Sampling
     from refladder.rows import Row
 
     Scores = dict[tuple[str, str], float | None]
 
 LADDER = "ladder"
+BEST = "best of the surface measures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,11 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """How agreement is computed: levels, statistics, convention for constant contexts, resamples and their seed."""
+    """How agreement is computed: levels, statistics, convention for constant contexts, resamples and their seed.
+
+    `baselines` says which surface measures are shown beside the methods: `best`, the best of them as one row, or `all`.
+    A surface measure that is the `reference` is shown as well.
+    """
 
     levels: Sequence[str]
     statistics: Sequence[str]
@@ -57,6 +66,7 @@ class Protocol:
     resamples: int = 1000
     seed: int = 0
     reference: str | None = None
+    baselines: str = "best"
 
 
 def evaluation_ladders(
@@ -169,24 +179,68 @@ def score_benchmark(
     return Method(name=name, signature=scorer.report.signature, scores=scores), scorer.report
 
 
-def baselines(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Method]:
-    """The surface measures of every output, the same number for each dimension."""
-    contexts = {context.id: context for context in benchmark.contexts}
-    methods = []
-    for name, measure in BASELINES.items():
-        values = {output.id: measure(contexts[output.context_id], output.text) for output in benchmark.outputs}
-        methods.append(
-            Method(
-                name=name,
-                signature=f"surface:{name.replace(' ', '-')}|refladder:{__version__}",
-                scores={
-                    (output_id, dimension.name): value
-                    for output_id, value in values.items()
-                    for dimension in dimensions
-                },
+def surface_methods(benchmark: Benchmark, dimensions: Sequence[Dimension], names: Collection[str]) -> list[Method]:
+    """Surface measures of every output as methods: the best of all, and single ones.
+
+    A single measure has the same number for each dimension. The best of them takes the scores of a context from the
+    measure that agrees best with the ratings of the other contexts on that dimension; scores of different measures are
+    put on one scale by giving each measure mean 0 and standard deviation 1 over all outputs. So one set of scores
+    serves all levels: within a context they are those of the chosen measure, and the pooled level and the means of
+    systems have scores of several measures where contexts chose differently.
+
+    Args:
+        benchmark: outputs and ratings.
+        dimensions: those to choose for.
+        names: which methods to make, of `BEST` and `MEASURES`.
+    """
+    by_context: dict[str, list[Output]] = {}
+    for output in benchmark.outputs:
+        by_context.setdefault(output.context_id, []).append(output)
+    values: dict[str, list[float]] = {}
+    for context in benchmark.contexts:
+        outputs = by_context.get(context.id, [])
+        measured = surface_measures(context, [output.text for output in outputs]).tolist()
+        values.update(zip((output.id for output in outputs), measured, strict=True))
+    methods = [_best_surface(benchmark, dimensions, values)] if BEST in names else []
+    for position, name in enumerate(MEASURES):
+        if name in names:
+            methods.append(
+                Method(
+                    name=name,
+                    signature=f"surface:{name.replace(' ', '-')}|refladder:{__version__}",
+                    scores={
+                        (output_id, dimension.name): numbers[position]
+                        for output_id, numbers in values.items()
+                        for dimension in dimensions
+                    },
+                )
             )
-        )
     return methods
+
+
+def _best_surface(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], values: Mapping[str, Sequence[float]]
+) -> Method:
+    means = human_means(benchmark.ratings)
+    names = list(MEASURES)
+    absent = [math.nan] * len(names)
+    scores: Scores = {}
+    chosen_of: list[str] = []
+    for dimension in dimensions:
+        grid = build_grid(benchmark.outputs, means, {}, dimension.name)
+        cells = [[absent if output is None else values[output] for output in line] for line in grid.output_ids]
+        measures = np.moveaxis(np.array(cells, dtype=np.float64), 2, 0)
+        chosen = choose_on_other_contexts(measures, grid.human)
+        best = np.take_along_axis(standardise(measures), chosen[np.newaxis, :, np.newaxis], axis=0)[0]
+        for line, numbers in zip(grid.output_ids, best.tolist(), strict=True):
+            scores.update(
+                ((output, dimension.name), number)
+                for output, number in zip(line, numbers, strict=True)
+                if output is not None
+            )
+        counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
+        chosen_of.append(f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}")
+    return Method(name=BEST, signature=f"surface:best({','.join(chosen_of)})|refladder:{__version__}", scores=scores)
 
 
 def read_scores(
@@ -305,11 +359,11 @@ def check_names(names: Sequence[str], reference: str | None = None) -> None:
         UsageError: two have the same.
         UnknownNameError: there is no such reference.
     """
-    for name, count in Counter([*names, *BASELINES]).items():
+    for name, count in Counter([*names, BEST, *MEASURES]).items():
         if count > 1:
             raise UsageError(f"two methods are called {name!r}; rename the file of scores that has this name")
-    if reference is not None and reference not in {*names, *BASELINES}:
-        raise UnknownNameError("reference method", reference, [*names, *BASELINES])
+    if reference is not None and reference not in {*names, BEST, *MEASURES}:
+        raise UnknownNameError("reference method", reference, [*names, BEST, *MEASURES])
 
 
 def check_ratings(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> None:
@@ -346,10 +400,10 @@ def agreement(
     check_ratings(benchmark, dimensions)
     names = [dimension.name for dimension in dimensions]
     check_names([method.name for method in methods], protocol.reference)
-    every = [*methods, *baselines(benchmark, dimensions)]
+    shown = {BEST, *(MEASURES if protocol.baselines == "all" else ()), protocol.reference or BEST}
+    every = [*methods, *surface_methods(benchmark, dimensions, shown)]
     rival = next((method for method in every if method.name == protocol.reference), None)
-    contexts = {context.id: context for context in benchmark.contexts}
-    lengths = {output.id: BASELINES["length"](contexts[output.context_id], output.text) for output in benchmark.outputs}
+    lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
     rows: list[Agreement] = []
     for method in every:
         rows += evaluate_method(

@@ -129,7 +129,7 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
         ),
         (
             ("evaluate", "demo/story", "--reference", "lenth", "--resamples", "1"),
-            "unknown reference method 'lenth'; did you mean 'length'? Known: coverage, distinct words, ladder, length",
+            "unknown reference method 'lenth'; did you mean 'length'? Known: 1-grams in context, 2-grams in ",
         ),
         (("evaluate", "hana"), "unknown benchmark 'hana'; did you mean 'hanna'? Known: "),
         (("scor",), "unknown command 'scor'; did you mean 'score'? Known: build, "),
