@@ -34,7 +34,8 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--methods",
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
-    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder.",
+    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder; with "
+    "--scores and none of --judge, --writer and --ladders, the scores alone, and no judge is asked.",
 )
 @click.option(
     "--comparisons",

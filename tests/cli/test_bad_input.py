@@ -197,7 +197,7 @@ def test_parquet_on_standard_streams(score, stories):
 
 def test_parquet_without_pyarrow(score, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert score(tmp_path / "x.parquet") == "refladder: Parquet needs pyarrow; pip install 'refladder[parquet]'\n"
+    assert score(tmp_path / "x.parquet") == "refladder: Parquet needs pyarrow; pip install pyarrow\n"
 
 
 def test_duplicate_ids(score, text_file):
