@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -223,21 +222,25 @@ def _best_surface(
 ) -> Method:
     means = human_means(benchmark.ratings)
     names = list(MEASURES)
-    absent = [math.nan] * len(names)
     scores: Scores = {}
     chosen_of: list[str] = []
     for dimension in dimensions:
         grid = build_grid(benchmark.outputs, means, {}, dimension.name)
-        cells = [[absent if output is None else values[output] for output in line] for line in grid.output_ids]
-        measures = np.moveaxis(np.array(cells, dtype=np.float64), 2, 0)
+        cells = [
+            (row, column, output)
+            for row, line in enumerate(grid.output_ids)
+            for column, output in enumerate(line)
+            if output is not None
+        ]
+        rows, columns = [row for row, _, _ in cells], [column for _, column, _ in cells]
+        measures = np.full((len(names), *grid.human.shape), np.nan)
+        measures[:, rows, columns] = np.array([values[output] for _, _, output in cells]).T
         chosen = choose_on_other_contexts(measures, grid.human)
         best = np.take_along_axis(standardise(measures), chosen[np.newaxis, :, np.newaxis], axis=0)[0]
-        for line, numbers in zip(grid.output_ids, best.tolist(), strict=True):
-            scores.update(
-                ((output, dimension.name), number)
-                for output, number in zip(line, numbers, strict=True)
-                if output is not None
-            )
+        scores.update(
+            ((output, dimension.name), number)
+            for (_, _, output), number in zip(cells, best[rows, columns].tolist(), strict=True)
+        )
         counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
         chosen_of.append(f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}")
     return Method(name=BEST, signature=f"surface:best({','.join(chosen_of)})|refladder:{__version__}", scores=scores)
