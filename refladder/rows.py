@@ -244,7 +244,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow as pa  # noqa: PLC0415  an extra: 120 MB
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
-        raise UsageError("Parquet needs pyarrow; pip install 'refladder[parquet]'") from error
+        raise UsageError("Parquet needs pyarrow; pip install pyarrow") from error
     return pa, parquet
 
 

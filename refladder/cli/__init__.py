@@ -28,6 +28,7 @@ COMMANDS = {
     "compete": "refladder.cli.compete",
     "demo": "refladder.cli.demo",
     "evaluate": "refladder.cli.evaluate",
+    "export": "refladder.cli.export",
     "filter": "refladder.cli.filter",
     "list": "refladder.cli.list",
     "rescore": "refladder.cli.rescore",

@@ -59,14 +59,22 @@ def contexts_and_dimensions(
         task, dimensions = read_task(path)
         contexts = load_contexts(table, task=task, columns=console.pairs(column, "--column"))
         return contexts, choose_dimensions(dimensions, dimension)
-    loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
+    loaded = load(
+        benchmark=benchmark, source=source, task_file=task_file, column=column, option=option, dimension=dimension
+    )
     return loaded.contexts, choose_dimensions(loaded.dimensions, dimension)
 
 
 def load(
-    *, benchmark: str, source: str | None, task_file: Path | None, column: Sequence[str], option: Sequence[str]
+    *,
+    benchmark: str,
+    source: str | None,
+    task_file: Path | None,
+    column: Sequence[str],
+    option: Sequence[str],
+    dimension: Sequence[str],
 ) -> Benchmark:
-    """The benchmark that the options name.
+    """The benchmark that the options name; of `own`, with the columns of those dimensions alone.
 
     Raises:
         UsageError: options of `own` with another benchmark, or `own` without its files.
@@ -77,7 +85,8 @@ def load(
 
     if benchmark == OWN:
         path, table = _own_files(source, task_file, option)
-        return load_own(table, task_file=path, columns=console.pairs(column, "--column"))
+        columns = console.pairs(column, "--column")
+        return load_own(table, task_file=path, columns=columns, dimensions=dimension)
     if task_file is not None or column:
         raise UsageError(f"--task-file and --column are for benchmark 'own', not {benchmark!r}")
     options: dict[str, Any] = {

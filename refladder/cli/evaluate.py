@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.jobs.cards import Card
+    from refladder.jobs.evaluate import Method
     from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
     from refladder.records import Benchmark, Dimension
@@ -33,7 +34,8 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--methods",
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
-    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder.",
+    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder; with "
+    "--scores and none of --judge, --writer and --ladders, the scores alone, and no judge is asked.",
 )
 @click.option(
     "--comparisons",
@@ -78,6 +80,14 @@ STATISTICS = ("spearman", "kendall", "pearson")
     metavar="FILE",
     help="Scores of any other program, one row an output (output_id, then a column a dimension); may be repeated.",
 )
+@click.option(
+    "--score-column",
+    "score_column",
+    multiple=True,
+    metavar="DIMENSION=COLUMN",
+    help="Column of --scores that holds the scores of a dimension; may be repeated. Without it, DIMENSION_score, "
+    "else DIMENSION, else score.",
+)
 @console.SAMPLING
 @console.RULE
 @console.JUDGING
@@ -112,6 +122,12 @@ STATISTICS = ("spearman", "kendall", "pearson")
     metavar="METHOD",
     help="Test every other method asked for against this one, paired by context, with Holm's correction; without "
     "another method, the surface baselines.",
+)
+@click.option(
+    "--baselines",
+    default="best",
+    type=click.Choice(["best", "all"]),
+    help="Surface measures in the tables: the best of them, chosen for each context on the others, or all.",
 )
 @click.option(
     "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
@@ -151,6 +167,7 @@ def command(
     writer_option: tuple[str, ...],
     ladders: str | None,
     scores: tuple[str, ...],
+    score_column: tuple[str, ...],
     rungs: int,
     attempts: int,
     max_tokens: int,
@@ -163,6 +180,7 @@ def command(
     statistics: tuple[str, ...],
     constant: str,
     resamples: int | None,
+    baselines: str,
     reference: str | None,
     seed: int,
     figures: Path | None,
@@ -175,7 +193,7 @@ def command(
 ) -> int:
     """Score the outputs of BENCHMARK with one method or several, and tell how well they agree with its ratings.
 
-    The surface baselines (length, distinct words, coverage) stand in every table but that of partial correlations.
+    Every table but that of partial correlations has a row for the best of the surface measures, which need no judge.
     Exit code 3: some outputs have no score; they are left out of their contexts and counted.
     """
     from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
@@ -186,8 +204,8 @@ def command(
         Protocol,
         agreement,
         check_names,
+        check_ratings,
         has_single_outputs,
-        read_scores,
     )
     from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
@@ -198,9 +216,12 @@ def command(
     console.check_prompts(prompts)
     if as_json:
         form = "json"
-    loaded = load(benchmark=benchmark, source=source, task_file=task_file, column=column, option=option)
+    loaded = load(
+        benchmark=benchmark, source=source, task_file=task_file, column=column, option=option, dimension=dimension
+    )
     dimensions = choose_dimensions(loaded.dimensions, dimension)
-    others = [read_scores(path, loaded, dimensions) for path in scores]  # a bad file is told before a judge is asked
+    check_ratings(loaded, dimensions)  # before a judge is asked, as all that follows up to `judging`
+    others = _read_others(scores, score_column, loaded, dimensions)
     budgeted = spending.current(context)
 
     def judging() -> Backend:
@@ -256,6 +277,7 @@ def command(
             resamples=resamples,
             seed=seed,
             reference=reference,
+            baselines=baselines,
         ),
     )
     if work is not None:
@@ -269,6 +291,17 @@ def command(
     console.tell_spent(budgeted.spent())
     unscored = any(row.unscored for row in rows)
     return console.UNSCORED if unscored else 0
+
+
+def _read_others(
+    paths: Sequence[str], score_column: Sequence[str], benchmark: Benchmark, dimensions: Sequence[Dimension]
+) -> list[Method]:
+    from refladder.jobs.evaluate import read_scores  # noqa: PLC0415  --help stays quick
+
+    named = console.pairs(score_column, "--score-column")
+    if named and not paths:
+        raise UsageError("--score-column names a column of --scores FILE, and no file is given; add --scores FILE")
+    return [read_scores(path, benchmark, dimensions, named) for path in paths]
 
 
 def _tell_limits(

@@ -41,7 +41,8 @@ _LONG = 200  # characters of a text that the table shows
     "column",
     multiple=True,
     metavar="FIELD=NAME",
-    help="Your column for context_id, output or output_id; may be repeated. Without it, columns of these names.",
+    help="Your column for context_id, context, background, output or output_id; may be repeated. Without it, columns "
+    "of these names.",
 )
 @console.FORMAT
 @console.OUT_FORMAT
@@ -88,7 +89,8 @@ def command(
 ) -> int:
     """Put score columns at the end of every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
 
-    A row needs a context_id, to find its ladder, and an output. Each dimension adds NAME_score (by --rule), NAME_grade
+    A row needs an output and a context_id, to find its ladder, or a context, from whose text the same id is made as
+    by `build own`. Each dimension adds NAME_score (by --rule), NAME_grade
     (on the human scale, with the ends of its interval) and NAME_note, which says why a score is missing. A run that
     was cut off goes on when the same command is run again. Exit code 3: some scores are missing.
     """
@@ -136,7 +138,7 @@ def command(
         if read_once(source) and not budgeted.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         asking = scorer()
-        rows = items(read_rows(source, given), mapped, check_ids=False)
+        rows = map(asking.take_context, items(read_rows(source, given), mapped, check_ids=False))
         return count_scoring(asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
     if not budgeted.goes_on(rehearse, as_json=as_json):

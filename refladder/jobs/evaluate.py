@@ -7,31 +7,47 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from refladder import __version__
 from refladder.artifacts import throw_away
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import Scorer, batches
-from refladder.metaeval.agreement import MEAN, PARTIAL, Agreement, common_contexts, evaluate_method
+from refladder.loaders.fields import missing_column
+from refladder.loaders.flat import text_id
+from refladder.loaders.own import context_text
+from refladder.metaeval.agreement import (
+    MEAN,
+    PARTIAL,
+    Agreement,
+    build_grid,
+    common_contexts,
+    evaluate_method,
+    human_means,
+)
 from refladder.metaeval.correction import holm, permutations_for
+from refladder.metaeval.surface import choose_on_other_contexts, standardise
 from refladder.published import LadderSet, choose_dimensions, ladder_set
 from refladder.rows import number_in, read_rows
 from refladder.scoring.judgment_log import JudgmentLog
-from refladder.scoring.lexical import BASELINES
+from refladder.scoring.lexical import MEASURES, surface_measures, words
 from refladder.synth import build_ladders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.jobs import Progress
-    from refladder.records import Benchmark, Dimension, LadderFailure, Sampling
+    from refladder.records import Benchmark, Dimension, LadderFailure, Output, Sampling
+    from refladder.rows import Row
 
     Scores = dict[tuple[str, str], float | None]
 
 LADDER = "ladder"
+BEST = "best of the surface measures"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +64,9 @@ class Protocol:
     """How agreement is computed: levels, statistics, convention for constant contexts, permutations and their seed.
 
     `resamples` is the number of permutations of each test against `reference`; None chooses it by their number.
+
+    `baselines` says which surface measures are shown beside the methods: `best`, the best of them as one row, or `all`.
+    A surface measure that is the `reference` is shown as well.
     """
 
     levels: Sequence[str]
@@ -56,6 +75,7 @@ class Protocol:
     resamples: int | None = None
     seed: int = 0
     reference: str | None = None
+    baselines: str = "best"
 
 
 def evaluation_ladders(
@@ -168,37 +188,98 @@ def score_benchmark(
     return Method(name=name, signature=scorer.report.signature, scores=scores), scorer.report
 
 
-def baselines(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Method]:
-    """The surface measures of every output, the same number for each dimension."""
-    contexts = {context.id: context for context in benchmark.contexts}
-    methods = []
-    for name, measure in BASELINES.items():
-        values = {output.id: measure(contexts[output.context_id], output.text) for output in benchmark.outputs}
-        methods.append(
-            Method(
-                name=name,
-                signature=f"surface:{name.replace(' ', '-')}|refladder:{__version__}",
-                scores={
-                    (output_id, dimension.name): value
-                    for output_id, value in values.items()
-                    for dimension in dimensions
-                },
+def surface_methods(benchmark: Benchmark, dimensions: Sequence[Dimension], names: Collection[str]) -> list[Method]:
+    """Surface measures of every output as methods: the best of all, and single ones.
+
+    A single measure has the same number for each dimension. The best of them takes the scores of a context from the
+    measure that agrees best with the ratings of the other contexts on that dimension; scores of different measures are
+    put on one scale by giving each measure mean 0 and standard deviation 1 over all outputs. So one set of scores
+    serves all levels: within a context they are those of the chosen measure, and the pooled level and the means of
+    systems have scores of several measures where contexts chose differently.
+
+    Args:
+        benchmark: outputs and ratings.
+        dimensions: those to choose for.
+        names: which methods to make, of `BEST` and `MEASURES`.
+    """
+    by_context: dict[str, list[Output]] = {}
+    for output in benchmark.outputs:
+        by_context.setdefault(output.context_id, []).append(output)
+    values: dict[str, list[float]] = {}
+    for context in benchmark.contexts:
+        outputs = by_context.get(context.id, [])
+        measured = surface_measures(context, [output.text for output in outputs]).tolist()
+        values.update(zip((output.id for output in outputs), measured, strict=True))
+    methods = [_best_surface(benchmark, dimensions, values)] if BEST in names else []
+    for position, name in enumerate(MEASURES):
+        if name in names:
+            methods.append(
+                Method(
+                    name=name,
+                    signature=f"surface:{name.replace(' ', '-')}|refladder:{__version__}",
+                    scores={
+                        (output_id, dimension.name): numbers[position]
+                        for output_id, numbers in values.items()
+                        for dimension in dimensions
+                    },
+                )
             )
-        )
     return methods
 
 
-def read_scores(path: str, benchmark: Benchmark, dimensions: Sequence[Dimension]) -> Method:
+def _best_surface(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], values: Mapping[str, Sequence[float]]
+) -> Method:
+    means = human_means(benchmark.ratings)
+    names = list(MEASURES)
+    scores: Scores = {}
+    chosen_of: list[str] = []
+    for dimension in dimensions:
+        grid = build_grid(benchmark.outputs, means, {}, dimension.name)
+        cells = [
+            (row, column, output)
+            for row, line in enumerate(grid.output_ids)
+            for column, output in enumerate(line)
+            if output is not None
+        ]
+        rows, columns = [row for row, _, _ in cells], [column for _, column, _ in cells]
+        measures = np.full((len(names), *grid.human.shape), np.nan)
+        measures[:, rows, columns] = np.array([values[output] for _, _, output in cells]).T
+        chosen = choose_on_other_contexts(measures, grid.human)
+        best = np.take_along_axis(standardise(measures), chosen[np.newaxis, :, np.newaxis], axis=0)[0]
+        scores.update(
+            ((output, dimension.name), number)
+            for (_, _, output), number in zip(cells, best[rows, columns].tolist(), strict=True)
+        )
+        counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
+        chosen_of.append(f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}")
+    return Method(name=BEST, signature=f"surface:best({','.join(chosen_of)})|refladder:{__version__}", scores=scores)
+
+
+def read_scores(
+    path: str, benchmark: Benchmark, dimensions: Sequence[Dimension], named: Mapping[str, str] | None = None
+) -> Method:
     """Scores that any program made, from a table: one row an output.
 
-    A row names its output by `output_id` (or `id`), or by `context_id` and `system`. It has a column for each
-    dimension (`coherence` or `coherence_score`), or one column `score` that stands for every dimension. Empty, null
-    or absent is unscored, and counted.
+    A row names its output by `output_id` (or `id`), or by `context_id` and `system`; a `context` column stands for a
+    missing `context_id`, by the id that `refladder build own` makes from its text. The scores of a dimension are in
+    the column that `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first
+    row has; `score` serves every dimension. Empty, null or absent is unscored, and counted.
+
+    Args:
+        path: the table.
+        benchmark: whose outputs.
+        dimensions: those to read.
+        named: from a dimension's name to the column of its scores; the table must have that column.
 
     Raises:
-        DataError: with path:line: no id, no score column, an output that is not in the benchmark or stands there
-            twice, a cell that is not a finite number.
+        UnknownNameError: `named` has a dimension that is not read.
+        DataError: with path:line: no id, no score column, an output that is not in the benchmark or appears twice, a
+            cell that is not a finite number; or the column of a dimension equals the human ratings.
     """
+    for name in named or {}:
+        if name not in {dimension.name for dimension in dimensions}:
+            raise UnknownNameError("dimension of --score-column", name, [dimension.name for dimension in dimensions])
     by_place = {(output.context_id, output.system): output.id for output in benchmark.outputs}
     known = {output.id for output in benchmark.outputs}
     scores: Scores = {}
@@ -206,8 +287,8 @@ def read_scores(path: str, benchmark: Benchmark, dimensions: Sequence[Dimension]
     seen: set[str] = set()
     for row in read_rows(path):
         if columns is None:
-            columns = _score_columns(row.where, row.fields, dimensions)
-        output_id = _output_id(row.where, row.fields, by_place)
+            columns = _score_columns(row.where, row.fields, dimensions, named or {})
+        output_id = _output_id(row, by_place)
         if output_id not in known:
             near = difflib.get_close_matches(output_id, sorted(known), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -219,35 +300,67 @@ def read_scores(path: str, benchmark: Benchmark, dimensions: Sequence[Dimension]
             scores[output_id, dimension] = number_in(row, column) if column in row.fields else None
     if columns is None:
         raise DataError(f"{path}: no rows; a row for each output is needed")
+    _refuse_ratings(path, benchmark, scores, columns)
     name = path.rpartition("/")[2].removesuffix(".gz").rpartition(".")[0] or path
     return Method(name=name, signature=f"file:{path.rpartition('/')[2]}", scores=scores)
 
 
-def _score_columns(where: str, fields: Mapping[str, object], dimensions: Sequence[Dimension]) -> dict[str, str]:
+def _refuse_ratings(path: str, benchmark: Benchmark, scores: Scores, columns: Mapping[str, str]) -> None:
+    """Refuse a column that holds the human ratings themselves: its agreement would be 1 and say nothing.
+
+    Equal ratings of all outputs are passed over, since constant scores have no correlation anyway.
+    """
+    means = human_means(benchmark.ratings)
+    for dimension, column in columns.items():
+        pairs = [
+            (rating, score)
+            for (output_id, name), rating in means.items()
+            if name == dimension and (score := scores.get((output_id, name))) is not None
+        ]
+        if len({rating for rating, _ in pairs}) > 1 and all(rating == score for rating, score in pairs):
+            raise DataError(
+                f"{path}: column {column!r} equals the human ratings on {dimension!r}, so it measures nothing; "
+                f"name the column of the scores with --score-column {dimension}=COLUMN"
+            )
+
+
+def _score_columns(
+    where: str, fields: Mapping[str, object], dimensions: Sequence[Dimension], named: Mapping[str, str]
+) -> dict[str, str]:
     found = {}
     for dimension in dimensions:
-        names = (dimension.name, column_names(dimension.name)[0], "score")
-        column = next((name for name in names if name in fields), None)
+        if dimension.name in named and named[dimension.name] not in fields:
+            raise missing_column(where, named[dimension.name], fields)
+        # A table that refladder scored has NAME_score beside what it had before, which may be the ratings.
+        names = (named.get(dimension.name), column_names(dimension.name)[0], dimension.name, "score")
+        column = next((name for name in names if name is not None and name in fields), None)
         if column is not None:
             found[dimension.name] = column
     missing = [dimension.name for dimension in dimensions if dimension.name not in found]
     if missing:
         raise DataError(
             f"{where}: no column for dimension {missing[0]!r} (nor 'score'); columns there: {', '.join(fields)}. "
-            "Name the dimensions that the file has with --dimension"
+            f"Name the column with --score-column {missing[0]}=COLUMN, or the dimensions that the file has with "
+            "--dimension"
         )
     return found
 
 
-def _output_id(where: str, fields: Mapping[str, object], by_place: Mapping[tuple[str, str], str]) -> str:
+def _output_id(row: Row, by_place: Mapping[tuple[str, str], str]) -> str:
+    fields = row.fields
     for name in ("output_id", "id"):
         if name in fields:
             return str(fields[name])
-    if "context_id" in fields and "system" in fields:
-        place = (str(fields["context_id"]), str(fields["system"]))
+    if "system" in fields and ("context_id" in fields or "context" in fields):
+        context_id = (
+            str(fields["context_id"])
+            if "context_id" in fields
+            else text_id(*context_text(row, {"context": "context", "background": "background"}))
+        )
+        place = (context_id, str(fields["system"]))
         return by_place.get(place, "/".join(place))
     raise DataError(
-        f"{where}: a row must name its output by output_id, or by context_id and system; columns there: "
+        f"{row.where}: a row must name its output by output_id, or by context_id and system; columns there: "
         f"{', '.join(fields)}"
     )
 
@@ -259,11 +372,26 @@ def check_names(names: Sequence[str], reference: str | None = None) -> None:
         UsageError: two have the same.
         UnknownNameError: there is no such reference.
     """
-    for name, count in Counter([*names, *BASELINES]).items():
+    for name, count in Counter([*names, BEST, *MEASURES]).items():
         if count > 1:
             raise UsageError(f"two methods are called {name!r}; rename the file of scores that has this name")
-    if reference is not None and reference not in {*names, *BASELINES}:
-        raise UnknownNameError("reference method", reference, [*names, *BASELINES])
+    if reference is not None and reference not in {*names, BEST, *MEASURES}:
+        raise UnknownNameError("reference method", reference, [*names, BEST, *MEASURES])
+
+
+def check_ratings(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> None:
+    """Check all that agreement needs of a benchmark, so that no judge is asked in vain.
+
+    Raises:
+        UsageError: there are no ratings on these dimensions.
+        DataError: a context has two outputs of one system, or a rating is not finite.
+    """
+    names = [dimension.name for dimension in dimensions]
+    if not any(rating.dimension in names for rating in benchmark.ratings):
+        raise UsageError(
+            f"{benchmark.name} has no ratings on {', '.join(names)}; evaluation compares scores with ratings"
+        )
+    build_grid(benchmark.outputs, human_means(benchmark.ratings), {}, names[0])
 
 
 def has_single_outputs(benchmark: Benchmark) -> bool:
@@ -293,16 +421,13 @@ def agreement(
             `refladder.metaeval.agreement.evaluate_method`.
         UnknownNameError: the reference is not one of the methods.
     """
+    check_ratings(benchmark, dimensions)
     names = [dimension.name for dimension in dimensions]
-    if not any(rating.dimension in names for rating in benchmark.ratings):
-        raise UsageError(
-            f"{benchmark.name} has no ratings on {', '.join(names)}; evaluation compares scores with ratings"
-        )
     check_names([method.name for method in methods], protocol.reference)
-    every = [*methods, *baselines(benchmark, dimensions)]
+    shown = {BEST, *(MEASURES if protocol.baselines == "all" else ()), protocol.reference or BEST}
+    every = [*methods, *surface_methods(benchmark, dimensions, shown)]
     rival = next((method for method in every if method.name == protocol.reference), None)
-    contexts = {context.id: context for context in benchmark.contexts}
-    lengths = {output.id: BASELINES["length"](contexts[output.context_id], output.text) for output in benchmark.outputs}
+    lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
     levels = tuple(protocol.levels)
     if "within_context" in levels and "pooled" not in levels and has_single_outputs(benchmark):
         levels += ("pooled",)

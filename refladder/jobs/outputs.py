@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.artifacts import is_unicode
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.loaders.flat import text_id
+from refladder.loaders.own import context_text
 from refladder.records import Output
 from refladder.rows import Row, read_once, read_rows
 from refladder.scoring.judging import RUNG
@@ -18,16 +20,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 EMPTY = "the output is empty"
-FIELDS = ("context_id", "output", "output_id")  # what a row may tell, by its default column names
+FIELDS = (
+    "context_id",
+    "context",
+    "background",
+    "output",
+    "output_id",
+)  # what a row may tell, by its default column names
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row and what can be asked about it: its output, or why there is none."""
+    """A row and what can be asked about it: its output, or why there is none.
+
+    `text` and `background` are those of the context, as far as the row has them.
+    """
 
     row: Row
     output: Output | None
     note: str | None
+    text: str | None = None
+    background: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +57,45 @@ class Mapped:
         if self.context is not None and "context_id" in self.columns:
             raise UsageError("--context-id and --column context_id=... both say the context; give one of them")
 
-    def context_of(self, row: Row) -> Any:  # noqa: ANN401  as below
-        """The context id of a row: the one given for all rows, or its cell.
+    def context_of(self, row: Row, text: str | None, background: str) -> Any:  # noqa: ANN401  as below
+        """The context id of a row: the one given for all rows, or its cell, or else made from the context's text.
 
         Raises:
             DataError: the rows have no such column, or they have one though the context was given for all.
         """
         if self.context is None:
-            return self.cell(row, "context_id")
+            if self._is_identified(row):
+                return self.cell(row, "context_id")
+            return text if text is None else text_id(text, background)
         if "context_id" in row.fields:
             raise DataError(
                 f"{row.where}: the row has a column 'context_id', and --context-id says the context too; "
                 "leave out --context-id, or rename the column"
             )
         return self.context
+
+    def context_text(self, row: Row) -> tuple[str | None, str]:
+        """Text and background of a row's context; None and "" where the row has no text of it.
+
+        Raises:
+            DataError: the row has neither an id nor a text of its context, or an unidentified one is no text.
+        """
+        identified = self._is_identified(row)
+        column = self.columns.get("context", "context")
+        if not identified and column not in row.fields and "context" not in self.columns:
+            raise DataError(
+                f"{row.where}: no column 'context_id', nor 'context', whose text gives the id; Columns there: "
+                f"{', '.join(map(str, row.fields)) or 'none'}. Map one with --column context_id=NAME or "
+                "--column context=NAME"
+            )
+        value = self.cell(row, "context", needed=False)
+        if value is None or (identified and not isinstance(value, str)):
+            return None, ""
+        background = self.columns.get("background", "background")
+        return context_text(row, {"context": column, "background": background})
+
+    def _is_identified(self, row: Row) -> bool:
+        return self.context is not None or "context_id" in self.columns or "context_id" in row.fields
 
     def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:  # noqa: ANN401  a cell may hold anything
         """The cell of a row that tells `what`.
@@ -81,7 +119,8 @@ class Mapped:
 def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[Item]:
     """Each row with its output, in order.
 
-    A row without an id gets one from its context and text, so equal texts of one context share an id and a score.
+    A row without an id gets one from its context and text, so equal texts of one context share an id and a score. A
+    context without an id gets the one that `refladder build own` makes from its text.
 
     Args:
         rows: the table.
@@ -94,17 +133,22 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
     seen: dict[bytes, str] = {}
     for row in rows:
         text = mapped.cell(row, "output")
-        context_id = mapped.context_of(row)
+        context, background = mapped.context_text(row)
+        context_id = mapped.context_of(row, context, background)
         for what, value in (("output", text), ("context_id", context_id)):
             if value is not None and not isinstance(value, str):
                 column = mapped.columns.get(what, what)
                 raise DataError(f"{row.where}: column {column!r} must be a string, found {value!r:.60}")
         given = mapped.cell(row, "output_id", needed=False)
         if text is None or context_id is None:
-            yield Item(row, None, f"the {'output' if text is None else 'context id'} is null")
+            what = "output" if text is None else "context id" if "context_id" in row.fields else "context"
+            yield Item(row, None, f"the {what} is null")
             continue
         if not text.strip():  # CSV cannot tell an empty text from none
             yield Item(row, None, EMPTY)
+            continue
+        if context is not None and not context.strip():
+            yield Item(row, None, "the context is empty")
             continue
         if given is None:
             name = f"{context_id}/{_digest(text, 6).hex()}"
@@ -116,7 +160,8 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
                     raise DataError(f"{row.where}: output id {name!r} stands in row {other} also; ids must differ")
         _check_id(row, name, "output")
         _check_id(row, context_id, "context")
-        yield Item(row, Output(id=name, context_id=context_id, system="", text=text), None)
+        output = Output(id=name, context_id=context_id, system="", text=text)
+        yield Item(row, output, None, context, background)
 
 
 def _id_text(row: Row, mapped: Mapped, given: object) -> str:

@@ -16,7 +16,7 @@ from refladder.errors import UsageError
 from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, signature_of
 from refladder.jobs.outputs import Item, Mapped, check_input, items
 from refladder.prompts import load_template
-from refladder.records import Recipe, Run
+from refladder.records import Context, Recipe, Run
 from refladder.rows import STANDARD, format_of, open_sink, read_once, read_rows, refuse_same_files, standard_form
 from refladder.scoring.judging import inconsistency, judge, questions, verdicts
 from refladder.scoring.judgment_log import JudgmentLog
@@ -79,7 +79,7 @@ class Scorer:
 
     Args:
         judge_backend: the judge.
-        ladders: what to compare with.
+        ladders: what to compare with; a set without texts of its contexts gets them by `take_context`.
         dimensions: those to score.
         scale: rule and weights.
         role: prompt role, compare or compare-yesno.
@@ -99,6 +99,8 @@ class Scorer:
         prompts: Path | None = None,
     ) -> None:
         self.ladders = ladders
+        self._contexts = dict(ladders.contexts)  # and those that rows bring, for a set without texts
+        self._with_ladders = {context_id for context_id, _ in ladders.ladders}
         self.dimensions = tuple(dimensions)
         self.rule = scale.rule
         self.judge = judge_backend
@@ -138,7 +140,7 @@ class Scorer:
                     reasons[place, number] = reason or "no output"
                     continue
                 ladder = self.ladders.ladders[output.context_id, dimension.name]
-                context = self.ladders.contexts[output.context_id]
+                context = self._contexts[output.context_id]
                 asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
                 places.append((place, number))
         judgments = log.stored(asked)
@@ -162,10 +164,34 @@ class Scorer:
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
-            return None if context_id in self.ladders.contexts else f"no text of context {context_id!r} in the set"
+            return None if context_id in self._contexts else f"no text of context {context_id!r} in the set"
         if (context_id, dimension) in self.ladders.failures:
             return f"the {dimension} ladder of context {context_id!r} could not be written; see failures.jsonl"
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
+
+    def take_context(self, item: Item) -> Item:
+        """Take the text of a row's context where the ladder set has none, and compare it where there is one.
+
+        Returns:
+            The row as it is, or one without an output and with the reason: its context has another text than in the
+            set, or than in the row that had the context first.
+
+        Memory grows with the contexts of the set, not with the rows.
+        """
+        if item.output is None or item.text is None or item.output.context_id not in self._with_ladders:
+            return item
+        context_id = item.output.context_id
+        given = Context(id=context_id, task=self.ladders.task, text=item.text, background=item.background)
+        context = self._contexts.setdefault(context_id, given)
+        if context.text != given.text:
+            what = "text"
+        elif given.background and context.background != given.background:
+            what = "background"
+        else:
+            return item
+        before = f"the ladder set {self.ladders.name}" if context_id in self.ladders.contexts else "an earlier row"
+        note = f"context {context_id!r} has another {what} in this row than in {before}"
+        return Item(item.row, None, note)
 
     def _count(self, judgments: Sequence[Judgment]) -> None:
         self.report.count(judgments)
@@ -223,7 +249,8 @@ def score_rows(
     columns = rows.columns() or []
     if clash := sorted(set(columns) & set(added)):
         raise UsageError(f"{source}: column {clash[0]!r} is there already; rename or drop it first")
-    outputs = items(rows, mapped, check_ids=read_once(source))  # the ids of a file were checked just now
+    # The ids of a file were checked just now.
+    outputs = map(scorer.take_context, items(rows, mapped, check_ids=read_once(source)))
     with (
         JudgmentLog(judgments, scorer.run, restart=restart) as log,
         open_sink(out, out_given or standard_form(out, form), added, columns, parquet) as write,

@@ -26,6 +26,7 @@ class Draft:
         self._dimensions = {dimension.name: dimension for dimension in dimensions}
         self._contexts: dict[str, Context] = {}
         self._outputs: dict[str, Output] = {}
+        self._of_system: dict[tuple[str, str], Output] = {}
         self._ratings: dict[tuple[str, str, str], Rating] = {}
         self._raters: dict[str, set[str]] = {}
         self._places: dict[tuple[str, str], str] = {}
@@ -76,7 +77,7 @@ class Draft:
             repeated: the source has one row for each rater, so the same text may come again.
 
         Raises:
-            DataError: the id is taken.
+            DataError: the id is taken, or the system has another output for this context.
         """
         output = Output(
             id=f"{context_id}/{system}" if output_id is None else output_id,
@@ -89,7 +90,24 @@ class Draft:
         if first != where and not (repeated and before == output):
             what = "the same id" if before == output or not repeated else "another text"
             raise DataError(f"{where}: output {output.id!r} stands at {first} with {what}; each output once")
+        self._check_system(where, output)
         return output.id
+
+    def _check_system(self, where: str, output: Output) -> None:
+        other = self._of_system.setdefault((output.context_id, output.system), output)
+        if other.id == output.id:
+            return
+        first = self._places["output", other.id]
+        rule = "a context has one output of each system"
+        if not output.system:
+            raise DataError(
+                f"{where}: output {output.id!r} has no system, and neither has output {other.id!r} of the same context "
+                f"{output.context_id!r} at {first}; {rule}, add a column 'system'"
+            )
+        raise DataError(
+            f"{where}: output {output.id!r} is of system {output.system!r} for context {output.context_id!r}, and so "
+            f"is output {other.id!r} at {first}; {rule}, give them different system names"
+        )
 
     def rater_for(self, where: str, output_id: str, name: str = "", *, limit: int | None = None) -> str:
         """A rater's name that is new to an output: the source's own, or `rater K` where it has none.

@@ -78,6 +78,18 @@ def number_of(row: Row, column: str) -> float:
     return as_number(row.where, column, value_of(row, column))
 
 
+def optional_number_of(row: Row, column: str) -> float | None:
+    """The finite number in a column; None where the row has no such column, or nothing in it: null, or blank text.
+
+    Raises:
+        DataError: the column holds something else.
+    """
+    value = row.fields.get(column)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    return as_number(row.where, column, value)
+
+
 def as_number(where: str, column: str, value: object) -> float:
     """A value that must be a finite number, or text that spells one.
 

@@ -23,16 +23,15 @@ from typing import TYPE_CHECKING, Any
 from refladder.artifacts import read_bytes
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.loaders.draft import MEAN, Draft
-from refladder.loaders.fields import missing_column, name_of, number_of, text_of
+from refladder.loaders.fields import missing_column, name_of, optional_number_of, text_of
 from refladder.loaders.flat import text_id
 from refladder.loaders.sources import decode, fetch_table, read_table, table_of
+from refladder.published import choose_dimensions
 from refladder.records import Benchmark, Context, Dimension
-from refladder.rows import read_rows
+from refladder.rows import Row, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from refladder.rows import Row
 
 FIELDS = ("context_id", "context", "background", "system", "output", "output_id")
 CONTEXT_FIELDS = FIELDS[:3]
@@ -41,38 +40,48 @@ NEAR = 0.85  # likeness above which a column that nobody asked for is taken for 
 
 
 def load_own(
-    source: Path | str | None, *, task_file: Path | str, columns: Mapping[str, str] | None = None
+    source: Path | str | None,
+    *,
+    task_file: Path | str,
+    columns: Mapping[str, str] | None = None,
+    dimensions: Sequence[str] = (),
 ) -> Benchmark:
     """Read a user's outputs with their contexts and optional ratings as a benchmark.
 
     Where there is no `context_id`, a context's id is a digest of its text and background, so it comes from the data
     and not from the order of rows; where there is no `output_id`, an output's id is `CONTEXT_ID/SYSTEM`. Ratings are
-    those of one rater, `mean`. Either every dimension has a rating column or none has.
+    those of one rater, `mean`. Either every dimension has a rating column or none has; a rating that is absent, null or
+    blank in a row is missing.
 
     Args:
         source: a file (.jsonl, .json, .csv, .parquet), `-` for JSON lines on standard input, or
             `hub:ORG/NAME[:SPLIT]`.
         task_file: the TOML file of `read_task`.
         columns: from a canonical field or a dimension's name to the column that holds it.
+        dimensions: names of those to read; none for all of the task file. Columns of the others are not looked at.
 
     Raises:
-        UsageError: there is no source, its format is unknown, or `columns` maps an unknown field.
+        UsageError: there is no source, its format is unknown, `columns` maps an unknown field, or there is no such
+            dimension.
         DataError: the source or the task file is not what it must be; the text has path:line.
     """
     if source is None:
         raise UsageError("own: say which data; pass source=PATH or source=hub:ORG/NAME")
-    task, dimensions = read_task(Path(task_file))
-    names = [dimension.name for dimension in dimensions]
+    task, described = read_task(Path(task_file))
+    chosen = choose_dimensions(described, dimensions)
+    names = [dimension.name for dimension in chosen]
+    passed_over = {dimension.name for dimension in described}.difference(names)
+    mapped = {field: column for field, column in (columns or {}).items() if field not in passed_over}
     table = table_of(str(source), _read_source(str(source)))
-    first = table.rows[0]
-    found = _find_columns(first, dict(columns or {}), required=("context", "output"), known=(*FIELDS, *names))
+    first = _with_all_columns(table.rows)
+    found = _find_columns(first, mapped, required=("context", "output"), known=(*FIELDS, *names))
     if not {"system", "output_id"} & set(found):
         raise DataError(
             f"{missing_column(first.where, 'system', first.fields, tuple(found.values()))}; "
             "an output needs system or output_id, map one with system=COLUMN"
         )
     _check_rating_columns(first, names, found)
-    draft = Draft(task, dimensions)
+    draft = Draft(task, chosen)
     for row in table.rows:
         context_id = _add_context(draft, row, found)
         output_id = draft.add_output(
@@ -82,8 +91,9 @@ def load_own(
             text_of(row, found["output"]),
             output_id=name_of(row, found["output_id"]) if "output_id" in found else None,
         )
-        ratings = {name: number_of(row, found[name]) for name in names if name in found}
-        draft.add_ratings(row.where, output_id, ratings, MEAN)
+        ratings = {name: optional_number_of(row, found[name]) for name in names if name in found}
+        given = {name: value for name, value in ratings.items() if value is not None}
+        draft.add_ratings(row.where, output_id, given, MEAN)
     return draft.finish(name="own", revision=table.revision, licence="the user's own data")
 
 
@@ -102,15 +112,14 @@ def load_contexts(source: Path | str, *, task: str, columns: Mapping[str, str] |
         DataError: the source is not what it must be; the text has path:line.
     """
     draft = Draft(task, ())
-    found: dict[str, str] | None = None
-    for row in _read_source(str(source)):
-        if found is None:
-            found = _find_columns(row, dict(columns or {}), required=("context",), known=CONTEXT_FIELDS)
-        _add_context(draft, row, found)
-    contexts = draft.finish(name="own", revision="", licence="").contexts
-    if not contexts:
+    rows = tuple(_read_source(str(source)))
+    if not rows:
         raise DataError(f"{source}: it has no rows")
-    return contexts
+    first = _with_all_columns(rows)
+    found = _find_columns(first, dict(columns or {}), required=("context",), known=CONTEXT_FIELDS)
+    for row in rows:
+        _add_context(draft, row, found)
+    return draft.finish(name="own", revision="", licence="").contexts
 
 
 def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
@@ -179,6 +188,11 @@ def _read_source(source: str) -> Iterator[Row]:
         yield from read_rows(source)
 
 
+def _with_all_columns(rows: Sequence[Row]) -> Row:
+    """A row that stands where the first stands and has every column of all: JSON lines may leave one out of any row."""
+    return Row(rows[0].where, {column: None for row in rows for column in row.fields})
+
+
 def _find_columns(
     row: Row, columns: dict[str, str], *, required: Sequence[str], known: Sequence[str]
 ) -> dict[str, str]:
@@ -223,10 +237,22 @@ def _check_rating_columns(row: Row, names: Sequence[str], found: Mapping[str, st
 
 
 def _add_context(draft: Draft, row: Row, found: Mapping[str, str]) -> str:
-    text = text_of(row, found["context"])
-    background = ""
-    if "background" in found and row.fields.get(found["background"]) is not None:
-        background = text_of(row, found["background"])
+    text, background = context_text(row, found)
     context_id = name_of(row, found["context_id"]) if "context_id" in found else text_id(text, background)
     draft.add_context(row.where, context_id, text, background=background)
     return context_id
+
+
+def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
+    """Text and background of a row's context, from which `text_id` makes the id where the row has none.
+
+    Args:
+        row: the row.
+        columns: the column of `context` and, if there is one, of `background`, which may be null: "".
+
+    Raises:
+        DataError: a column holds something else than text.
+    """
+    text = text_of(row, columns["context"])
+    background = columns.get("background")
+    return text, "" if background is None or row.fields.get(background) is None else text_of(row, background)

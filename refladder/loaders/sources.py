@@ -147,7 +147,8 @@ def fetch_table(repository: str, split: str | None, advice: str) -> Table:
         from datasets.exceptions import DatasetsError  # noqa: PLC0415
     except ImportError as error:
         raise DataError(
-            f"{repository}: fetching from the Hub needs the package datasets; pip install 'refladder[hub]', or {advice}"
+            f"{repository}: fetching from the Hub needs the package datasets; pip install datasets huggingface-hub, "
+            f"or {advice}"
         ) from error
     try:
         splits = load_dataset(repository)

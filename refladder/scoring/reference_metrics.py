@@ -34,7 +34,7 @@ class ReferenceMetric:
 
 def missing_package(package: str) -> UsageError:
     """The error to raise where a metric's package is not installed."""
-    return UsageError(f"{package} is not installed; pip install 'refladder[metrics]'")
+    return UsageError(f"{package} is not installed; pip install {package}")
 
 
 def bleu() -> ReferenceMetric:

@@ -57,7 +57,8 @@ def test_a_mapped_column_that_is_not_there(score, text_file):
         "Map one with --column output_id=NAME\n"
     )
     assert score(path, "--column", "outputs=x") == (
-        "refladder: unknown column 'outputs'; did you mean 'output'? Known: context_id, output, output_id\n"
+        "refladder: unknown column 'outputs'; did you mean 'output'? Known: background, context, context_id, output, "
+        "output_id\n"
     )
     assert score(path, "--column", "output") == "refladder: --column 'output': must be KEY=VALUE\n"
 
@@ -128,7 +129,7 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
         ),
         (
             ("evaluate", "demo/story", "--reference", "lenth", "--resamples", "1"),
-            "unknown reference method 'lenth'; did you mean 'length'? Known: coverage, distinct words, ladder, length",
+            "unknown reference method 'lenth'; did you mean 'length'? Known: 1-grams in context, 2-grams in ",
         ),
         (("evaluate", "hana"), "unknown benchmark 'hana'; did you mean 'hanna'? Known: "),
         (("scor",), "unknown command 'scor'; did you mean 'score'? Known: build, "),
@@ -196,7 +197,7 @@ def test_parquet_on_standard_streams(score, stories):
 
 def test_parquet_without_pyarrow(score, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert score(tmp_path / "x.parquet") == "refladder: Parquet needs pyarrow; pip install 'refladder[parquet]'\n"
+    assert score(tmp_path / "x.parquet") == "refladder: Parquet needs pyarrow; pip install pyarrow\n"
 
 
 def test_duplicate_ids(score, text_file):

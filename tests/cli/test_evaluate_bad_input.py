@@ -80,7 +80,12 @@ def test_contexts_of_two_outputs_do_not_show_the_pooled_level(own):
 
 
 def test_one_rater_is_enough(own):
-    done = own([("Rain fell on the town.", "a", "Rain fell.", 3), ("Rain fell on the town.", "b", "Sun.", 1)], "--json")
+    done = own(
+        [("Rain fell on the town.", "a", "Rain fell.", 3), ("Rain fell on the town.", "b", "Sun.", 1)],
+        "--baselines",
+        "all",
+        "--json",
+    )
     assert done.code == 0
     assert "no correlation" not in done.err
     assert {row["value"] for row in done.rows if row["method"] == "coverage"} == {1.0}
@@ -159,5 +164,7 @@ def test_two_methods_of_one_name_are_refused_before_a_judge_is_asked(fails, tmp_
 
 def test_an_unknown_reference_is_refused_before_a_judge_is_asked(fails):
     assert fails(2, "evaluate", "demo/dialogue", "--judge", "scripted:none", "--reference", "win-ratio") == (
-        "refladder: unknown reference method 'win-ratio'; Known: coverage, distinct words, ladder, length\n"
+        "refladder: unknown reference method 'win-ratio'; Known: 1-grams in context, 2-grams in context, 3-grams in "
+        "context, best of the surface measures, coverage, distinct words, ladder, length, negative length, type/token "
+        "ratio, word overlap\n"
     )

@@ -147,7 +147,7 @@ def test_the_made_benchmark_is_one(task):
 def small(tmp_path_factory):
     """Small random models by method, with the benchmark that each can work on."""
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install 'refladder[local]'")
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install torch transformers")
     sys.path[:0] = [str(HERE / "scoring"), str(HERE / "backends" / "local")]
     import small_models  # noqa: PLC0415  imports torch
     import tiny_models  # noqa: PLC0415

@@ -133,5 +133,5 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"]) == 3
     printed = capsys.readouterr()
     assert "bleu: the benchmark has no references; choose another method" in printed.err
-    assert "coverage" in printed.out
+    assert "best of the" in printed.out
     assert re.search(r"bleu +— +0 ", printed.out)

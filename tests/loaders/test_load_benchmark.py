@@ -142,7 +142,7 @@ def test_hub_says_nothing(hub):
 @pytest.mark.parametrize(("name", "repository", "_split", "advice"), HUB)
 def test_hub_without_datasets(monkeypatch, name, repository, _split, advice):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    match = rf"{repository}: .* needs the package datasets; pip install 'refladder\[hub\]', or download {advice}"
+    match = rf"{repository}: .* needs the package datasets; pip install datasets huggingface-hub, or download {advice}"
     with pytest.raises(DataError, match=match):
         load_benchmark(name)
 

@@ -139,7 +139,7 @@ def test_background_may_be_null(write, task):
         ({**ROW, "context": 5}, r":1: column 'context': expected text, found 5"),
         ({**ROW, "output": None}, r":1: column 'output': expected text, found None"),
         ({**ROW, "context": " "}, r":1: the text of context '\w{16}' is empty; leave such rows out"),
-        ({**ROW, "clarity": None}, r":1: column 'clarity': expected a finite number, found None"),
+        ({**ROW, "clarity": "good"}, r":1: column 'clarity': expected a finite number, found 'good'"),
         ({**ROW, "clarity": 9}, r":1: clarity is rated 9, outside its scale 1 to 5"),
         ({**ROW, "context_id": None}, r":1: column 'context_id': expected a name or a whole number, found None"),
         ("{broken", r":1: not JSON "),

@@ -371,7 +371,7 @@ def open_endpoint(
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
     if find_spec("openai") is None:
-        raise BackendUnavailableError("openai:MODEL needs the openai package; install refladder[endpoint]")
+        raise BackendUnavailableError("openai:MODEL needs the package openai; pip install openai")
     options = read_options(
         {
             "base_url": base_url,

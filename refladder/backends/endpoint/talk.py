@@ -149,7 +149,7 @@ def local_tokenizer(name: str) -> Any:  # noqa: ANN401  a transformers tokenizer
         try:
             from transformers import AutoTokenizer  # noqa: PLC0415  heavy and optional
         except ImportError:
-            raise BackendUnavailableError("the option tokenizer needs transformers; install refladder[local]") from None
+            raise BackendUnavailableError("the option tokenizer needs transformers; pip install transformers") from None
         try:
             _TOKENIZERS[name] = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
         except (OSError, ValueError) as error:

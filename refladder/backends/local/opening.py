@@ -63,7 +63,7 @@ def _libraries(asked: str) -> tuple[Any, Any]:
     except ImportError as error:
         raise BackendUnavailableError(
             f"{asked} needs torch and transformers, and {error.name} is not installed; "
-            "run: pip install 'refladder[local]'"
+            "run: pip install torch transformers"
         ) from error
     return torch, transformers
 

@@ -26,7 +26,7 @@ START = 60  # seconds that a server may take to start
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install 'refladder[local]'")
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install torch transformers")
     import trained_model  # noqa: PLC0415  imports torch
 
     return trained_model.save(tmp_path_factory.mktemp("model"), questions(6))
@@ -64,7 +64,7 @@ def _wait(process, url, log):
 @pytest.fixture(scope="module")
 def transformers_serve(folder, tmp_path_factory):
     for package in ("fastapi", "uvicorn", "accelerate"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install 'refladder[servers]'")
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install accelerate fastapi uvicorn")
     log = tmp_path_factory.mktemp("log") / "serve.txt"
     command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--host", "127.0.0.1"]
     with started([*command, "--device", "cpu"], log) as url:

@@ -14,7 +14,7 @@ ECHO = Quirks(tokenize="template", token_prompts=False, echo="true", chat_logpro
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install 'refladder[local]'")
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install torch transformers")
     import trained_model  # noqa: PLC0415  imports torch
 
     return trained_model.save(tmp_path_factory.mktemp("model"), questions(6))

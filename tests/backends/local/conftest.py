@@ -21,8 +21,8 @@ def prompts():
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """The folder of a tiny model, made when it is first asked for."""
-    pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
-    pytest.importorskip("transformers", reason="transformers is not installed; pip install 'refladder[local]'")
+    pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+    pytest.importorskip("transformers", reason="transformers is not installed; pip install torch transformers")
     import tiny_models  # noqa: PLC0415  imports torch
     import torch  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ import pytest
 from refladder.backends.local.attention import attend, cover, parts_of
 from refladder.backends.local.trie import Push, Row, build_trie, plan
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 
 
 def segments(seed, row, longer=1):

@@ -11,7 +11,7 @@ import pytest
 from refladder.cli import console, run
 from refladder.records import Sampling
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 
 OUTPUTS = [
     "A storm closed the harbour.",

@@ -9,7 +9,7 @@ from refladder.records import Context, Dimension, Output
 from refladder.scoring.direct import grade_question
 from refladder.scoring.gptscore import mean_logprobs, read_texts, token_counter
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 CONTEXT = Context(id="c", task="summarization", text="A storm closed the harbour of Lerwick on Monday.")

@@ -13,7 +13,7 @@ from refladder.backends import connect
 from refladder.backends.local.causal import WAYS
 from refladder.records import Sampling
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 WAY = {

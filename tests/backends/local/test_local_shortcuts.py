@@ -9,9 +9,9 @@ from local_unit import LABELS
 
 from refladder.backends import connect
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed; pip install 'refladder[local]'"
+    "transformers", reason="transformers is not installed; pip install torch transformers"
 )
 
 from refladder.backends.local.shortcuts import Shortcuts  # noqa: E402

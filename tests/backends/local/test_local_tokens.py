@@ -10,7 +10,7 @@ from refladder.backends.local.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 
 import tiny_models  # noqa: E402
 

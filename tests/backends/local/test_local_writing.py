@@ -16,7 +16,7 @@ from refladder.errors import BackendError
 from refladder.records import Sampling
 from refladder.testing import check_backend
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 SAMPLING = Sampling(max_tokens=24, temperature=0.8, top_p=0.95, seed=5)

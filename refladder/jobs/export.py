@@ -1,0 +1,61 @@
+"""export: a benchmark -> one table with ids, texts and mean ratings, as `own` reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError
+from refladder.metaeval.agreement import human_means
+from refladder.rows import Row, open_sink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.records import Benchmark, Dimension
+
+COLUMNS = ("context_id", "context", "background", "system", "output_id", "output")
+
+
+def export_benchmark(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], out: str, *, given: str | None = None
+) -> None:
+    """Write a row for each output, in the benchmark's order: `COLUMNS`, then a mean rating for each dimension.
+
+    The names are those that `refladder.loaders.own.load_own` reads, so the table and a task file give the same
+    benchmark again, but for single raters and references. A rating that is missing is null (in CSV, empty). The column
+    `system` is left out where no output has a system.
+
+    Args:
+        benchmark: what to write.
+        dimensions: those to write ratings of.
+        out: a file, or `-` for standard output.
+        given: the format where the file's ending does not say it.
+
+    Raises:
+        DataError: a dimension is called like a column that every table has, or the file cannot be written.
+        UsageError: the format is unknown.
+    """
+    for dimension in dimensions:
+        if dimension.name in COLUMNS:
+            raise DataError(
+                f"{benchmark.name}: dimension {dimension.name!r} has the name of a column that every table has; export "
+                "the others with --dimension"
+            )
+    contexts = {context.id: context for context in benchmark.contexts}
+    means = human_means(benchmark.ratings)
+    with_systems = any(output.system for output in benchmark.outputs)
+    columns = [name for name in COLUMNS if with_systems or name != "system"]
+    ratings = {dimension.name: float for dimension in dimensions}
+    with open_sink(out, given, ratings, columns) as write:
+        for number, output in enumerate(benchmark.outputs, start=1):
+            context = contexts[output.context_id]
+            fields: dict[str, Any] = {
+                "context_id": context.id,
+                "context": context.text,
+                "background": context.background,
+                "system": output.system,
+                "output_id": output.id,
+                "output": output.text,
+            }
+            row = Row(f"{out}:{number}", {name: fields[name] for name in columns})
+            write(row, {name: means.get((output.id, name)) for name in ratings})

@@ -1,0 +1,84 @@
+"""The best of several measures, chosen for each context on all the others, so that the choice flatters nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.metaeval.correlation import FloatArray, average_ranks, correlate_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray[np.int64]:
+    """For each context, the measure that agrees best with the ratings of all other contexts.
+
+    It is the one with the largest mean Spearman correlation within the other contexts; a measure that is constant in a
+    context counts 0 there, so that all measures are compared on the same contexts. Where no other context has a
+    correlation, as when each has one output, it is the one with the largest correlation of ranks over all outputs of
+    the other contexts (ranks are taken once, over all outputs). Where that has no value either, it is the first.
+    Equally good measures: the one that is listed first.
+
+    Args:
+        measures: shape (measures, contexts, systems), finite or NaN.
+        human: shape (contexts, systems), finite or NaN.
+
+    Returns:
+        Shape (contexts,), indices of measures.
+
+    Raises:
+        ShapeError: the shapes differ.
+        UsageError: a value is infinite.
+    """
+    rows = np.array([correlate_rows(measure, human, "spearman", "zero") for measure in measures])
+    counted = ~np.isnan(rows)
+    values = np.where(counted, rows, 0.0)
+    others = counted.sum(axis=1, keepdims=True) - counted
+    sums = values.sum(axis=1, keepdims=True) - values
+    within = np.divide(sums, others, out=np.full(rows.shape, -np.inf), where=others > 0)
+    # Sums of the same numbers in another order differ by rounding, which must not choose between equal measures.
+    within_choice: NDArray[np.int64] = np.round(within, 12).argmax(axis=0)
+    if (others > 0).any(axis=0).all():
+        return within_choice
+    pooled = np.array([_ranks_without_each_context(measure, human) for measure in measures])
+    choice: NDArray[np.int64] = np.where((others > 0).any(axis=0), within_choice, np.round(pooled, 12).argmax(axis=0))
+    return choice
+
+
+def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> FloatArray:
+    """Correlation of ranks over all outputs but those of a context; -inf where there is none. Shape (contexts,)."""
+    missing = np.isnan(measure) | np.isnan(human)
+    left, right = (
+        np.nan_to_num(average_ranks(np.where(missing, np.nan, grid).reshape(1, -1)).reshape(grid.shape))
+        for grid in (measure, human)
+    )
+
+    def without_each(grid: FloatArray) -> FloatArray:
+        sums: FloatArray = grid.sum() - grid.sum(axis=1)
+        return sums
+
+    count = without_each((~missing).astype(np.float64))
+    both = count * without_each(left * right) - without_each(left) * without_each(right)
+    spreads = [count * without_each(grid * grid) - without_each(grid) ** 2 for grid in (left, right)]
+    spread = np.sqrt(np.maximum(spreads[0], 0.0) * np.maximum(spreads[1], 0.0))
+    correlations: FloatArray = np.divide(both, spread, out=np.full(len(human), -np.inf), where=spread > 0)
+    return correlations
+
+
+def standardise(measures: FloatArray) -> FloatArray:
+    """Each measure with mean 0 and standard deviation 1 over all outputs; 0 where it is the same for all.
+
+    Args:
+        measures: shape (measures, contexts, systems), finite or NaN.
+
+    Returns:
+        The same shape; NaN stays NaN.
+    """
+    axes = (1, 2)
+    centred = measures - np.nanmean(measures, axis=axes, keepdims=True)
+    constant = np.nanmax(measures, axis=axes, keepdims=True) == np.nanmin(measures, axis=axes, keepdims=True)
+    deviation = np.sqrt(np.nanmean(centred**2, axis=axes, keepdims=True))
+    scaled: FloatArray = np.where(constant & ~np.isnan(measures), 0.0, centred / np.where(constant, 1.0, deviation))
+    return scaled
