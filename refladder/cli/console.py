@@ -87,6 +87,12 @@ WEIGHT = click.option(
     metavar="DIMENSION=NUMBER",
     help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); may be repeated. Without it, 1.",
 )
+LEAST_MASS = click.option(
+    "--least-mass",
+    default=0.05,
+    type=click.FloatRange(0, 1),
+    help="Label mass (probability that the labels got together) below which a judgment is unparsed and gives no score.",
+)
 JUDGE_OPTION = click.option(
     "--judge-option",
     multiple=True,

@@ -80,6 +80,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
 )
 @console.SAMPLING
 @console.RULE
+@console.LEAST_MASS
 @console.JUDGING
 @click.option(
     "--level",
@@ -153,6 +154,7 @@ def command(
     temperature: float,
     top_p: float,
     rule: str,
+    least_mass: float,
     both_orders: bool,
     yes_no: bool,
     levels: tuple[str, ...],
@@ -210,6 +212,7 @@ def command(
         attempts=attempts,
         sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
         rule=rule,
+        least_mass=least_mass,
         orders=2 if both_orders else 1,
         yes_no=yes_no,
         budget=comparisons,

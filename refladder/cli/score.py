@@ -51,6 +51,7 @@ _LONG = 200  # characters of a text that the table shows
 @console.LOCAL
 @console.RULE
 @console.WEIGHT
+@console.LEAST_MASS
 @console.JUDGING
 @click.option(
     "--judgments",
@@ -79,6 +80,7 @@ def command(
     judge_option: tuple[str, ...],
     rule: str,
     weight: tuple[str, ...],
+    least_mass: float,
     both_orders: bool,
     yes_no: bool,
     judgments: Path | None,
@@ -89,8 +91,9 @@ def command(
     """Put score columns at the end of every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
 
     A row needs a context_id, to find its ladder, and an output. Each dimension adds NAME_score (by --rule), NAME_grade
-    (on the human scale, with the ends of its interval) and NAME_note, which says why a score is missing. A run that
-    was cut off goes on when the same command is run again. Exit code 3: some scores are missing.
+    (on the human scale), NAME_spread (of one reading), NAME_mass (label probability) and NAME_note, which says why a
+    score is missing or doubtful. A run that was cut off goes on when the same command is run again. Exit code 3: some
+    scores are missing.
     """
     from refladder.artifacts import is_device  # noqa: PLC0415  --help stays quick
     from refladder.errors import UsageError  # noqa: PLC0415
@@ -110,7 +113,7 @@ def command(
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     opened = read_ladder_set(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
-    scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"))
+    scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"), least_mass=least_mass)
     weights_for(dimensions, scale.weights)
     checked = None if source is None else check_input(source, given, mapped)
     budgeted = spending.current(context)
@@ -210,17 +213,18 @@ def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, A
     for dimension in scorer.dimensions:
         table.add_column(f"{dimension.name}\nscore", justify="right")
         table.add_column(f"grade\n{dimension.low:g} to {dimension.high:g}", justify="right")
+        table.add_column("spread", justify="right")
     if len(scorer.dimensions) > 1:
         table.add_column("overall\n0 to 1", justify="right")
     for text, values in zip(texts, columns, strict=True):
         cells = []
         for dimension in scorer.dimensions:
-            score, grade, low, high, _ = (values[name] for name in column_names(dimension.name))
-            cells += ["—", "—"] if score is None else [f"{score:+.2f}", f"{grade:.2f} ({low:.1f}-{high:.1f})"]
+            score, grade, spread, *_ = (values[name] for name in column_names(dimension.name))
+            cells += ["—"] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
         if len(scorer.dimensions) > 1:
             total = values[overall_column(scorer.dimensions)]
             cells.append("—" if total is None else f"{total:.2f}")
         table.add_row(Text(console.printable(console.short(text, _LONG))), *cells)
     console.console().print(table)
-    click.echo(bounds_text(scorer.run, scorer.rule))
+    click.echo(bounds_text(scorer.run, scorer.scale.rule))
     click.echo(f"signature: {scorer.report.signature}")

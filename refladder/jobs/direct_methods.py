@@ -24,6 +24,7 @@ from refladder.scoring.direct import (
     on_scale,
     read_grades,
 )
+from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_log import JudgmentLog
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
             backend=backend.fingerprint, prompts=(template.signature,), sampling=sampling, version=__version__
         )
         signature = f"{recipe.signature}|answers:{answers or 'read'}|grades:{grades}|rule:{rule}"
+        signature += f"|least-mass:{settings.least_mass:g}"
         contexts = {context.id: context for context in benchmark.contexts}
         questions = [
             (dimension, grade_question(output, contexts[output.context_id], dimension))
@@ -88,12 +90,12 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
                 if progress is not None:
                     progress(done, len(questions))
             log.finish()
-        for dimension, question in questions:
-            value = value_of(kept[_place(question)])
+        judgments = trusted([kept[_place(question)] for _, question in questions], settings.least_mass)
+        for (dimension, question), judgment in zip(questions, judgments, strict=True):
+            value = value_of(judgment)
             scores[question.comparison.subject, dimension.name] = (
                 None if value is None else on_scale(value, grades, (dimension.low, dimension.high))
             )
-        judgments = [kept[_place(question)] for _, question in questions]
         return MethodResult(
             method=Method(name=name, signature=signature, scores=scores),
             judgments=len(questions),

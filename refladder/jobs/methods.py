@@ -36,6 +36,7 @@ from refladder.jobs.metering import Counted, total
 from refladder.jobs.score import Scorer
 from refladder.published import read_ladder_set
 from refladder.records import Sampling
+from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.rules import DEFAULT_RULE, rule_named
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class MethodSettings:
 
     `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` names a set that
     exists. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's folder of templates.
+    A judgment whose label mass is below `least_mass` is unparsed.
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
     that away. `counting` is set where calls are counted and none is made: a method that asks no judge then has no work.
 
@@ -113,6 +115,7 @@ class MethodSettings:
     attempts: int = 3
     sampling: Sampling = field(default_factory=Sampling)
     rule: str = DEFAULT_RULE
+    least_mass: float = LEAST_MASS
     orders: int = 1
     yes_no: bool = False
     budget: int | None = None
@@ -310,7 +313,7 @@ def ladder(
         judge(),
         opened,
         dimensions,
-        Scale(rule=settings.rule, weights={}),
+        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
         role="compare-yesno" if settings.yes_no else "compare",
         orders=settings.orders,
         prompts=settings.prompts,

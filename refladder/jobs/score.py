@@ -13,12 +13,12 @@ import numpy as np
 from refladder import __version__
 from refladder.artifacts import is_device, write_json
 from refladder.errors import UsageError
-from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, signature_of
+from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, least_masses, signature_of
 from refladder.jobs.outputs import Item, Mapped, check_input, items
 from refladder.prompts import load_template
 from refladder.records import Recipe, Run
 from refladder.rows import STANDARD, format_of, open_sink, read_once, read_rows, refuse_same_files, standard_form
-from refladder.scoring.judging import inconsistency, judge, questions, verdicts
+from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
 from refladder.scoring.judgment_log import JudgmentLog
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Scorer:
     ) -> None:
         self.ladders = ladders
         self.dimensions = tuple(dimensions)
-        self.rule = scale.rule
+        self.scale = scale
         self.judge = judge_backend
         self._orders = orders
         self._template: Template = load_template(ladders.task, role, prompts)
@@ -115,7 +115,7 @@ class Scorer:
             rungs=ladders.rungs,
             orders=orders,
         )
-        self.report = ScoreReport(signature=signature_of(self.run, scale.rule))
+        self.report = ScoreReport(signature=signature_of(self.run, scale))
         self.watch: Callable[[Sequence[Judgment]], None] | None = None  # is shown the judgments of each batch
 
     def score(
@@ -146,16 +146,19 @@ class Scorer:
         log.append(fresh)
         self.report.reused += len(judgments)
         self.report.judgments += len(asked)
-        judgments += fresh
-        reasons.update(block_notes(judgments, places, self.ladders.rungs * self._orders))
+        judgments = trusted(judgments + fresh, self.scale.least_mass)
+        each = self.ladders.rungs * self._orders
+        reasons.update(block_notes(judgments, places, each))
         self._count(judgments)
         if self.watch is not None:
             self.watch(judgments)
         probabilities = np.full((len(outputs), len(self.dimensions), self.ladders.rungs, 3), np.nan)
+        masses = np.full((len(outputs), len(self.dimensions)), np.nan)
         if judgments:
             rows, numbers = np.array(places).T
+            masses[rows, numbers] = least_masses(judgments, each)
             probabilities[rows, numbers] = verdicts(judgments, self.ladders.rungs, self._orders)
-        columns = self._columns.of(probabilities, reasons, self.report)
+        columns = self._columns.of(probabilities, masses, reasons, self.report)
         for values in columns:
             values["signature"] = self.report.signature
         return columns

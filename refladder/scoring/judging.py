@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from refladder.backends import whole
-from refladder.errors import BackendError
+from refladder.errors import BackendError, UsageError
 from refladder.prompts import criterion, fill
 from refladder.records import LOSS, OUTCOMES, TIE, WIN, Comparison, Context, Dimension, Judgment
 from refladder.scoring.rules import probabilities_from
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 RUNG = "rung:"  # a rung's id in a Comparison is this and its level
+
+LEAST_MASS = 0.05  # by default: a judge that gives its labels less than this would have answered something else
 
 _UNREAD = (math.nan,) * len(OUTCOMES)
 
@@ -197,6 +199,31 @@ def judgment_of(
         recipe=recipe,
         note=(note or "unreadable") if logprobs is None else note,
     )
+
+
+def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
+    """Judgments as they are scored: those whose label mass is below `least_mass` are unparsed, with the reason.
+
+    Args:
+        judgments: as they are stored.
+        least_mass: a probability; 0 scores every judgment that could be read.
+
+    Returns:
+        One for each, in order. A judgment without a mass is left as it is; an unparsed one keeps its mass.
+
+    Raises:
+        UsageError: `least_mass` is no probability.
+    """
+    if not 0 <= least_mass <= 1:
+        raise UsageError(f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see --least-mass")
+    return [
+        judgment
+        if judgment.logprobs is None or judgment.mass is None or judgment.mass >= least_mass
+        else replace(
+            judgment, logprobs=None, note=f"label mass {judgment.mass:.2g} is below {least_mass:g} (--least-mass)"
+        )
+        for judgment in judgments
+    ]
 
 
 def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> tuple[tuple[float, ...], float]:

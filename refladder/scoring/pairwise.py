@@ -19,7 +19,7 @@ from refladder.backends import in_batches, whole
 from refladder.errors import UsageError
 from refladder.prompts import criterion, fill
 from refladder.records import LOSS, WIN, Comparison, Context, Dimension, Judgment, Recipe
-from refladder.scoring.judging import digest_of, judgment_of
+from refladder.scoring.judging import LEAST_MASS, digest_of, judgment_of, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,7 +75,7 @@ class PairJudge:
     `answers` 0 reads label probabilities (arXiv 2307.07889, equation 3); K above 0 lets the judge write K answers, with
     `sampling` and one seed more for each, and takes the share of those that can be read (equation 5). `kept` holds the
     judgments by key, shared by all who were given the same mapping; `path` keeps them in a file too, of which a torn
-    last line is cut off.
+    last line is cut off. An answer whose label mass is below `least_mass` is kept as it is and given out as unparsed.
 
     Raises:
         UsageError: the file is of another judge or template.
@@ -88,6 +88,7 @@ class PairJudge:
     path: Path | None = None
     answers: int = 0
     sampling: Sampling | None = None
+    least_mass: float = LEAST_MASS
     recipe: Recipe = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +107,7 @@ class PairJudge:
     def signature(self) -> str:
         """All that makes an answer."""
         how = f"answers:{self.answers}" if self.answers else "answers:logprobs"
-        return f"{self.recipe.signature}|{how}"
+        return f"{self.recipe.signature}|{how}|least-mass:{self.least_mass:g}"
 
     def _open(self, path: Path) -> None:
         lines = read_appended(path)
@@ -141,7 +142,8 @@ class PairJudge:
             if progress is not None:
                 progress(done, len(asked))
         # Two outputs with the same text are one question: the answer is given the ids that were asked about.
-        return [_about(self.kept[question.key], question.comparison) for question in questions]
+        answers = [_about(self.kept[question.key], question.comparison) for question in questions]
+        return trusted(answers, self.least_mass)
 
     @property
     def only_counts(self) -> bool:

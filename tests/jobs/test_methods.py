@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from refladder import lookup
 from refladder.backends import connect
+from refladder.backends.builtin import Builtin
 from refladder.backends.metered import characters
 from refladder.cli import run as run_command
 from refladder.errors import UnknownNameError, UsageError
@@ -18,6 +20,7 @@ from refladder.jobs.metering import Counted
 from refladder.jobs.methods import METHODS, MethodResult, MethodSettings, method_named, run_methods
 from refladder.loaders import load_benchmark
 from refladder.prompts import fill, load_template
+from refladder.testing import made_benchmark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,3 +138,23 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     assert "bleu: the benchmark has no references; choose another method" in printed.err
     assert "coverage" in printed.out
     assert re.search(r"bleu +— +0 ", printed.out)
+
+
+@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-greedy", "zepo", "direct-5", "g-eval-10"])
+def test_no_method_scores_by_judgments_of_low_label_mass(name):
+    benchmark = made_benchmark()
+
+    class LowMass(Builtin):
+        def read_labels(self, prompts, labels):
+            return [replace(reading, mass=0.04) for reading in super().read_labels(prompts, labels)]
+
+    def run(least_mass):
+        settings = MethodSettings(rungs=3, least_mass=least_mass, writer=Builtin)
+        return run_methods([name], benchmark, benchmark.dimensions, LowMass, settings)[0].result
+
+    usual, lower = run(0.05), run(0.04)
+    assert all(value is None for value in usual.method.scores.values())
+    assert usual.unreadable == usual.judgments > 0
+    assert all(value is not None for value in lower.method.scores.values())
+    assert lower.unreadable == 0
+    assert "least-mass:0.05" in usual.method.signature
