@@ -153,6 +153,12 @@ OUT_FORMAT = click.option(
     help="Format of the output. Without it, its ending tells; on - a CSV stays CSV, else jsonl.",
 )
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
+ANSWERS = click.option(
+    "--answers",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Sample this many answers per question instead of reading label probabilities; 0 reads probabilities.",
+)
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Ask every pair in both orders; twice the comparisons."),
     click.option("--yes-no", is_flag=True, help="Ask three yes/no questions a comparison; three times the calls."),

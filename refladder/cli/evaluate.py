@@ -46,12 +46,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     type=click.Choice(["random", "no-repeat", "symmetric"]),
     help="How --comparisons are chosen: any ordered pairs, no pair twice, or both orders of a pair together.",
 )
-@click.option(
-    "--answers",
-    default=0,
-    type=click.IntRange(min=0),
-    help="Let the judge write so many answers to a question and take their shares; 0 reads label probabilities.",
-)
+@console.ANSWERS
 @click.option(
     "--method-option",
     "method_options",

@@ -52,6 +52,7 @@ _LONG = 200  # characters of a text that the table shows
 @console.RULE
 @console.WEIGHT
 @console.LEAST_MASS
+@console.ANSWERS
 @console.JUDGING
 @click.option(
     "--judgments",
@@ -81,6 +82,7 @@ def command(
     rule: str,
     weight: tuple[str, ...],
     least_mass: float,
+    answers: int,
     both_orders: bool,
     yes_no: bool,
     judgments: Path | None,
@@ -127,6 +129,7 @@ def command(
             role="compare-yesno" if yes_no else "compare",
             orders=2 if both_orders else 1,
             prompts=prompts,
+            answers=answers,
         )
 
     outputs = _as_outputs(opened, text, context_id) if source is None else []

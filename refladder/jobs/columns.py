@@ -189,7 +189,8 @@ class Columns:
 def signature_of(run: Run, scale: Scale) -> str:
     """All that made a score, in one line."""
     rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
-    return f"ladders:{run.ladders}|{run.recipe.signature}|orders:{run.orders}|{rule}"
+    answers = f"answers:{run.answers}|" if run.answers else ""
+    return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
 
 
 def bounds_text(run: Run, rule: str) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
 GPTSCORE = "gptscore"
+NO_ANSWERS = "--answers is not used: gptscore reads the log-probability of whole texts, which are not answers"
 
 
 def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None], rule: str) -> MethodFunction:
@@ -167,6 +168,7 @@ def gptscore(
         reused=reused,
         unreadable=unreadable,
         measures=joined(measures),
+        notes=(NO_ANSWERS,) if settings.answers else (),
     )
 
 

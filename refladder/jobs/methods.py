@@ -100,9 +100,9 @@ class MethodSettings:
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
     that away. `counting` is set where calls are counted and none is made: a method that asks no judge then has no work.
 
-    For methods that compare outputs with each other: `budget` is the number of comparisons of one context and
-    dimension (None: all pairs in both orders), chosen by `selection` (see `refladder.ranking.selection`); `answers` 0
-    reads label probabilities, K draws K written answers. `kept` holds what was answered in this run, by judge and
+    `answers` 0 reads label probabilities, K samples K written answers. For methods that compare outputs with each
+    other: `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
+    by `selection` (see `refladder.ranking.selection`). `kept` holds what was answered in this run, by judge and
     template and then by question, so that no method asks again what another has asked.
 
     `progress(what)` gives a context manager with a function of (done, in all), or None.
@@ -317,6 +317,8 @@ def ladder(
         role="compare-yesno" if settings.yes_no else "compare",
         orders=settings.orders,
         prompts=settings.prompts,
+        answers=settings.answers,
+        sampling=replace(settings.sampling, seed=settings.seed),
     )
     with settings.progress("judging") as progress:
         measures: list[Measures] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +17,9 @@ from refladder.errors import UsageError
 from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, least_masses, signature_of
 from refladder.jobs.outputs import Item, Mapped, check_input, items
 from refladder.prompts import load_template
-from refladder.records import Recipe, Run
+from refladder.records import Recipe, Run, Sampling
 from refladder.rows import STANDARD, format_of, open_sink, read_once, read_rows, refuse_same_files, standard_form
+from refladder.scoring.drawing import ANSWER_TOKENS
 from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
 from refladder.scoring.judgment_log import JudgmentLog
 
@@ -85,6 +87,8 @@ class Scorer:
         role: prompt role, compare or compare-yesno.
         orders: 1, or 2 to ask every pair in both orders.
         prompts: the user's own templates.
+        answers: how many answers the judge writes to a question, whose shares are taken; 0 reads label probabilities.
+        sampling: how those answers are drawn; an answer has at most `ANSWER_TOKENS`.
     """
 
     def __init__(
@@ -97,6 +101,8 @@ class Scorer:
         role: str = "compare",
         orders: int = 1,
         prompts: Path | None = None,
+        answers: int = 0,
+        sampling: Sampling | None = None,
     ) -> None:
         self.ladders = ladders
         self.dimensions = tuple(dimensions)
@@ -105,7 +111,10 @@ class Scorer:
         self._orders = orders
         self._template: Template = load_template(ladders.task, role, prompts)
         self._recipe = Recipe(
-            backend=judge_backend.fingerprint, prompts=(self._template.signature,), sampling=None, version=__version__
+            backend=judge_backend.fingerprint,
+            prompts=(self._template.signature,),
+            sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
+            version=__version__,
         )
         self._columns = Columns(self.dimensions, ladders.rungs, scale)
         self.run = Run(
@@ -114,6 +123,7 @@ class Scorer:
             dimensions=self.dimensions,
             rungs=ladders.rungs,
             orders=orders,
+            answers=answers,
         )
         self.report = ScoreReport(signature=signature_of(self.run, scale))
         self.watch: Callable[[Sequence[Judgment]], None] | None = None  # is shown the judgments of each batch
@@ -142,7 +152,14 @@ class Scorer:
                 asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
                 places.append((place, number))
         judgments = log.stored(asked)
-        fresh = judge(self.judge, self._template, self._recipe.digest, asked[len(judgments) :])
+        fresh = judge(
+            self.judge,
+            self._template,
+            self._recipe.digest,
+            asked[len(judgments) :],
+            answers=self.run.answers,
+            sampling=self._recipe.sampling,
+        )
         log.append(fresh)
         self.report.reused += len(judgments)
         self.report.judgments += len(asked)

@@ -17,6 +17,7 @@ from refladder.backends import whole
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import criterion, fill
 from refladder.records import LOSS, OUTCOMES, TIE, WIN, Comparison, Context, Dimension, Judgment
+from refladder.scoring.drawing import draw_labels
 from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import LabelReading, Ladder, Output, Prompt
+    from refladder.records import LabelReading, Ladder, Output, Prompt, Sampling
 
     FloatArray = NDArray[np.float64]
 
@@ -107,7 +108,15 @@ def _prompts(template: Template, question: Question) -> list[Prompt]:
     return [fill(template, slots, claim) for claim in OUTCOMES]
 
 
-def judge(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
+def judge(
+    backend: Backend,
+    template: Template,
+    recipe: str,
+    asked: Sequence[Question],
+    *,
+    answers: int = 0,
+    sampling: Sampling | None = None,
+) -> list[Judgment]:
     """Ask a judge a batch of questions.
 
     Args:
@@ -115,6 +124,8 @@ def judge(backend: Backend, template: Template, recipe: str, asked: Sequence[Que
         template: of role compare or compare-yesno.
         recipe: Recipe.digest of backend and template.
         asked: the questions; those of one context are put next to each other before the judge sees them.
+        answers: how many answers are sampled for each prompt; 0 reads label probabilities.
+        sampling: how those answers are drawn; needed for them.
 
     Returns:
         One judgment a question, in the order asked. One that could not be read has `logprobs` None and a note.
@@ -127,7 +138,11 @@ def judge(backend: Backend, template: Template, recipe: str, asked: Sequence[Que
     labels = list(template.labels.values())
     order = sorted(range(len(asked)), key=lambda place: asked[place].context.id)
     prompts = [prompt for place in order for prompt in _prompts(template, asked[place])]
-    readings = whole(backend, prompts, backend.read_labels(prompts, labels))
+    readings: Sequence[LabelReading]
+    if answers and sampling is not None:
+        readings = draw_labels(backend, prompts, labels, answers=answers, sampling=sampling)
+    else:
+        readings = whole(backend, prompts, backend.read_labels(prompts, labels))
     each = len(prompts) // len(asked)
     judgments: list[Judgment | None] = [None] * len(asked)
     outcomes = OUTCOMES if template.claims else tuple(template.labels)

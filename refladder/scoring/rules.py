@@ -131,7 +131,8 @@ def expected_grades(probabilities: FloatArray, scale: tuple[float, float]) -> Fl
 def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
     """`ladder_scores` of the most probable verdicts only; equal probabilities of win and loss are a tie.
 
-    What a judge gives whose label probabilities cannot be read, asked once: coarse, and with many ties.
+    What a judge gives that answers once with its most probable label: coarse, and with many ties. An answer sampled at
+    temperature 1 is another matter: it agrees less with people.
 
     Args:
         probabilities: as for `ladder_scores`.

@@ -429,3 +429,38 @@ def test_rows_of_one_context_stay_together_for_a_judge_that_shares_contexts():
     assert [len(batch) for batch in found] == [20, 256, 45]
     assert [row for batch in found for row in batch] == rows
     assert [len(batch) for batch in batches(rows, object(), lambda row: row[0])] == [16, 32, 64, 128, 81]
+
+
+def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):
+    # four answers, by seed: Better, Better, Worse and one without a label: win 2/3, loss 1/3, mass 3/4;
+    # 15 rungs' worth of 2/3 - 1/3 = 5
+    backend = judge({"role": "compare", "texts": ["Better", "better.", "Worse", "Hm."]})
+    source, out = write_jsonl([{"context_id": "story-01", "output": "A."}]), tmp_path / "out.jsonl"
+    options = (*LADDERS, "--judge", backend, "--dimension", "coherence", "--out", out)
+    assert command("score", source, *options, "--answers", "4").code == 0
+    row = json.loads(out.read_text())
+    assert row["coherence_score"] == pytest.approx(5.0, abs=1e-9)
+    assert row["coherence_mass"] == pytest.approx(0.75)
+    assert "|answers:4|" in row["signature"]
+    assert "|sampling:max16,t1,p1,seed0|" in row["signature"]
+    again = command("rescore", f"{out}.judgments.jsonl").rows[0]
+    assert (again["coherence_score"], again["signature"]) == (row["coherence_score"], row["signature"])
+    # answers of another number are other judgments
+    done = command("score", source, *options, "--answers", "3")
+    assert done.code == 2
+    assert "these judgments are of another run (of 4 sampled answers a question, this run of 3)" in done.err
+    # this judge gives no label probabilities
+    assert command("score", source, *options[:-2]).code == 3
+
+
+def test_yes_or_no_questions_by_written_answers(command, judge, write_jsonl):
+    backend = judge({"role": "compare-yesno", "texts": ["Yes", "No"]})
+    source = write_jsonl([{"context_id": "story-01", "output": "A."}])
+    line = ("score", source, *LADDERS, "--judge", backend, "--dimension", "coherence", "--yes-no", "--answers", "2")
+    assert command(*line).rows[0]["coherence_score"] == pytest.approx(0.0, abs=1e-12)  # yes 1/2 to each claim
+
+
+def test_a_judge_that_writes_no_answers_is_reported(command, stories):
+    done = command("score", stories, *LADDERS, "--answers", "2")
+    assert done.code == 1
+    assert "the builtin backend writes the rungs of ladders and nothing else" in done.err
