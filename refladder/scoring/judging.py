@@ -231,14 +231,15 @@ def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
     """
     if not 0 <= least_mass <= 1:
         raise UsageError(f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see --least-mass")
-    return [
-        judgment
-        if judgment.logprobs is None or judgment.mass is None or judgment.mass >= least_mass
-        else replace(
-            judgment, logprobs=None, note=f"label mass {judgment.mass:.2g} is below {least_mass:g} (--least-mass)"
-        )
-        for judgment in judgments
-    ]
+    scored = []
+    for judgment in judgments:
+        if judgment.logprobs is None or judgment.mass is None or judgment.mass >= least_mass:
+            scored.append(judgment)
+            continue
+        reason = f"label mass {judgment.mass:.2g} is below {least_mass:g} (--least-mass)"
+        note = reason if judgment.note is None else f"{judgment.note}; {reason}"
+        scored.append(replace(judgment, logprobs=None, note=note))
+    return scored
 
 
 def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> tuple[tuple[float, ...], float]:
