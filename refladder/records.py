@@ -187,6 +187,7 @@ class Run:
     """The first line of a judgments file: what made it, so that the file can be read, resumed and rescored alone.
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
+    `answers` is how many answers were sampled for each question; 0 where label probabilities were read.
     """
 
     recipe: Recipe
@@ -194,6 +195,7 @@ class Run:
     dimensions: tuple[Dimension, ...]
     rungs: int
     orders: int
+    answers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,6 +87,12 @@ WEIGHT = click.option(
     metavar="DIMENSION=NUMBER",
     help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); may be repeated. Without it, 1.",
 )
+LEAST_MASS = click.option(
+    "--least-mass",
+    default=0.05,
+    type=click.FloatRange(0, 1),
+    help="Label mass (probability that the labels got together) below which a judgment is unparsed and gives no score.",
+)
 JUDGE_OPTION = click.option(
     "--judge-option",
     multiple=True,
@@ -147,6 +153,12 @@ OUT_FORMAT = click.option(
     help="Format of the output. Without it, its ending tells; on - a CSV stays CSV, else jsonl.",
 )
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
+ANSWERS = click.option(
+    "--answers",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Sample this many answers per question instead of reading label probabilities; 0 reads probabilities.",
+)
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Ask every pair in both orders; twice the comparisons."),
     click.option("--yes-no", is_flag=True, help="Ask three yes/no questions a comparison; three times the calls."),

@@ -48,12 +48,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     type=click.Choice(["random", "no-repeat", "symmetric"]),
     help="How --comparisons are chosen: any ordered pairs, no pair twice, or both orders of a pair together.",
 )
-@click.option(
-    "--answers",
-    default=0,
-    type=click.IntRange(min=0),
-    help="Let the judge write so many answers to a question and take their shares; 0 reads label probabilities.",
-)
+@console.ANSWERS
 @click.option(
     "--method-option",
     "method_options",
@@ -90,6 +85,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
 )
 @console.SAMPLING
 @console.RULE
+@console.LEAST_MASS
 @console.JUDGING
 @click.option(
     "--level",
@@ -174,6 +170,7 @@ def command(
     temperature: float,
     top_p: float,
     rule: str,
+    least_mass: float,
     both_orders: bool,
     yes_no: bool,
     levels: tuple[str, ...],
@@ -242,6 +239,7 @@ def command(
         attempts=attempts,
         sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
         rule=rule,
+        least_mass=least_mass,
         orders=2 if both_orders else 1,
         yes_no=yes_no,
         budget=comparisons,

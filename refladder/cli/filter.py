@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
 from refladder.cli import console
 from refladder.rows import STANDARD
+
+if TYPE_CHECKING:
+    from refladder.jobs.filter import FilterReport
 
 
 @click.command(short_help="Split scored rows by threshold or top fraction.")
@@ -31,6 +35,7 @@ from refladder.rows import STANDARD
 @click.option(
     "--unscored", default="drop", help="Rows without a number in a column asked about: keep, drop, or a file for them."
 )
+@click.option("--mix", is_flag=True, help="Compare scores although their signatures differ, so that scales may differ.")
 @console.FORMAT
 @console.OUT_FORMAT
 @console.JSON
@@ -44,11 +49,15 @@ def command(
     out: str,
     rejected: str | None,
     unscored: str,
+    mix: bool,
     given: str | None,
     out_format: str | None,
     as_json: bool,
 ) -> int:
-    """Keep the rows of SOURCE that pass, in their order and untouched (- is standard input)."""
+    """Keep the rows of SOURCE that pass, in their order and untouched (- is standard input).
+
+    Scores of two signatures (ladders, judge, prompts, rule) are on different scales and are refused without --mix.
+    """
     from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415  --help stays quick
 
     condition = Condition(
@@ -63,10 +72,12 @@ def command(
             out_given=out_format,
             rejected=rejected,
             unscored=unscored,
+            mix=mix,
             progress=progress,
         )
     if as_json:
-        counts = {name: getattr(report, name) for name in ("rows", "passed", "rejected", "unscored", "unscored_to")}
+        names = ("rows", "passed", "rejected", "unscored", "unscored_to", "ranges")
+        counts = {name: getattr(report, name) for name in names}
         click.echo(json.dumps(counts), err=out == STANDARD)
     else:
         where = {"keep": "kept", "drop": "dropped"}.get(unscored, f"in {unscored}")
@@ -76,4 +87,15 @@ def command(
             f"{report.unscored:,} unscored ({where})",
             err=True,
         )
+        if report.rows and not report.passed:
+            click.echo(
+                f"no row passes: {', '.join(_range_of(column, report) for column in condition.columns)}", err=True
+            )
     return 0
+
+
+def _range_of(column: str, report: FilterReport) -> str:
+    if column not in report.ranges:
+        return f"{console.printable(column)} holds no number"
+    low, high = report.ranges[column]
+    return f"{console.printable(column)} is between {low:g} and {high:g}"

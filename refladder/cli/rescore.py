@@ -19,11 +19,19 @@ if TYPE_CHECKING:
 @console.OUT_FORMAT
 @console.RULE
 @console.WEIGHT
+@console.LEAST_MASS
 @console.JSON
 def command(
-    *, judgments: Path, out: str, out_format: str | None, rule: str, weight: tuple[str, ...], as_json: bool
+    *,
+    judgments: Path,
+    out: str,
+    out_format: str | None,
+    rule: str,
+    weight: tuple[str, ...],
+    least_mass: float,
+    as_json: bool,
 ) -> int:
-    """Turn JUDGMENTS, which `refladder score` kept, into scores by another rule or other weights.
+    """Turn JUDGMENTS, which `refladder score` kept, into scores by another rule or --least-mass, or other weights.
 
     One row an output: output_id, context_id and the score columns. Exit code 3: some scores are missing.
     """
@@ -32,7 +40,7 @@ def command(
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
 
     rule_named(rule)
-    scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"))
+    scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"), least_mass=least_mass)
     with console.progress("rescoring") as progress:
         report = rescore(judgments, out, scale, out_given=out_format, progress=progress)
     return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)

@@ -52,6 +52,8 @@ _LONG = 200  # characters of a text that the table shows
 @console.LOCAL
 @console.RULE
 @console.WEIGHT
+@console.LEAST_MASS
+@console.ANSWERS
 @console.JUDGING
 @click.option(
     "--judgments",
@@ -80,6 +82,8 @@ def command(
     judge_option: tuple[str, ...],
     rule: str,
     weight: tuple[str, ...],
+    least_mass: float,
+    answers: int,
     both_orders: bool,
     yes_no: bool,
     judgments: Path | None,
@@ -90,9 +94,9 @@ def command(
     """Put score columns at the end of every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
 
     A row needs an output and a context_id, to find its ladder, or a context, from whose text the same id is made as
-    by `build own`. Each dimension adds NAME_score (by --rule), NAME_grade
-    (on the human scale, with the ends of its interval) and NAME_note, which says why a score is missing. A run that
-    was cut off goes on when the same command is run again. Exit code 3: some scores are missing.
+    by `build own`. Each dimension adds NAME_score (by --rule), NAME_grade (on the human scale), NAME_spread (of one
+    reading), NAME_mass (label probability) and NAME_note, which says why a score is missing or doubtful. A run that was
+    cut off goes on when the same command is run again. Exit code 3: some scores are missing.
     """
     from refladder.artifacts import is_device  # noqa: PLC0415  --help stays quick
     from refladder.errors import UsageError  # noqa: PLC0415
@@ -112,7 +116,7 @@ def command(
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     opened = read_ladder_set(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
-    scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"))
+    scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"), least_mass=least_mass)
     weights_for(dimensions, scale.weights)
     checked = None if source is None else check_input(source, given, mapped)
     budgeted = spending.current(context)
@@ -126,6 +130,7 @@ def command(
             role="compare-yesno" if yes_no else "compare",
             orders=2 if both_orders else 1,
             prompts=prompts,
+            answers=answers,
         )
 
     outputs = _as_outputs(opened, text, context_id) if source is None else []
@@ -206,15 +211,15 @@ def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, A
 
     heads = ["text"]
     for dimension in scorer.dimensions:
-        heads += [f"{dimension.name}\nscore", f"grade\n{dimension.low:g} to {dimension.high:g}"]
+        heads += [f"{dimension.name}\nscore", f"grade\n{dimension.low:g} to {dimension.high:g}", "spread"]
     if len(scorer.dimensions) > 1:
         heads.append("overall\n0 to 1")
     rows = []
     for text, values in zip(texts, columns, strict=True):
         cells = []
         for dimension in scorer.dimensions:
-            score, grade, low, high, _ = (values[name] for name in column_names(dimension.name))
-            cells += [DASH, DASH] if score is None else [f"{score:+.2f}", f"{grade:.2f} ({low:.1f}-{high:.1f})"]
+            score, grade, spread, *_ = (values[name] for name in column_names(dimension.name))
+            cells += [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
         if len(scorer.dimensions) > 1:
             total = values[overall_column(scorer.dimensions)]
             cells.append(DASH if total is None else f"{total:.2f}")
@@ -222,5 +227,5 @@ def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, A
     out = console.console()
     for table in fitted(PlainTable("", heads, rows), out.width):
         out.print(table)
-    click.echo(bounds_text(scorer.run, scorer.rule))
+    click.echo(bounds_text(scorer.run, scorer.scale.rule))
     click.echo(f"signature: {scorer.report.signature}")

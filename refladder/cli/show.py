@@ -71,7 +71,7 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
     from refladder.jobs.columns import column_names  # noqa: PLC0415
     from refladder.rows import number_in, read_rows  # noqa: PLC0415
 
-    score, grade, _, _, note = column_names(dimension.name)
+    score, grade, spread, _, note = column_names(dimension.name)
     found = []
     for row in read_rows(path):
         missing = [name for name in ("context_id", "output", score, grade) if name not in row.fields]
@@ -88,6 +88,7 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
                     "text": str(row.fields["output"]),
                     "score": number_in(row, score),
                     "grade": number_in(row, grade),
+                    "spread": number_in(row, spread) if spread in row.fields else None,
                     "note": row.fields.get(note),
                 }
             )
@@ -99,6 +100,8 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    from refladder.jobs.columns import SPREAD_LEGEND  # noqa: PLC0415
+
     context = opened.contexts.get(ladder.context_id)
     out = console.console()
     if context is not None:
@@ -106,18 +109,20 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     title = f"{dimension.name} ({dimension.low:g} to {dimension.high:g}): {dimension.description}"
     table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left")
     table.add_column("grade", justify="right")
+    table.add_column("spread", justify="right")
     table.add_column("score", justify="right")
     table.add_column("", no_wrap=True)
     table.add_column("text", overflow="fold")
     # Rung i of N stands at (i - 1/2)/N of the scale: where a text that equals it would (rules.expected_grades).
-    lines: list[tuple[float, int, tuple[str, str, str, str]]] = []
+    lines: list[tuple[float, int, tuple[str, ...]]] = []
     for rung in ladder.rungs:
         grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(ladder.rungs)
-        lines.append((grade, 0, (f"{grade:.2f}", "", f"rung {rung.level}", console.short(rung.text, _LONG))))
+        lines.append((grade, 0, (f"{grade:.2f}", "", "", f"rung {rung.level}", console.short(rung.text, _LONG))))
     for entry in placed:
         if entry["grade"] is not None and entry["score"] is not None:
-            cells = (
+            cells: tuple[str, ...] = (
                 f"{entry['grade']:.2f}",
+                "" if entry["spread"] is None else f"{entry['spread']:.2f}",
                 f"{entry['score']:+.2f}",
                 f"  {entry['id']}",
                 console.short(entry["text"], _LONG),
@@ -128,5 +133,7 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     for entry in placed:
         if entry["grade"] is None or entry["score"] is None:
             reason = console.printable(f"not scored: {entry['note'] or 'no reason given'}")
-            table.add_row("—", "—", Text(f"  {entry['id']}"), Text(reason))
+            table.add_row("—", "", "—", Text(f"  {entry['id']}"), Text(reason))
     out.print(table)
+    if any(entry["spread"] is not None for entry in placed):
+        click.echo(SPREAD_LEGEND)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from refladder.backends import CONTEXT_CUT
 from refladder.errors import UnknownNameError, UsageError
-from refladder.scoring.rules import bounds_of, expected_grades, grade_intervals, overall, rule_named
+from refladder.scoring.judging import LEAST_MASS
+from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, overall, rule_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 
+SPREAD_LEGEND = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval"
 FAINT = 0.5  # mass of the labels below which they were less probable than everything else that the judge could say
 # An id or a length in a reason, left out so that reasons can be counted.
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,21 +60,25 @@ class ScoreReport:
         """Add the judgments that could not be read, those of a context that was cut, and the faint ones."""
         self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
         self.cut += sum(map(_is_cut, judgments))
-        self.faint += sum(judgment.mass is not None and judgment.mass < FAINT for judgment in judgments)
+        self.faint += sum(map(is_faint, judgments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How verdicts become numbers: the rule by name, and the weight of each dimension in the overall score."""
+    """How verdicts become numbers: the rule by name, and the weight of each dimension in the overall score.
+
+    A judgment whose label mass is below `least_mass` (a probability) is unparsed.
+    """
 
     rule: str
     weights: Mapping[str, float]
+    least_mass: float = LEAST_MASS
 
 
 def column_names(dimension: str) -> tuple[str, str, str, str, str]:
-    """The columns that a dimension adds: score, grade, both ends of the grade's interval, note."""
+    """The columns that a dimension adds: score, grade, spread of the grade, label mass, note."""
     stem = re.sub(r"\W+", "_", dimension)
-    return f"{stem}_score", f"{stem}_grade", f"{stem}_grade_low", f"{stem}_grade_high", f"{stem}_note"
+    return f"{stem}_score", f"{stem}_grade", f"{stem}_spread", f"{stem}_mass", f"{stem}_note"
 
 
 def overall_column(dimensions: Sequence[Dimension]) -> str:
@@ -135,12 +141,17 @@ class Columns:
         self._rule = rule_named(self.scale.rule)
 
     def of(
-        self, probabilities: FloatArray, reasons: Mapping[tuple[int, int], str], report: ScoreReport
+        self,
+        probabilities: FloatArray,
+        masses: FloatArray,
+        reasons: Mapping[tuple[int, int], str],
+        report: ScoreReport,
     ) -> list[dict[str, Any]]:
         """Columns of each row, and the counts of what has no score in `report`.
 
         Args:
             probabilities: shape (rows, dimensions, rungs, 3), NaN where nothing could be judged.
+            masses: shape (rows, dimensions), least label mass of the judgments, NaN where the judge gives none.
             reasons: why, by row and dimension.
             report: counts are added to it.
         """
@@ -152,12 +163,14 @@ class Columns:
             human = (dimension.low, dimension.high)
             scores[:, number] = rule(probabilities[:, number], human)
             bounds[number] = bounds_of(rule, self.rungs, human)
-            ends = grade_intervals(probabilities[:, number], human)
-            table = np.column_stack([scores[:, number], expected_grades(probabilities[:, number], human), ends])
-            *names, note = column_names(dimension.name)
+            grades = expected_grades(probabilities[:, number], human)
+            spreads = grade_spreads(probabilities[:, number], human)
+            table = np.column_stack([scores[:, number], grades, spreads, masses[:, number]])
+            *names, mass, note = column_names(dimension.name)
             for place, (row, values) in enumerate(zip(rows, table.tolist(), strict=True)):
                 unknown = values[0] != values[0]  # NaN: the quickest test there is, once a row
-                row.update(dict.fromkeys(names) if unknown else zip(names, values, strict=True))
+                row.update(dict.fromkeys(names) if unknown else zip(names, values, strict=False))
+                row[mass] = None if values[-1] != values[-1] else values[-1]
                 row[note] = reasons.get((place, number))
                 if unknown:
                     reason = row[note] or "unreadable"
@@ -173,18 +186,20 @@ class Columns:
         return rows
 
 
-def signature_of(run: Run, rule: str) -> str:
+def signature_of(run: Run, scale: Scale) -> str:
     """All that made a score, in one line."""
-    return f"ladders:{run.ladders}|{run.recipe.signature}|orders:{run.orders}|rule:{rule}"
+    rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
+    answers = f"answers:{run.answers}|" if run.answers else ""
+    return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
 
 
 def bounds_text(run: Run, rule: str) -> str:
-    """Two lines for people: what a score can be at least and at most, and what the grade is."""
+    """Two lines for people: what a score can be at least and at most, and what grade and spread are."""
     human = (run.dimensions[0].low, run.dimensions[0].high)
     low, high = bounds_of(rule_named(rule), run.rungs, human)
     return (
         f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all)\n"
-        "grade: the place on the human scale, in brackets 95 % of the judge's own doubt"
+        f"grade: position on the human scale; {SPREAD_LEGEND}"
     )
 
 
@@ -193,7 +208,8 @@ def block_notes(
 ) -> dict[tuple[int, int], str]:
     """What is to be said about blocks of judgments, by place.
 
-    That is why a block gives no score, where one of its judgments could not be read; or else that a context was cut.
+    That is why a block gives no score, where one of its judgments could not be read; or else that a context was cut,
+    or that the labels had little of the probability.
 
     Args:
         judgments: `each` for every block, in the canonical order.
@@ -207,9 +223,33 @@ def block_notes(
         cut = [judgment for judgment in own if _is_cut(judgment)]
         if bad:
             found[place] = f"{len(bad)} of {each} judgments unreadable: {bad[0].note}"
-        elif cut:
-            found[place] = f"{len(cut)} of {each} judgments: {cut[0].note}"
+        else:
+            low = [judgment.mass or 0.0 for judgment in own if is_faint(judgment)]
+            notes = [f"{len(cut)} of {each} judgments: {cut[0].note}"] if cut else []
+            notes += [f"low label mass in {len(low)} of {each} judgments, the least {min(low):.2g}"] if low else []
+            if notes:
+                found[place] = "; ".join(notes)
     return found
+
+
+def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
+    """The least label mass of each block of judgments: the worst reading that its score depends on.
+
+    Args:
+        judgments: `each` for every block.
+        each: judgments a block.
+
+    Returns:
+        Shape (blocks,), between 0 and 1; NaN where no judgment of the block has a mass.
+    """
+    masses = np.array([math.inf if judgment.mass is None else judgment.mass for judgment in judgments])
+    least = np.min(masses.reshape(-1, each), axis=1)
+    return cast("FloatArray", np.where(np.isinf(least), np.nan, least))
+
+
+def is_faint(judgment: Judgment) -> bool:
+    """Whether a judgment was read though its labels together had less than half of the probability."""
+    return judgment.logprobs is not None and judgment.mass is not None and judgment.mass < FAINT
 
 
 def _is_cut(judgment: Judgment) -> bool:

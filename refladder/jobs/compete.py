@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.artifacts import append_records, atomic, from_line, is_unicode, read_appended, throw_away
 from refladder.backends import in_batches, whole
 from refladder.errors import UsageError
-from refladder.jobs.columns import FAINT
+from refladder.jobs.columns import is_faint
 from refladder.jobs.standings import OVERALL, Standing, Trial, standings_of
 from refladder.jobs.task_prompt import TASK
 from refladder.prompts import load_template
@@ -275,7 +275,7 @@ def _judge(
                 note=notes[0] if notes else None,
             )
         )
-    return trials, sum(judgment.mass is not None and judgment.mass < FAINT for judgment in judgments)
+    return trials, sum(map(is_faint, judgments))
 
 
 def _explained(

@@ -24,6 +24,7 @@ from refladder.scoring.direct import (
     on_scale,
     read_grades,
 )
+from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_log import JudgmentLog
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
 GPTSCORE = "gptscore"
+NO_ANSWERS = "--answers is not used: gptscore reads the log-probability of whole texts, which are not answers"
 
 
 def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None], rule: str) -> MethodFunction:
@@ -52,6 +54,7 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
             backend=backend.fingerprint, prompts=(template.signature,), sampling=sampling, version=__version__
         )
         signature = f"{recipe.signature}|answers:{answers or 'read'}|grades:{grades}|rule:{rule}"
+        signature += f"|least-mass:{settings.least_mass:g}"
         contexts = {context.id: context for context in benchmark.contexts}
         questions = [
             (dimension, grade_question(output, contexts[output.context_id], dimension))
@@ -88,12 +91,12 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
                 if progress is not None:
                     progress(done, len(questions))
             log.finish()
-        for dimension, question in questions:
-            value = value_of(kept[_place(question)])
+        judgments = trusted([kept[_place(question)] for _, question in questions], settings.least_mass)
+        for (dimension, question), judgment in zip(questions, judgments, strict=True):
+            value = value_of(judgment)
             scores[question.comparison.subject, dimension.name] = (
                 None if value is None else on_scale(value, grades, (dimension.low, dimension.high))
             )
-        judgments = [kept[_place(question)] for _, question in questions]
         return MethodResult(
             method=Method(name=name, signature=signature, scores=scores),
             judgments=len(questions),
@@ -165,6 +168,7 @@ def gptscore(
         reused=reused,
         unreadable=unreadable,
         measures=joined(measures),
+        notes=(NO_ANSWERS,) if settings.answers else (),
     )
 
 

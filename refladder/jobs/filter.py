@@ -19,13 +19,14 @@ from refladder.errors import DataError, UsageError
 from refladder.rows import STANDARD, Row, format_of, number_in, open_sink, read_once, read_rows, standard_form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from refladder.jobs import Progress
     from refladder.rows import Write
 
 
 KEEP, DROP = "keep", "drop"
+_OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns whose numbers depend on the row's signature
 _PROGRESS_EVERY = 8192
 
 
@@ -57,39 +58,74 @@ class Condition:
 
 @dataclass(slots=True, kw_only=True)
 class FilterReport:
-    """Counts: rows read, passed, rejected, and unscored (some column holds no number), which went to `unscored_to`."""
+    """Counts: rows read, passed, rejected, and unscored (some column holds no number), which went to `unscored_to`.
+
+    `ranges` has the least and the greatest number of each column that was asked about and holds one.
+    """
 
     rows: int = 0
     passed: int = 0
     rejected: int = 0
     unscored: int = 0
     unscored_to: str = DROP
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
-def _threshold_test(condition: Condition) -> Callable[[Row], bool | None]:
-    """A function that says of a row: True passes, False does not, None has no score in some column."""
-    least, most, needed = list(condition.least.items()), list(condition.most.items()), condition.columns
+class _Thresholds:
+    """Says of a row: True passes, False does not, None has no score in some column; keeps the range of each column.
 
-    def passes(row: Row) -> bool | None:
+    Unless `mix`, rows whose scores carry different signatures are refused: their scores are on different scales.
+    """
+
+    def __init__(self, condition: Condition, *, mix: bool) -> None:
+        self.ranges: dict[str, tuple[float, float]] = {}
+        self._least, self._most = list(condition.least.items()), list(condition.most.items())
+        self._columns = condition.columns
+        self._compared = next((name for name in self._columns if name.endswith(_OF_SCORES)), None) if not mix else None
+        self._first: tuple[object, str] | None = None  # a signature and the row that has it
+
+    def __call__(self, row: Row) -> bool | None:
         numbers: dict[str, float] = {}
-        for column in needed:
+        for column in self._columns:
             value = number_in(row, column)
-            if value is None:
-                return None
-            numbers[column] = value
-        return all(numbers[column] >= bound for column, bound in least) and all(
-            numbers[column] <= bound for column, bound in most
+            if value is not None:
+                numbers[column] = value
+                low, high = self.ranges.get(column, (value, value))
+                self.ranges[column] = (min(low, value), max(high, value))
+        if len(numbers) < len(self._columns):
+            return None
+        if self._compared is not None:
+            self._check_signature(row, self._compared)
+        return all(numbers[column] >= bound for column, bound in self._least) and all(
+            numbers[column] <= bound for column, bound in self._most
         )
 
-    return passes
+    def _check_signature(self, row: Row, column: str) -> None:
+        signature = row.fields.get("signature") or None
+        if self._first is None:
+            self._first = signature, row.where
+        first, where = self._first
+        if signature != first:
+            here, there = _differing(signature, first)
+            raise DataError(
+                f"{row.where}: the scores in column {column!r} are on different scales: {here} here, {there} in "
+                f"{where}; filter each signature apart, or compare them as they are with --mix"
+            )
 
 
-def _top_rows(source: str, form: str, condition: Condition) -> set[int]:
+def _differing(one: object, other: object) -> tuple[str, str]:
+    """The parts of two signatures that are not in both."""
+    parts = [[] if signature is None else str(signature).split("|") for signature in (one, other)]
+    shown = ["|".join(part for part in parts[place] if part not in parts[1 - place]) for place in (0, 1)]
+    return shown[0] or "no signature", shown[1] or "no signature"
+
+
+def _top_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
     """Numbers of the rows that are in the top fraction of those that have every score and reach every threshold.
 
     As many as the fraction says, rounded up; among equal values at the cut the earlier rows are taken.
     """
-    passes = _threshold_test(condition)
+    passes = _Thresholds(condition, mix=mix)
     numbers: list[int] = []
     values: list[float] = []
     column = condition.top_by or ""
@@ -111,6 +147,7 @@ def filter_rows(
     out_given: str | None = None,
     rejected: str | None = None,
     unscored: str = DROP,
+    mix: bool = False,
     progress: Progress | None = None,
 ) -> FilterReport:
     """Split a table: rows that pass go to `out`, the others to `rejected` if given.
@@ -125,13 +162,15 @@ def filter_rows(
         out_given: format of the outputs, likewise.
         rejected: file for rows that do not pass.
         unscored: `keep` (they go to `out`), `drop`, or a file of their own.
+        mix: compare scores of different signatures too.
         progress: called with rows done and None.
 
     Returns:
         The counts.
 
     Raises:
-        DataError: with path:line, a column is missing or holds something else than a number.
+        DataError: with path:line, a column is missing or holds something else than a number, or its scores have another
+            signature than those of earlier rows.
         UsageError: two outputs name the same file, or a format is unknown.
     """
     places = [out, *([rejected] if rejected else []), *([unscored] if unscored not in (KEEP, DROP) else [])]
@@ -145,7 +184,7 @@ def filter_rows(
             source = _spooled(stack, source, form)
         parquet = source if form == "parquet" else None
         try:
-            top = _top_rows(source, form, condition) if condition.top is not None else None
+            top = _top_rows(source, form, condition, mix=mix) if condition.top is not None else None
             rows = read_rows(source, form)
             columns = rows.columns()
 
@@ -157,7 +196,7 @@ def filter_rows(
             other = sink(rejected) if rejected is not None else _nowhere
             without = {KEEP: passed, DROP: _nowhere}.get(unscored) or sink(unscored)
             report = FilterReport(unscored_to=unscored)
-            passes = _threshold_test(condition)
+            passes = _Thresholds(condition, mix=mix)
             for number, row in enumerate(rows):
                 verdict = passes(row)
                 if verdict is None:
@@ -175,6 +214,7 @@ def filter_rows(
             if source != named:  # the user does not know the temporary file
                 raise DataError(str(error).replace(source, "<stdin>" if named == STANDARD else named)) from error
             raise
+    report.ranges = passes.ranges
     report.rows = report.passed + report.rejected + report.unscored
     return report
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.jobs.columns import FAINT
+from refladder.jobs.columns import is_faint
 from refladder.metaeval.shares import share_intervals
 from refladder.ranking.estimators import SAME
 from refladder.records import TIE
@@ -73,7 +73,7 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
         if judgment.logprobs is None:
             own[1] += 1
             continue
-        own[2] += judgment.mass is not None and judgment.mass < FAINT
+        own[2] += is_faint(judgment)
         if len(judgment.outcomes) > 1:
             own[3] += 1
             own[4] += _undecided(judgment.outcomes, judgment.logprobs)

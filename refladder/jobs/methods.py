@@ -36,6 +36,7 @@ from refladder.jobs.metering import Counted, total
 from refladder.jobs.score import Scorer
 from refladder.published import read_ladder_set
 from refladder.records import Sampling
+from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.rules import DEFAULT_RULE, rule_named
 
 if TYPE_CHECKING:
@@ -95,12 +96,13 @@ class MethodSettings:
 
     `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` names a set that
     exists. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's folder of templates.
+    A judgment whose label mass is below `least_mass` is unparsed.
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
     that away. `counting` is set where calls are counted and none is made: a method that asks no judge then has no work.
 
-    For methods that compare outputs with each other: `budget` is the number of comparisons of one context and
-    dimension (None: all pairs in both orders), chosen by `selection` (see `refladder.ranking.selection`); `answers` 0
-    reads label probabilities, K draws K written answers. `kept` holds what was answered in this run, by judge and
+    `answers` 0 reads label probabilities, K samples K written answers. For methods that compare outputs with each
+    other: `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
+    by `selection` (see `refladder.ranking.selection`). `kept` holds what was answered in this run, by judge and
     template and then by question, so that no method asks again what another has asked.
 
     `progress(what)` gives a context manager with a function of (done, in all), or None.
@@ -113,6 +115,7 @@ class MethodSettings:
     attempts: int = 3
     sampling: Sampling = field(default_factory=Sampling)
     rule: str = DEFAULT_RULE
+    least_mass: float = LEAST_MASS
     orders: int = 1
     yes_no: bool = False
     budget: int | None = None
@@ -312,10 +315,12 @@ def ladder(
         judge(),
         opened,
         dimensions,
-        Scale(rule=settings.rule, weights={}),
+        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
         role="compare-yesno" if settings.yes_no else "compare",
         orders=settings.orders,
         prompts=settings.prompts,
+        answers=settings.answers,
+        sampling=replace(settings.sampling, seed=settings.seed),
     )
     with settings.progress("judging") as progress:
         measures: list[Measures] = []

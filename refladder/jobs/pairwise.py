@@ -124,6 +124,7 @@ def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings
         path=path,
         answers=settings.answers,
         sampling=settings.sampling,
+        least_mass=settings.least_mass,
     )
 
 

@@ -14,11 +14,12 @@ from refladder.jobs.columns import (
     ScoreReport,
     added_columns,
     block_notes,
+    least_masses,
     signature_of,
     weights_for,
 )
 from refladder.rows import Row, open_sink, refuse_same_files
-from refladder.scoring.judging import inconsistency, rung_id, verdicts
+from refladder.scoring.judging import inconsistency, rung_id, trusted, verdicts
 from refladder.scoring.judgment_log import read_judgments
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def rescore(
     Args:
         judgments: what `score_rows` kept.
         out: file or `-`; its rows have output_id, context_id and the score columns.
-        scale: rule and weights.
+        scale: rule, weights and least label mass.
         out_given: format of the output, where its ending does not say it.
         progress: called with the judgments read so far, and None.
 
@@ -66,7 +67,7 @@ def rescore(
         )
     weights_for(run.dimensions, scale.weights)
     columns = Columns(run.dimensions, run.rungs, scale)
-    report = ScoreReport(signature=signature_of(run, scale.rule))
+    report = ScoreReport(signature=signature_of(run, scale))
     each = run.rungs * run.orders
     outputs = _judged_outputs(located, run, each)
     with open_sink(out, out_given, added_columns(run.dimensions), ["output_id", "context_id"]) as write:
@@ -75,8 +76,11 @@ def rescore(
             reasons: dict[tuple[int, int], str] = {}
             blocks = [(place, number) for place, (_, found) in enumerate(batch) for number in found]
             flat = [judgment for _, found in batch for own in found.values() for judgment in own]
+            flat = trusted(flat, scale.least_mass)
+            masses = np.full(probabilities.shape[:2], np.nan)
             rows, numbers = np.array(blocks).T
             probabilities[rows, numbers] = verdicts(flat, run.rungs, run.orders)
+            masses[rows, numbers] = least_masses(flat, each)
             reasons.update(block_notes(flat, blocks, each))
             absent = {(place, number) for place in range(len(batch)) for number in range(len(run.dimensions))}
             reasons.update(dict.fromkeys(absent - set(blocks), "not judged"))
@@ -86,7 +90,7 @@ def rescore(
                 disagree, pairs = inconsistency(flat)
                 report.disagreements += disagree
                 report.order_pairs += pairs
-            for (ids, _), values in zip(batch, columns.of(probabilities, reasons, report), strict=True):
+            for (ids, _), values in zip(batch, columns.of(probabilities, masses, reasons, report), strict=True):
                 values["signature"] = report.signature
                 write(Row("", ids), values)
             if progress is not None:

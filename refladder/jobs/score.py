@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,12 +14,13 @@ import numpy as np
 from refladder import __version__
 from refladder.artifacts import is_device, write_json
 from refladder.errors import UsageError
-from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, signature_of
+from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, least_masses, signature_of
 from refladder.jobs.outputs import Item, Mapped, check_input, items
 from refladder.prompts import load_template
-from refladder.records import Context, Recipe, Run
+from refladder.records import Context, Recipe, Run, Sampling
 from refladder.rows import STANDARD, format_of, open_sink, read_once, read_rows, refuse_same_files, standard_form
-from refladder.scoring.judging import inconsistency, judge, questions, verdicts
+from refladder.scoring.drawing import ANSWER_TOKENS
+from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
 from refladder.scoring.judgment_log import JudgmentLog
 
 if TYPE_CHECKING:
@@ -85,6 +87,8 @@ class Scorer:
         role: prompt role, compare or compare-yesno.
         orders: 1, or 2 to ask every pair in both orders.
         prompts: the user's own templates.
+        answers: how many answers the judge writes to a question, whose shares are taken; 0 reads label probabilities.
+        sampling: how those answers are drawn; an answer has at most `ANSWER_TOKENS`.
     """
 
     def __init__(
@@ -97,17 +101,22 @@ class Scorer:
         role: str = "compare",
         orders: int = 1,
         prompts: Path | None = None,
+        answers: int = 0,
+        sampling: Sampling | None = None,
     ) -> None:
         self.ladders = ladders
         self._contexts = dict(ladders.contexts)  # and those that rows bring, for a set without texts
         self._with_ladders = {context_id for context_id, _ in ladders.ladders}
         self.dimensions = tuple(dimensions)
-        self.rule = scale.rule
+        self.scale = scale
         self.judge = judge_backend
         self._orders = orders
         self._template: Template = load_template(ladders.task, role, prompts)
         self._recipe = Recipe(
-            backend=judge_backend.fingerprint, prompts=(self._template.signature,), sampling=None, version=__version__
+            backend=judge_backend.fingerprint,
+            prompts=(self._template.signature,),
+            sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
+            version=__version__,
         )
         self._columns = Columns(self.dimensions, ladders.rungs, scale)
         self.run = Run(
@@ -116,8 +125,9 @@ class Scorer:
             dimensions=self.dimensions,
             rungs=ladders.rungs,
             orders=orders,
+            answers=answers,
         )
-        self.report = ScoreReport(signature=signature_of(self.run, scale.rule))
+        self.report = ScoreReport(signature=signature_of(self.run, scale))
         self.watch: Callable[[Sequence[Judgment]], None] | None = None  # is shown the judgments of each batch
 
     def score(
@@ -144,20 +154,30 @@ class Scorer:
                 asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
                 places.append((place, number))
         judgments = log.stored(asked)
-        fresh = judge(self.judge, self._template, self._recipe.digest, asked[len(judgments) :])
+        fresh = judge(
+            self.judge,
+            self._template,
+            self._recipe.digest,
+            asked[len(judgments) :],
+            answers=self.run.answers,
+            sampling=self._recipe.sampling,
+        )
         log.append(fresh)
         self.report.reused += len(judgments)
         self.report.judgments += len(asked)
-        judgments += fresh
-        reasons.update(block_notes(judgments, places, self.ladders.rungs * self._orders))
+        judgments = trusted(judgments + fresh, self.scale.least_mass)
+        each = self.ladders.rungs * self._orders
+        reasons.update(block_notes(judgments, places, each))
         self._count(judgments)
         if self.watch is not None:
             self.watch(judgments)
         probabilities = np.full((len(outputs), len(self.dimensions), self.ladders.rungs, 3), np.nan)
+        masses = np.full((len(outputs), len(self.dimensions)), np.nan)
         if judgments:
             rows, numbers = np.array(places).T
+            masses[rows, numbers] = least_masses(judgments, each)
             probabilities[rows, numbers] = verdicts(judgments, self.ladders.rungs, self._orders)
-        columns = self._columns.of(probabilities, reasons, self.report)
+        columns = self._columns.of(probabilities, masses, reasons, self.report)
         for values in columns:
             values["signature"] = self.report.signature
         return columns

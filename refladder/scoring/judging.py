@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from refladder.backends import whole
-from refladder.errors import BackendError
+from refladder.errors import BackendError, UsageError
 from refladder.prompts import criterion, fill
 from refladder.records import LOSS, OUTCOMES, TIE, WIN, Comparison, Context, Dimension, Judgment
+from refladder.scoring.drawing import draw_labels
 from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import LabelReading, Ladder, Output, Prompt
+    from refladder.records import LabelReading, Ladder, Output, Prompt, Sampling
 
     FloatArray = NDArray[np.float64]
 
 RUNG = "rung:"  # a rung's id in a Comparison is this and its level
+
+LEAST_MASS = 0.05  # by default: a judge that gives its labels less than this would have answered something else
 
 _UNREAD = (math.nan,) * len(OUTCOMES)
 
@@ -105,7 +108,15 @@ def _prompts(template: Template, question: Question) -> list[Prompt]:
     return [fill(template, slots, claim) for claim in OUTCOMES]
 
 
-def judge(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
+def judge(
+    backend: Backend,
+    template: Template,
+    recipe: str,
+    asked: Sequence[Question],
+    *,
+    answers: int = 0,
+    sampling: Sampling | None = None,
+) -> list[Judgment]:
     """Ask a judge a batch of questions.
 
     Args:
@@ -113,6 +124,8 @@ def judge(backend: Backend, template: Template, recipe: str, asked: Sequence[Que
         template: of role compare or compare-yesno.
         recipe: Recipe.digest of backend and template.
         asked: the questions; those of one context are put next to each other before the judge sees them.
+        answers: how many answers are sampled for each prompt; 0 reads label probabilities.
+        sampling: how those answers are drawn; needed for them.
 
     Returns:
         One judgment a question, in the order asked. One that could not be read has `logprobs` None and a note.
@@ -125,7 +138,11 @@ def judge(backend: Backend, template: Template, recipe: str, asked: Sequence[Que
     labels = list(template.labels.values())
     order = sorted(range(len(asked)), key=lambda place: asked[place].context.id)
     prompts = [prompt for place in order for prompt in _prompts(template, asked[place])]
-    readings = whole(backend, prompts, backend.read_labels(prompts, labels))
+    readings: Sequence[LabelReading]
+    if answers and sampling is not None:
+        readings = draw_labels(backend, prompts, labels, answers=answers, sampling=sampling)
+    else:
+        readings = whole(backend, prompts, backend.read_labels(prompts, labels))
     each = len(prompts) // len(asked)
     judgments: list[Judgment | None] = [None] * len(asked)
     outcomes = OUTCOMES if template.claims else tuple(template.labels)
@@ -197,6 +214,32 @@ def judgment_of(
         recipe=recipe,
         note=(note or "unreadable") if logprobs is None else note,
     )
+
+
+def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
+    """Judgments as they are scored: those whose label mass is below `least_mass` are unparsed, with the reason.
+
+    Args:
+        judgments: as they are stored.
+        least_mass: a probability; 0 scores every judgment that could be read.
+
+    Returns:
+        One for each, in order. A judgment without a mass is left as it is; an unparsed one keeps its mass.
+
+    Raises:
+        UsageError: `least_mass` is no probability.
+    """
+    if not 0 <= least_mass <= 1:
+        raise UsageError(f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see --least-mass")
+    scored = []
+    for judgment in judgments:
+        if judgment.logprobs is None or judgment.mass is None or judgment.mass >= least_mass:
+            scored.append(judgment)
+            continue
+        reason = f"label mass {judgment.mass:.2g} is below {least_mass:g} (--least-mass)"
+        note = reason if judgment.note is None else f"{judgment.note}; {reason}"
+        scored.append(replace(judgment, logprobs=None, note=note))
+    return scored
 
 
 def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> tuple[tuple[float, ...], float]:

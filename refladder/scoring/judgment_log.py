@@ -214,6 +214,8 @@ def _difference(found: Run, wanted: Run) -> str:
         return f"made by {found.recipe.signature}, this run is {wanted.recipe.signature}"
     if found.ladders != wanted.ladders:
         return f"against ladders {found.ladders}, this run's are {wanted.ladders}"
+    if found.answers != wanted.answers:
+        return f"of {found.answers} sampled answers a question, this run of {wanted.answers}"
     if found.orders != wanted.orders:
         return f"asked in {found.orders} order(s), this run in {wanted.orders}"
     return "of dimensions " + ", ".join(dimension.name for dimension in found.dimensions)

@@ -19,7 +19,8 @@ from refladder.backends import in_batches, whole
 from refladder.errors import UsageError
 from refladder.prompts import criterion, fill
 from refladder.records import LOSS, WIN, Comparison, Context, Dimension, Judgment, Recipe
-from refladder.scoring.judging import digest_of, judgment_of
+from refladder.scoring.drawing import draw_labels
+from refladder.scoring.judging import LEAST_MASS, digest_of, judgment_of, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,12 +30,11 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import Completion, Output, Prompt, Sampling
+    from refladder.records import LabelReading, Output, Sampling
 
     FloatArray = NDArray[np.float64]
 
 BATCH = 4096  # questions judged and kept at a time
-_NEVER = -50.0  # natural logarithm that stands for a probability of 0, which has none: 2e-22
 _MARKS = " \t\r\n\"'`*_.:;,!()[]<>“”«»"  # around a name that is the whole answer
 
 
@@ -75,7 +75,7 @@ class PairJudge:
     `answers` 0 reads label probabilities (arXiv 2307.07889, equation 3); K above 0 lets the judge write K answers, with
     `sampling` and one seed more for each, and takes the share of those that can be read (equation 5). `kept` holds the
     judgments by key, shared by all who were given the same mapping; `path` keeps them in a file too, of which a torn
-    last line is cut off.
+    last line is cut off. An answer whose label mass is below `least_mass` is kept as it is and given out as unparsed.
 
     Raises:
         UsageError: the file is of another judge or template.
@@ -88,6 +88,7 @@ class PairJudge:
     path: Path | None = None
     answers: int = 0
     sampling: Sampling | None = None
+    least_mass: float = LEAST_MASS
     recipe: Recipe = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +107,7 @@ class PairJudge:
     def signature(self) -> str:
         """All that makes an answer."""
         how = f"answers:{self.answers}" if self.answers else "answers:logprobs"
-        return f"{self.recipe.signature}|{how}"
+        return f"{self.recipe.signature}|{how}|least-mass:{self.least_mass:g}"
 
     def _open(self, path: Path) -> None:
         lines = read_appended(path)
@@ -141,7 +142,8 @@ class PairJudge:
             if progress is not None:
                 progress(done, len(asked))
         # Two outputs with the same text are one question: the answer is given the ids that were asked about.
-        return [_about(self.kept[question.key], question.comparison) for question in questions]
+        answers = [_about(self.kept[question.key], question.comparison) for question in questions]
+        return trusted(answers, self.least_mass)
 
     @property
     def only_counts(self) -> bool:
@@ -166,41 +168,18 @@ class PairJudge:
 
     def _judge(self, questions: Sequence[PairQuestion]) -> list[Judgment]:
         prompts = [fill(self.template, question.slots) for question in questions]
-        if self.answers:
-            return self._from_texts(questions, prompts)
         labels = list(self.template.labels.values())
-        readings = whole(self.backend, prompts, self.backend.read_labels(prompts, labels))
+        readings: Sequence[LabelReading]
+        if self.answers and self.sampling is not None:
+            readings = draw_labels(
+                self.backend, prompts, labels, answers=self.answers, sampling=self.sampling, label_of=_label_of
+            )
+        else:
+            readings = whole(self.backend, prompts, self.backend.read_labels(prompts, labels))
         return [
             self._judgment(question, reading.logprobs, reading.mass, reading.note)
             for question, reading in zip(questions, readings, strict=True)
         ]
-
-    def _from_texts(self, questions: Sequence[PairQuestion], prompts: Sequence[Prompt]) -> list[Judgment]:
-        if self.sampling is None:  # refused in the beginning; tells the type checker
-            return []
-        counts = np.zeros((len(prompts), 2), dtype=np.int64)
-        notes: list[str | None] = [None] * len(prompts)
-        for answer in range(self.answers):
-            sampling = replace(self.sampling, seed=self.sampling.seed + answer)
-            for place, completion in enumerate(whole(self.backend, prompts, self.backend.write(prompts, sampling))):
-                chosen, note = self._choice(completion)
-                if chosen is None:
-                    notes[place] = note
-                else:
-                    counts[place, chosen] += 1
-        found = []
-        for question, (wins, losses), note in zip(questions, counts.tolist(), notes, strict=True):
-            read = wins + losses
-            words = None if note is None else f"{self.answers - read} of {self.answers} answers unreadable, e.g. {note}"
-            logprobs = tuple(math.log(count / read) if count else _NEVER for count in (wins, losses)) if read else None
-            found.append(self._judgment(question, logprobs, read / self.answers, words))
-        return found
-
-    def _choice(self, completion: Completion) -> tuple[int | None, str | None]:
-        if completion.finish == "error":
-            return None, completion.note
-        chosen = chosen_label(completion.text, list(self.template.labels.values()))
-        return chosen, None if chosen is not None else repr(completion.text[:60])
 
     def _judgment(
         self, question: PairQuestion, logprobs: tuple[float, ...] | None, mass: float | None, note: str | None
@@ -249,6 +228,11 @@ def chosen_label(text: str, labels: Sequence[str]) -> int | None:
         if len(found) == 1:
             return found[0]
     return None
+
+
+def _label_of(text: str, labels: Sequence[str]) -> int | str:
+    chosen = chosen_label(text, labels)
+    return repr(text[:60]) if chosen is None else chosen
 
 
 def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:

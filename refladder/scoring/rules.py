@@ -131,7 +131,8 @@ def expected_grades(probabilities: FloatArray, scale: tuple[float, float]) -> Fl
 def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
     """`ladder_scores` of the most probable verdicts only; equal probabilities of win and loss are a tie.
 
-    What a judge gives whose label probabilities cannot be read, asked once: coarse, and with many ties.
+    What a judge gives that answers once with its most probable label: coarse, and with many ties. An answer sampled at
+    temperature 1 is another matter: it agrees less with people.
 
     Args:
         probabilities: as for `ladder_scores`.
@@ -149,19 +150,18 @@ def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatA
     return _weighted_by_level(votes)
 
 
-def grade_intervals(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
-    """How far a grade may be from a single hard reading of the same judge, 95 %.
+def grade_spreads(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
+    """Standard deviation of the grade of one reading: each verdict drawn once from its label probabilities.
 
-    Each rung's verdict is a draw worth 1, 0 or 1/2 rung with the judge's own probabilities, drawn independently; the
-    interval is the grade +- 1.96 standard deviations of their mean, cut at the ends of the scale. It tells the judge's
-    own doubt, and not how far the judge is from people.
+    Draws of different rungs are independent and worth 1 (win), 1/2 (tie) or 0 (loss) of a rung. The spread is no error
+    interval: a judge that is certain of wrong verdicts has the spread 0.
 
     Args:
         probabilities: as for `ladder_scores`.
         scale: (low, high), the ends of the human scale.
 
     Returns:
-        Shape (outputs, 2): lower and upper end, in the unit of the scale.
+        Shape (outputs,), in the unit of the scale, between 0 and (high - low) / 2.
 
     Raises:
         ShapeError: as for `ladder_scores`.
@@ -170,10 +170,7 @@ def grade_intervals(probabilities: FloatArray, scale: tuple[float, float]) -> Fl
     win, tie = _checked(probabilities)[:, :, 0], probabilities[:, :, 2]
     mean = win + tie / 2
     variance = np.maximum(win + tie / 4 - mean**2, 0.0)
-    deviation = np.sqrt(np.sum(variance, axis=1)) / mean.shape[1]
-    half = 1.959963984540054 * deviation * (high - low)
-    grades = expected_grades(probabilities, scale)
-    return cast("FloatArray", np.clip(np.stack([grades - half, grades + half], axis=1), low, high))
+    return cast("FloatArray", (high - low) * np.sqrt(np.sum(variance, axis=1)) / mean.shape[1])
 
 
 def bounds_of(rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:

@@ -92,11 +92,11 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, confi
     )
     done = command(*given, "score", stories)
     assert done.code == 0
-    assert json.loads(done.out)["signature"].endswith("|orders:2|rule:hard-votes")
+    assert json.loads(done.out)["signature"].endswith("|orders:2|rule:hard-votes|least-mass:0.05")
     stored = json.loads((tmp_path / "out.jsonl.run.json").read_text())["options"]
     assert (stored["rule"], stored["dimension"], stored["both_orders"]) == ("hard-votes", ["coherence"], True)
     done = command(*given, "score", stories, "--rule", "ladder-sum", "--restart")
-    assert json.loads(done.out)["signature"].endswith("|rule:ladder-sum")
+    assert json.loads(done.out)["signature"].endswith("|rule:ladder-sum|least-mass:0.05")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_show_places_scored_outputs_on_the_ladder(command, stories, tmp_path):
     assert shown["outputs"] == [
         {
             "id": "o1", "text": row["output"], "score": row["coherence_score"], "grade": row["coherence_grade"],
-            "note": None,
+            "spread": row["coherence_spread"], "note": None,
         }
     ]  # fmt: skip
     done = command("show", "demo/story", "story-01", "--dimension", "coherence", "--scores", scored)

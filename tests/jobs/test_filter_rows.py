@@ -39,6 +39,7 @@ def test_json_lines_pass_byte_for_byte(command, raw, tmp_path):
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out) == {
         "rows": 4, "passed": 2, "rejected": 1, "unscored": 1, "unscored_to": str(unscored),
+        "ranges": {"score": [2.0, 5.0]},
     }  # fmt: skip
     lines = RAW.split(b"\n")
     assert kept.read_bytes() == lines[0] + b"\n" + lines[3] + b"\n"
@@ -273,3 +274,62 @@ def test_several_files_are_read_as_they_are_named(command, raw, tmp_path):
     assert [row.where.rpartition("/")[2] for row in read_rows(str(packed))] == [
         f"in.jsonl.gz:{n}" for n in (1, 2, 3, 4)
     ]
+
+
+MADE = "ladders:{}|backend:hf:m@1|prompts:story/compare@aa|refladder:0.1.0|orders:1|rule:ladder-sum|least-mass:0.05"
+
+
+def scored_rows(*made):
+    """One row a signature: their scores are 0, 1, 2, ..."""
+    return [
+        {"id": number, "coherence_score": number, "coherence_mass": 1.0, "signature": signature}
+        for number, signature in enumerate(made)
+    ]
+
+
+@pytest.mark.parametrize("options", [("--min", "coherence_score=0"), ("--top", "0.5", "--by", "coherence_score")])
+def test_scores_of_two_signatures_are_not_ranked_together(command, fails, write_jsonl, tmp_path, options):
+    three, five = MADE.format("demo/story@3333"), MADE.format("demo/story@5555")
+    path, out = write_jsonl(scored_rows(three, three, five)), tmp_path / "out.jsonl"
+    assert fails(2, "filter", path, *options, "--out", out) == (
+        f"refladder: {path}:3: the scores in column 'coherence_score' are on different scales: ladders:demo/story@5555 "
+        f"here, ladders:demo/story@3333 in {path}:1; filter each signature apart, or compare them as they are with "
+        "--mix\n"
+    )
+    assert not out.exists()
+    assert len(list(tmp_path.iterdir())) == 1  # nothing half-written beside the input
+    done = command("filter", path, *options, "--out", out, "--mix")
+    assert done.code == 0
+    assert len(out.read_text().splitlines()) == (3 if "--min" in options else 2)
+
+
+def test_every_part_that_differs_between_signatures_is_named(fails, write_jsonl):
+    first = MADE.format("demo/story@3333")
+    path = write_jsonl(scored_rows(first, first.replace("hf:m@1", "hf:n@2").replace("orders:1", "orders:2")))
+    done = fails(2, "filter", path, "--min", "coherence_score=5")
+    assert "backend:hf:n@2|orders:2 here, backend:hf:m@1|orders:1 in " in done
+    path = write_jsonl(scored_rows(first, None))
+    assert f"no signature here, {first} in " in fails(2, "filter", path, "--min", "coherence_score=5")
+
+
+def test_signatures_matter_only_where_scores_are_compared(command, write_jsonl):
+    rows = scored_rows(MADE.format("a@1"), MADE.format("b@2"))
+    assert len(command("filter", write_jsonl(rows), "--min", "coherence_mass=0.5").rows) == 2
+    assert len(command("filter", write_jsonl(rows), "--min", "id=0").rows) == 2
+    rows[1]["coherence_score"] = None  # no score, nothing to compare
+    assert len(command("filter", write_jsonl(rows), "--min", "coherence_score=0").rows) == 1
+
+
+def test_a_filter_that_keeps_nothing_shows_the_range(command, write_jsonl):
+    path = write_jsonl([{"a": 1.5, "b": 7}, {"a": -2, "b": None}, {"a": 3, "b": 9}])
+    done = command("filter", path, "--min", "a=4", "--max", "b=20")
+    assert done.code == 0
+    assert done.err == (
+        "3 rows: 0 passed (0.0%), 2 rejected, 1 unscored (dropped)\n"
+        "no row passes: a is between -2 and 3, b is between 7 and 9\n"
+    )
+    done = command("filter", path, "--min", "a=4", "--json")
+    assert json.loads(done.err)["ranges"] == {"a": [-2.0, 3.0]}
+    assert "no row passes" not in command("filter", path, "--min", "a=3").err
+    done = command("filter", write_jsonl([{"a": None}]), "--min", "a=4")
+    assert done.err.endswith("\nno row passes: a holds no number\n")

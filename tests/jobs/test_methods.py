@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from refladder import lookup
 from refladder.backends import connect
+from refladder.backends.builtin import Builtin
 from refladder.backends.metered import characters
 from refladder.cli import run as run_command
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
 from refladder.jobs import methods
 from refladder.jobs.evaluate import Method
 from refladder.jobs.metering import Counted
 from refladder.jobs.methods import METHODS, MethodResult, MethodSettings, method_named, run_methods
 from refladder.loaders import load_benchmark
 from refladder.prompts import fill, load_template
+from refladder.records import Completion, LabelReading
+from refladder.testing import made_benchmark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,3 +139,72 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     assert "bleu: the benchmark has no references; choose another method" in printed.err
     assert "best of the" in printed.out
     assert re.search(r"bleu +— +0 ", printed.out)
+
+
+@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-greedy", "zepo", "direct-5", "g-eval-10"])
+def test_no_method_scores_by_judgments_of_low_label_mass(name):
+    benchmark = made_benchmark()
+
+    class LowMass(Builtin):
+        def read_labels(self, prompts, labels):
+            return [replace(reading, mass=0.04) for reading in super().read_labels(prompts, labels)]
+
+    def run(least_mass):
+        settings = MethodSettings(rungs=3, least_mass=least_mass, writer=Builtin)
+        return run_methods([name], benchmark, benchmark.dimensions, LowMass, settings)[0].result
+
+    usual, lower = run(0.05), run(0.04)
+    assert all(value is None for value in usual.method.scores.values())
+    assert usual.unreadable == usual.judgments > 0
+    assert all(value is not None for value in lower.method.scores.values())
+    assert lower.unreadable == 0
+    assert "least-mass:0.05" in usual.method.signature
+
+
+@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-beam", "zepo", "direct-5", "g-eval-10"])
+def test_every_judged_method_honours_sampled_answers(name):
+    benchmark = made_benchmark()
+
+    class Writes(Builtin):
+        """Writes the most probable label, and gives no label probabilities."""
+
+        def __init__(self):
+            self.seeds = set()
+
+        def write(self, prompts, sampling):
+            if prompts[0].role in {"worst", "best", "between"}:
+                return super().write(prompts, sampling)
+            self.seeds.add(sampling.seed)
+            labels = list(prompts[0].labels)
+            readings = super().read_labels(prompts, labels)
+            return [Completion(text=labels[reading.logprobs.index(max(reading.logprobs))]) for reading in readings]
+
+        def read_labels(self, _prompts, _labels):
+            raise LabelsUnavailableError("no label probabilities")
+
+    judge = Writes()
+    settings = MethodSettings(rungs=3, answers=3, writer=Builtin)
+    result = run_methods([name], benchmark, benchmark.dimensions, lambda: judge, settings)[0].result
+    assert judge.seeds == {0, 1, 2}
+    assert result.unreadable == 0
+    assert all(value is not None for value in result.method.scores.values())
+    assert "answers:3" in result.method.signature
+
+
+def test_a_method_that_cannot_sample_answers_says_so():
+    benchmark = made_benchmark()
+
+    class Counts(Builtin):
+        def read_labels(self, prompts, labels):
+            return [LabelReading(logprobs=(-1.0,) * len(labels), mass=None) for _ in prompts]
+
+        def count_label_tokens(self, _prompt, labels):
+            return [1] * len(labels)
+
+    settings = MethodSettings(answers=3)
+    result = run_methods(["gptscore"], benchmark, benchmark.dimensions, Counts, settings)[0].result
+    assert result.notes == (
+        "--answers is not used: gptscore reads the log-probability of whole texts, which are not answers",
+    )
+    plain = run_methods(["gptscore"], benchmark, benchmark.dimensions, Counts, MethodSettings())[0].result
+    assert plain.notes == ()

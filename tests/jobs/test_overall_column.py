@@ -26,5 +26,5 @@ def test_the_dimensions_own_score_stays():
     probabilities[0, 0, :, 0] = 1.0
     probabilities[0, 1, :, 1] = 1.0
     columns = Columns(dimensions(*NAMES), 2, Scale(rule="ladder-sum", weights={}))
-    (row,) = columns.of(probabilities, {}, ScoreReport())
+    (row,) = columns.of(probabilities, np.ones((1, 2)), {}, ScoreReport())
     assert (row["overall_score"], row["naturalness_score"], row["all_dimensions_score"]) == (3.0, -3.0, 0.5)

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from refladder.records import Dimension
 from refladder.scoring.rules import RULES
 
 LADDERS = ("--ladders", "demo/story")
-OF_DIMENSION = ["score", "grade", "grade_low", "grade_high", "note"]
+OF_DIMENSION = ["score", "grade", "spread", "mass", "note"]
 ADDED = [f"{name}_{what}" for name in ("coherence", "complexity") for what in OF_DIMENSION]
 ADDED += ["overall_score", "signature"]
 
@@ -65,9 +66,9 @@ def test_the_paper_s_rule_end_to_end_by_hand(command, judge, write_jsonl):
     assert row["coherence_score"] == pytest.approx(7.5, abs=1e-12)
     assert row["coherence_grade"] == pytest.approx(4.0, abs=1e-12)
     assert row["overall_score"] == pytest.approx(0.75, abs=1e-12)
-    # one rung's draw has variance .6 + .3/4 - .75^2 = .1125; the mean of 5: sqrt(.1125 / 5) = .15; 1.96 * .15 * 4
-    assert row["coherence_grade_low"] == pytest.approx(4 - 1.959963984540054 * 0.6, abs=1e-12)
-    assert row["coherence_grade_high"] == 5.0
+    # one rung's draw has variance .6 + .3/4 - .75^2 = .1125; the mean of 5: sqrt(.1125 / 5) = .15; on a scale of 4: .6
+    assert row["coherence_spread"] == pytest.approx(0.6, abs=1e-12)
+    assert row["coherence_mass"] == pytest.approx(1.0, abs=1e-12)
 
 
 def test_weights_make_the_overall_score(command, judge, write_jsonl):
@@ -144,6 +145,74 @@ def test_a_judge_that_would_rather_say_something_else_is_told_of(command, judge,
     faint = judge({"answer": log(0.2, 0.1, 0.1)})
     done = command("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--judge", faint)
     assert done.err.startswith("10 judgments are faint: ")
+
+
+def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_jsonl, tmp_path):
+    """A base model that gives its labels .004 of the probability has said nothing about the text."""
+    backend = judge(
+        {"contains": {"target": "trains"}, "answer": log(0.004, 1e-5, 1e-5)},
+        {"contains": {"target": "boats"}, "answer": log(0.2, 0.1, 0.02)},
+        {"answer": log(0.5, 0.3, 0.2)},
+    )
+    texts = ("I like trains.", "I like boats.", "I like planes.")
+    source = write_jsonl([{"output_id": text, "context_id": "story-01", "output": text} for text in texts])
+    out, judgments = tmp_path / "out.jsonl", tmp_path / "out.jsonl.judgments.jsonl"
+    options = (*LADDERS, "--judge", backend, "--dimension", "coherence")
+    done = command("score", source, *options, "--out", out, "--json")
+    assert done.code == 3
+    counts = json.loads(done.out)
+    assert (counts["unscored"], counts["unreadable"], counts["faint"]) == ({"coherence": 1}, 5, 5)
+    assert counts["reasons"] == {"5 of 5 judgments unreadable: label mass ... is below 0.05 (--least-mass)": 1}
+    trains, boats, planes = (json.loads(line) for line in out.read_text().splitlines())
+    assert (trains["coherence_score"], trains["coherence_grade"], trains["coherence_spread"]) == (None, None, None)
+    assert trains["coherence_mass"] == pytest.approx(0.00402)
+    assert trains["coherence_note"] == "5 of 5 judgments unreadable: label mass 0.004 is below 0.05 (--least-mass)"
+    assert boats["coherence_score"] == pytest.approx(15 * (0.2 - 0.1) / 0.32)
+    assert boats["coherence_note"] == "low label mass in 5 of 5 judgments, the least 0.32"
+    assert (planes["coherence_mass"], planes["coherence_note"]) == (pytest.approx(1.0), None)
+    # the judgments keep the reading, so that another limit needs no judge
+    again = command("rescore", judgments, "--least-mass", "0.001")
+    assert again.code == 0
+    assert again.rows[0]["coherence_score"] == pytest.approx(15 * (0.004 - 1e-5) / 0.00402)
+    assert again.rows[0]["coherence_note"] == "low label mass in 5 of 5 judgments, the least 0.004"
+    again = command("rescore", judgments, "--least-mass", "0.5")
+    assert [row["coherence_score"] is None for row in again.rows] == [True, True, False]
+    assert "least-mass:0.5" in again.rows[2]["signature"]
+    assert command("rescore", judgments).rows[0]["coherence_note"] == trains["coherence_note"]
+
+
+def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
+    class NoMass(Builtin):
+        def read_labels(self, prompts, labels):
+            return [replace(reading, mass=None) for reading in super().read_labels(prompts, labels)]
+
+    opened, out = read_ladder_set("demo/story"), tmp_path / "out.jsonl"
+    scorer = Scorer(NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0))
+    score_rows(scorer, str(stories), str(out), mapped=Mapped(columns={}))
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert all(row["coherence_mass"] is None and row["coherence_score"] is not None for row in rows)
+
+
+def test_the_table_of_texts_shows_the_spread_as_a_column_of_its_own(command, judge):
+    backend = judge({"answer": log(0.6, 0.1, 0.3)})
+    line = ("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--judge", backend)
+    done = command(*line, "--dimension", "coherence")
+    assert re.search(r"A day\. +\+7\.50 +4\.00 +0\.60 *\n", done.out)  # as worked out by hand above
+    legend = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval\n"
+    assert f"\ngrade: position on the human scale; {legend}" in done.out
+    assert "95 %" not in done.out
+
+
+def test_show_places_rows_with_their_spread(command, judge, write_jsonl, tmp_path):
+    backend = judge({"answer": log(0.6, 0.1, 0.3)})
+    source, out = write_jsonl([{"output_id": "a", "context_id": "story-01", "output": "A."}]), tmp_path / "out.jsonl"
+    command("score", source, *LADDERS, "--judge", backend, "--dimension", "coherence", "--out", out)
+    line = ("show", "demo/story", "story-01", "--dimension", "coherence", "--scores", out)
+    done = command(*line)
+    assert re.search(r"grade +spread +score +text", done.out)
+    assert re.search(r"4\.00 +0\.60 +\+7\.50 +a +A\.", done.out)
+    assert done.out.endswith("it is no error interval\n")
+    assert json.loads(command(*line, "--json").out)["outputs"][0]["spread"] == pytest.approx(0.6)
 
 
 def test_a_judge_that_fails_as_a_whole(command, stories):
@@ -240,12 +309,12 @@ def test_the_signature_holds_all_that_made_a_score(command, stories):
     usual = command("score", stories, *LADDERS).rows[0]["signature"]
     assert re.fullmatch(
         r"ladders:demo/story@[0-9a-f]{12}\|backend:builtin/1\|prompts:story/compare@[0-9a-f]{12}"
-        r"\|refladder:\d+\.\d+\.\d+\|orders:1\|rule:ladder-sum",
+        r"\|refladder:\d+\.\d+\.\d+\|orders:1\|rule:ladder-sum\|least-mass:0\.05",
         usual,
     )
-    others = [("--both-orders",), ("--yes-no",), ("--rule", "hard-votes")]
+    others = [("--both-orders",), ("--yes-no",), ("--rule", "hard-votes"), ("--least-mass", "0.1")]
     found = {command("score", stories, *LADDERS, *options).rows[0]["signature"] for options in others}
-    assert len(found | {usual}) == 4
+    assert len(found | {usual}) == 5
 
 
 def test_the_signature_is_the_same_wherever_the_ladders_lie(command, stories, tmp_path, monkeypatch):
@@ -360,3 +429,38 @@ def test_rows_of_one_context_stay_together_for_a_judge_that_shares_contexts():
     assert [len(batch) for batch in found] == [20, 256, 45]
     assert [row for batch in found for row in batch] == rows
     assert [len(batch) for batch in batches(rows, object(), lambda row: row[0])] == [16, 32, 64, 128, 81]
+
+
+def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):
+    # four answers, by seed: Better, Better, Worse and one without a label: win 2/3, loss 1/3, mass 3/4;
+    # 15 rungs' worth of 2/3 - 1/3 = 5
+    backend = judge({"role": "compare", "texts": ["Better", "better.", "Worse", "Hm."]})
+    source, out = write_jsonl([{"context_id": "story-01", "output": "A."}]), tmp_path / "out.jsonl"
+    options = (*LADDERS, "--judge", backend, "--dimension", "coherence", "--out", out)
+    assert command("score", source, *options, "--answers", "4").code == 0
+    row = json.loads(out.read_text())
+    assert row["coherence_score"] == pytest.approx(5.0, abs=1e-9)
+    assert row["coherence_mass"] == pytest.approx(0.75)
+    assert "|answers:4|" in row["signature"]
+    assert "|sampling:max16,t1,p1,seed0|" in row["signature"]
+    again = command("rescore", f"{out}.judgments.jsonl").rows[0]
+    assert (again["coherence_score"], again["signature"]) == (row["coherence_score"], row["signature"])
+    # answers of another number are other judgments
+    done = command("score", source, *options, "--answers", "3")
+    assert done.code == 2
+    assert "these judgments are of another run (of 4 sampled answers a question, this run of 3)" in done.err
+    # this judge gives no label probabilities
+    assert command("score", source, *options[:-2]).code == 3
+
+
+def test_yes_or_no_questions_by_written_answers(command, judge, write_jsonl):
+    backend = judge({"role": "compare-yesno", "texts": ["Yes", "No"]})
+    source = write_jsonl([{"context_id": "story-01", "output": "A."}])
+    line = ("score", source, *LADDERS, "--judge", backend, "--dimension", "coherence", "--yes-no", "--answers", "2")
+    assert command(*line).rows[0]["coherence_score"] == pytest.approx(0.0, abs=1e-12)  # yes 1/2 to each claim
+
+
+def test_a_judge_that_writes_no_answers_is_reported(command, stories):
+    done = command("score", stories, *LADDERS, "--answers", "2")
+    assert done.code == 1
+    assert "the builtin backend writes the rungs of ladders and nothing else" in done.err

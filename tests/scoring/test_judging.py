@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from refladder.backends.scripted import Rule, Scripted
-from refladder.errors import BackendError
+from refladder.errors import BackendError, UsageError
 from refladder.prompts import load_template
 from refladder.records import Context, Dimension, Judgment, LabelReading, Ladder, Output, Recipe, Rung
-from refladder.scoring.judging import inconsistency, judge, questions, rung_id, verdicts
+from refladder.scoring.judging import inconsistency, judge, questions, rung_id, trusted, verdicts
 
 CONTEXT = Context(id="c1", task="story", text="A keeper finds a bottle.")
 COHERENCE = Dimension(name="coherence", description="It hangs together.")
@@ -186,3 +186,9 @@ def test_log_probabilities_that_are_not_finite_are_no_reading():
 
 def test_nothing_asked_is_nothing_answered():
     assert judge(Broken([]), load_template("story", "compare"), "r", []) == []
+
+
+@pytest.mark.parametrize("least_mass", [-0.1, 1.5, math.nan])
+def test_a_least_mass_that_is_no_probability_is_refused(least_mass):
+    with pytest.raises(UsageError, match=r"^least label mass \S+: a probability from 0 to 1 is needed"):
+        trusted([], least_mass)

@@ -139,7 +139,7 @@ def test_written_answers_by_hand():
     # two of the three that can be read choose the first
     assert first_probabilities([found]).tolist() == pytest.approx([2 / 3])
     assert found.mass == pytest.approx(3 / 4)
-    assert found.note == "1 of 4 answers unreadable, e.g. 'Hm.'"
+    assert found.note == "1 of 4 answers unparsed, e.g. 'Hm.'"
     assert backend.asked == 4
 
 
@@ -153,7 +153,7 @@ def test_written_answers_that_all_agree_are_sure_and_finite():
 def test_no_answer_that_can_be_read_is_no_number():
     backend = Counting(Rule(error="refused"))
     (found,) = PairJudge(backend, TEMPLATE, answers=2, sampling=Sampling()).ask([question("a", "b")])
-    assert (found.logprobs, found.note) == (None, "2 of 2 answers unreadable, e.g. refused")
+    assert (found.logprobs, found.note) == (None, "2 of 2 answers unparsed, e.g. refused")
 
 
 def test_written_answers_come_nearer_to_the_log_probabilities_with_their_number():

@@ -10,7 +10,7 @@ from refladder.scoring.rules import (
     RULES,
     bounds_of,
     expected_grades,
-    grade_intervals,
+    grade_spreads,
     hard_votes,
     ladder_scores,
     mean_differences,
@@ -65,16 +65,23 @@ def test_hand_work_for_doubtful_verdicts():
     assert hard_votes(doubtful, SCALE).tolist() == [-3.0]
 
 
-def test_the_interval_by_hand():
-    # One rung, win 1/2, loss 1/2: the mean of a draw worth 1 or 0 is 1/2, its variance 1/4, its deviation 1/2; on a
-    # scale of 4 the half width is 1.96 * 2 = 3.92 > 2, so the interval is the whole scale.
-    assert grade_intervals(np.array([[[0.5, 0.5, 0.0]]]), SCALE).tolist() == [[1.0, 5.0]]
-    # Four such rungs: deviation of the mean 1/2 / sqrt(4) = 1/4; half width 1.959963984540054 on the scale of 4.
-    low, high = grade_intervals(np.full((1, 4, 3), [0.5, 0.5, 0.0]), SCALE)[0]
-    assert (low, high) == pytest.approx((3 - 1.959963984540054, 3 + 1.959963984540054), abs=1e-12)
-    # A sure judge has no doubt, and a sure tie is no doubt either.
-    assert grade_intervals(np.array([[WIN, LOSS]]), SCALE).tolist() == [[3.0, 3.0]]
-    assert grade_intervals(np.array([[TIE, TIE]]), SCALE).tolist() == [[3.0, 3.0]]
+def test_the_spread_of_one_reading_by_hand():
+    # One rung, win 1/2, loss 1/2: a draw worth 1 or 0 has variance 1/4, deviation 1/2; on a scale of 4 that is 2.
+    assert grade_spreads(np.array([[[0.5, 0.5, 0.0]]]), SCALE).tolist() == [2.0]
+    # Four such rungs: deviation of the mean 1/2 / sqrt(4) = 1/4, on a scale of 4 that is 1.
+    assert grade_spreads(np.full((1, 4, 3), [0.5, 0.5, 0.0]), SCALE)[0] == pytest.approx(1.0, abs=1e-12)
+    # A certain verdict has no spread, right or wrong, and neither has a certain tie.
+    assert grade_spreads(np.array([[WIN, LOSS], [TIE, TIE]]), SCALE).tolist() == [0.0, 0.0]
+    assert np.isnan(grade_spreads(np.array([[WIN, [np.nan] * 3]]), SCALE)[0])
+
+
+def test_the_spread_is_that_of_grades_with_drawn_verdicts():
+    probabilities = np.array([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1], [0.4, 0.4, 0.2]])
+    random = np.random.default_rng(1)
+    drawn = np.stack([random.choice(3, size=200_000, p=verdict) for verdict in probabilities], axis=1)
+    grades = expected_grades(np.eye(3)[drawn], SCALE)
+    # the standard deviation of 200,000 draws is known to about 1 / sqrt(400,000) = .16 %
+    assert grade_spreads(probabilities[None], SCALE)[0] == pytest.approx(grades.std(), rel=0.01)
 
 
 def test_equal_probabilities_are_no_vote():

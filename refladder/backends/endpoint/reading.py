@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score that anybody would notice
+_MOST = 1.01  # sum of probabilities that rounding in half precision can reach
 _NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
 _WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begins a label is left out
 _LITTLE = math.log(0.05)  # of a label's own probability that its beginnings may add unseen
@@ -124,7 +125,18 @@ def from_tokens(
         }
         rest = 1 - math.fsum(math.exp(goes_on[token]) for token in longer)
         logprobs.append(total + (math.log(max(rest, _LEAST)) if longer else 0.0))
-    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, math.fsum(map(math.exp, logprobs))))
+    totals = [math.fsum(map(math.exp, following.values())) for following in values.values()]
+    return _possible(logprobs, None, max(totals))
+
+
+def _possible(logprobs: Sequence[float], note: str | None, seen: float) -> LabelReading:
+    """A reading, unparsed where its probabilities, or those `seen` at one token, add to more than 1."""
+    mass = math.fsum(map(math.exp, logprobs))
+    total = max(mass, seen)
+    if total > _MOST:
+        note = f"the probabilities that the server returned add to {total:.2f}, more than 1; they cannot be trusted"
+        return LabelReading(logprobs=None, mass=None, note=note)
+    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), note=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +153,14 @@ class Partial:
     """Labels read from the most probable tokens of one place.
 
     `logs` are natural logarithms of the tokens that say a label as a whole, None where none was there. `begun` are the
-    tokens that begin a label and are worth a second look; `bound` is the most that any token outside the list can have.
+    tokens that begin a label and are worth a second look; `bound` is the most that any token outside the list can have;
+    `seen` is the sum of the probabilities in the list.
     """
 
     logs: tuple[float | None, ...]
     begun: tuple[Beginning, ...]
     bound: float
+    seen: float
     top: int
     first: str
 
@@ -177,6 +191,7 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
         logs=tuple(log_sum(values) if values else None for values in weights),
         begun=tuple(beginning for beginning in begun if math.exp(beginning.choice.logprob) > least),
         bound=min(math.exp(choices[-1].logprob), max(0.0, 1 - seen)) if choices else 1.0,
+        seen=seen,
         top=len(choices),
         first=choices[0].text or "" if choices else "",
     )
@@ -227,7 +242,7 @@ def complete(
         value if value is not None and number not in bounds else math.log(max(bounds[number], _NOTHING * mass))
         for number, value in enumerate(logs)
     )
-    return LabelReading(logprobs=filled, mass=min(1.0, math.fsum(map(math.exp, filled))), note=note)
+    return _possible(filled, note, partial.seen)
 
 
 def from_counts(counts: Sequence[int], asked: int, unreadable: Mapping[str, int], *, fixed: bool) -> LabelReading:

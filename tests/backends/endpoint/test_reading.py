@@ -39,6 +39,50 @@ def test_a_label_that_begins_another_is_the_answer_only_when_the_other_does_not_
     assert probabilities(from_tokens([(1,), (1, 0)], values)) == pytest.approx([0.3, 0.1])
 
 
+@pytest.mark.parametrize(
+    ("tokens", "total"),
+    [
+        ({"Better": 1.0, "Worse": 1.0, "Similar": 1.0}, "3.00"),
+        ({"Better": 0.7, " better": 0.6, "BETTER": 0.2, "Worse": 0.1, "Similar": 0.1}, "1.70"),
+        ({"The": 0.9, "Better": 0.2, "Worse": 0.1, "Similar": 0.1}, "1.30"),  # the labels alone are possible
+    ],
+)
+def test_most_probable_tokens_that_add_to_more_than_one_are_unparsed(tokens, total):
+    reading = complete(from_top(tops(**tokens), LABELS), LABELS, {}, {})
+    assert (reading.logprobs, reading.mass) == (None, None)
+    assert reading.note == (
+        f"the probabilities that the server returned add to {total}, more than 1; they cannot be trusted"
+    )
+
+
+def test_rounding_above_one_is_read():
+    reading = complete(from_top(tops(Better=0.8, Worse=0.105, Similar=0.1), LABELS), LABELS, {}, {})
+    assert probabilities(reading) == pytest.approx([0.8, 0.105, 0.1])
+    assert reading.mass == 1.0
+
+
+def test_completed_labels_that_add_to_more_than_one_are_unparsed():
+    partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
+    reading = complete(partial, LABELS, {1: math.log(0.9)}, {})  # p(Worse) cannot be more than p(W)
+    assert (reading.logprobs, reading.mass) == (None, None)
+    assert "add to 1.55, more than 1" in reading.note
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((1.0, 1.0, 1.0), (1.0, 0.0001)), ((0.9, 0.05, 0.01), (0.9, 0.9))],
+    ids=["labels", "tokens after a beginning"],
+)
+def test_exact_tokens_that_add_to_more_than_one_are_unparsed(first, second):
+    values = {
+        (): dict(zip((1, 2, 4), map(math.log, first), strict=True)),
+        (2,): dict(zip((3, 5), map(math.log, second), strict=True)),
+    }
+    reading = from_tokens([(1,), (2, 3), (2, 5), (4,)], values)
+    assert (reading.logprobs, reading.mass) == (None, None)
+    assert "more than 1; they cannot be trusted" in reading.note
+
+
 def test_the_fewest_beginnings_that_read_every_label():
     assert next_tokens([(1,), (2, 3), (2, 5)]) == {(): [1, 2], (2,): [3, 5]}
 

@@ -33,6 +33,7 @@ def score(tmp_path, capsys):
         out = tmp_path / "out.jsonl"
         name = f"hf:{model}"
         chosen = ["--ladders", "demo/summarization", "--dimension", "fluency", "--judge", name, "--out", str(out)]
+        chosen += ["--least-mass", "0"]  # the models are tiny and random: their labels have next to no probability
         code = run(["score", str(table), *chosen, "--restart", *arguments])
         printed = capsys.readouterr()
         found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
@@ -93,15 +94,22 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
     assert "too long" not in score(copy, "--dry-run", "--truncate-context")[2]
     code, rows, told = score(copy, "--truncate-context")
     assert re.fullmatch(
-        r"5 of 5 judgments: the context was cut from [\d,]+ to [\d,]+ characters to fit", rows[0]["fluency_note"]
+        r"5 of 5 judgments: the context was cut from [\d,]+ to [\d,]+ characters to fit; low label mass in 5 of 5 "
+        r"judgments, the least \S+",
+        rows[0]["fluency_note"],
     )
     assert rows[0]["fluency_score"] is not None
-    assert "20 judgments are of a context that was cut to fit the judge; see NAME_note of the rows" in told
+    cut = "20 judgments are of a context that was cut to fit the judge; see NAME_note of the rows"
+    assert cut in told
+    code, rows, told = score(copy, "--truncate-context", "--least-mass", "0.05")
+    assert cut in told  # a reading that is not used is still of a cut context
+    assert re.search(r"characters to fit; label mass \S+ is below 0.05 \(--least-mass\)$", rows[0]["fluency_note"])
 
 
 def test_memory_is_an_option_and_too_little_of_it_makes_rows_unreadable(folder, score):
     code, rows, told = score(folder("llama"), "--memory", "8M")
-    assert (code, rows[0]["fluency_note"]) == (console.UNSCORED, None)  # one text is empty
+    assert code == console.UNSCORED  # one text is empty
+    assert rows[0]["fluency_score"] is not None
     few = score(folder("llama"), "--memory", "1K")[1]
     assert re.search(
         r"the compare prompt has [\d,]+ tokens, which take more than the 0.000977 MiB of memory that may be used "
