@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from refladder.errors import DataError, UnknownNameError
+from refladder.locks import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -70,19 +71,6 @@ class Holding(NamedTuple):
 
 def _check(key: bytes, answer: bytes) -> bytes:
     return hashlib.blake2b(answer, digest_size=4, key=key).digest()
-
-
-def _ended(process: int) -> bool:
-    """Whether a process of this machine is surely no more; where that cannot be asked, False."""
-    if os.name != "posix":  # elsewhere signal 0 is not a question
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # it is another user's
-        return False
-    return False
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -295,7 +283,7 @@ class ResponseStore:
         alive = {
             number
             for number, where, process, seen in self._database.execute("SELECT id, host, process, seen FROM holders")
-            if seen > time.time() - STALE and not (where == host and _ended(process))
+            if seen > time.time() - STALE and not (where == host and has_ended(process))
         }
         return others - alive
 

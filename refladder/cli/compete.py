@@ -106,6 +106,7 @@ def command(
     from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.page import contest_page  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
+    from refladder.locks import locked_folder  # noqa: PLC0415
     from refladder.records import Dimension, Sampling  # noqa: PLC0415
 
     console.check_prompts(prompts)
@@ -142,6 +143,7 @@ def command(
 
     if not budgeted.goes_on(rehearse, as_json=as_json):
         return 0
+    context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
     contest = run(out, partial(console.progress, watch=budgeted.under_way))
     write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature})
     if page is not None:

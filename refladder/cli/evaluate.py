@@ -179,6 +179,7 @@ def command(
     from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.evaluate import LADDER, Protocol, agreement, check_names, read_scores  # noqa: PLC0415
     from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
+    from refladder.locks import locked_folder  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
@@ -232,6 +233,8 @@ def command(
 
     if not budgeted.goes_on(rehearse, as_json=as_json):
         return 0
+    # Before a model is loaded or a server is asked:
+    context.with_resource(nullcontext() if work is None else locked_folder(work))
     runs = run_methods(names, loaded, dimensions, judging, settings)
     scored = scored_methods(runs, others)
     rows = agreement(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,7 @@ def command(
     from refladder.jobs.cost import count_scoring  # noqa: PLC0415
     from refladder.jobs.outputs import EMPTY, Mapped, check_input, items  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
+    from refladder.locks import locked  # noqa: PLC0415
     from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
 
@@ -143,6 +145,9 @@ def command(
         return 0
     if source is None:
         return _score_texts(scorer(), text, outputs, context_id, as_json=as_json)
+    # Before a model is loaded or a server is asked:
+    context.with_resource(nullcontext() if out == STANDARD else locked(Path(out)))
+    context.with_resource(nullcontext() if judgments is None else locked(judgments))
     asking = scorer()
     with console.progress("scoring", budgeted.under_way) as progress:
         report = score_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.jobs.build import JOURNAL
 from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import Scorer, batches
+from refladder.locks import locked_folder
 from refladder.metaeval.agreement import MEAN, Agreement, evaluate_method
 from refladder.metaeval.correction import holm
 from refladder.published import LadderSet, choose_dimensions, ladder_set
@@ -86,23 +88,24 @@ def evaluation_ladders(
         The ladders, and the rungs that could not be written.
 
     Raises:
-        UsageError: not one ladder could be written.
+        UsageError: not one ladder could be written, or another process is writing to the folder.
         BackendError, DataError: see `refladder.synth.build_ladders`.
     """
     journal = None if work is None else work / JOURNAL
-    if journal is not None and restart:
-        throw_away(journal)
-    ladders, failures = build_ladders(
-        writer,
-        benchmark.contexts,
-        dimensions,
-        rungs=rungs,
-        sampling=sampling,
-        attempts=attempts,
-        prompts=prompts,
-        journal=journal,
-        progress=progress,
-    )
+    with nullcontext() if work is None else locked_folder(work):
+        if journal is not None and restart:
+            throw_away(journal)
+        ladders, failures = build_ladders(
+            writer,
+            benchmark.contexts,
+            dimensions,
+            rungs=rungs,
+            sampling=sampling,
+            attempts=attempts,
+            prompts=prompts,
+            journal=journal,
+            progress=progress,
+        )
     if not ladders:
         reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
         raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another --writer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from refladder.artifacts import is_device, write_json
 from refladder.errors import UsageError
 from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, signature_of
 from refladder.jobs.outputs import Item, Mapped, check_input, items
+from refladder.locks import locked
 from refladder.prompts import load_template
 from refladder.records import Recipe, Run
 from refladder.rows import STANDARD, format_of, open_sink, read_once, read_rows, refuse_same_files, standard_form
@@ -211,7 +213,8 @@ def score_rows(
         The counts.
 
     Raises:
-        DataError, UsageError: the input or the output is not right; see `check_input`.
+        DataError, UsageError: the input or the output is not right, see `check_input`; or another process is writing
+            the output or the judgments.
         BackendError: the judge failed; what was judged is kept.
     """
     refuse_same_files({"the input": source, "--out": out, "--judgments": str(judgments or STANDARD)})
@@ -224,19 +227,20 @@ def score_rows(
     if clash := sorted(set(columns) & set(added)):
         raise UsageError(f"{source}: column {clash[0]!r} is there already; rename or drop it first")
     outputs = items(rows, mapped, check_ids=read_once(source))  # the ids of a file were checked just now
-    with (
-        JudgmentLog(judgments, scorer.run, restart=restart) as log,
-        open_sink(out, out_given or standard_form(out, form), added, columns, parquet) as write,
-    ):
-        for batch in batches(outputs, scorer.judge, _context_of):
-            values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
-            for item, added_values in zip(batch, values, strict=True):
-                write(item.row, added_values)
-            if progress is not None:
-                progress(scorer.report.rows, total)
-        log.finish()
-    if config is not None and out != STANDARD and not is_device(Path(out)):
-        write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
+    with nullcontext() if out == STANDARD else locked(Path(out)):
+        with (
+            JudgmentLog(judgments, scorer.run, restart=restart) as log,
+            open_sink(out, out_given or standard_form(out, form), added, columns, parquet) as write,
+        ):
+            for batch in batches(outputs, scorer.judge, _context_of):
+                values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
+                for item, added_values in zip(batch, values, strict=True):
+                    write(item.row, added_values)
+                if progress is not None:
+                    progress(scorer.report.rows, total)
+            log.finish()
+        if config is not None and out != STANDARD and not is_device(Path(out)):
+            write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report
 
 
