@@ -102,9 +102,9 @@ def command(
         click.echo(json.dumps({**counts, "spent": budgeted.spent()}))
     else:
         failed = len(report.failures)
-        click.echo(f"{report.ladders:,} ladders of {rungs} rungs in {out}, {failed:,} rungs failed", err=True)
+        console.say(f"{report.ladders:,} ladders of {rungs} rungs in {out}, {failed:,} rungs failed", err=True)
         for failure in report.failures[:10]:
             place = f"{failure.context_id} {failure.dimension} rung {failure.level}"
-            click.echo(f"  {place}: {failure.reasons[-1]}", err=True)
+            console.say(f"  {place}: {failure.reasons[-1]}", err=True)
         console.tell_spent(budgeted.spent())
     return console.UNSCORED if report.failures else 0

@@ -33,6 +33,7 @@ from refladder.rows import STANDARD
 )
 @console.FORMAT
 @console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
 @console.JSON
 def command(
     *,
@@ -46,6 +47,7 @@ def command(
     unscored: str,
     given: str | None,
     out_format: str | None,
+    escape_formulas: bool,
     as_json: bool,
 ) -> int:
     """Keep the rows of SOURCE that pass, in their order and untouched (- is standard input)."""
@@ -61,6 +63,7 @@ def command(
             out,
             given=given,
             out_given=out_format,
+            escape_formulas=escape_formulas,
             rejected=rejected,
             unscored=unscored,
             progress=progress,

@@ -46,6 +46,7 @@ _LONG = 200  # characters of a text that the table shows
 )
 @console.FORMAT
 @console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
 @console.backend_option("--judge", "The model that compares; `refladder list backends`.", default="builtin")
 @console.JUDGE_OPTION
 @console.BASE_URL
@@ -76,6 +77,7 @@ def command(
     column: tuple[str, ...],
     given: str | None,
     out_format: str | None,
+    escape_formulas: bool,
     judge: str,
     judge_option: tuple[str, ...],
     rule: str,
@@ -105,7 +107,7 @@ def command(
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
-    if text and (out != STANDARD or judgments is not None or column or given or out_format):
+    if text and (out != STANDARD or judgments is not None or column or given or out_format or escape_formulas):
         raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
     rule_named(rule)
     console.check_prompts(prompts)
@@ -157,6 +159,7 @@ def command(
             mapped=mapped,
             given=given,
             out_given=out_format,
+            escape_formulas=escape_formulas,
             judgments=judgments,
             restart=restart,
             config=console.resolved(context),
@@ -197,7 +200,7 @@ def _score_texts(
     if as_json:
         for text, values in zip(texts, columns, strict=True):
             row = {"context_id": context_id, "output": text, **values}
-            click.echo(json.dumps(row, ensure_ascii=False))
+            click.echo(console.printable_json(json.dumps(row, ensure_ascii=False)))
         return 0 if scorer.report.complete else console.UNSCORED
     _print_texts(scorer, texts, columns)
     return 0 if scorer.report.complete else console.UNSCORED
@@ -227,5 +230,5 @@ def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, A
             cells.append("—" if total is None else f"{total:.2f}")
         table.add_row(Text(console.printable(console.short(text, _LONG))), *cells)
     console.console().print(table)
-    click.echo(bounds_text(scorer.run, scorer.rule))
-    click.echo(f"signature: {scorer.report.signature}")
+    console.say(bounds_text(scorer.run, scorer.rule))
+    console.say(f"signature: {scorer.report.signature}")

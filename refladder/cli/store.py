@@ -71,7 +71,7 @@ def show(*, path: Path | None, as_json: bool) -> None:
         cells = (holding.kind, f"{holding.answers:,}", _day(holding.first), _day(holding.last))
         table.add_row(Text(console.printable(holding.fingerprint)), *cells)
     console.console().print(table)
-    click.echo(f"{store.path}: {total:,} answers, {size / 1e6:,.1f} MB")
+    console.say(f"{store.path}: {total:,} answers, {size / 1e6:,.1f} MB")
 
 
 @command.command()
@@ -86,9 +86,9 @@ def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
         keys = [key.hex() for key in damaged]
         click.echo(json.dumps({"store": str(store.path), "answers": count, "damaged": keys, "removed": remove}))
     else:
-        click.echo(f"{store.path}: {count:,} answers, {len(damaged):,} damaged{' and removed' if remove else ''}")
+        console.say(f"{store.path}: {count:,} answers, {len(damaged):,} damaged{' and removed' if remove else ''}")
         for key in damaged[:10]:
-            click.echo(f"  {key.hex()}")
+            console.say(f"  {key.hex()}")
         if damaged and not remove:
             click.echo("remove them with --remove: they are asked again when they are needed")
     return DAMAGED if damaged and not remove else 0
@@ -119,7 +119,7 @@ def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | No
     if as_json:
         click.echo(json.dumps({"store": str(store.path), "deleted": deleted, "bytes": store.size()}))
     else:
-        click.echo(f"{store.path}: {deleted:,} answers deleted, {store.size() / 1e6:,.1f} MB now")
+        console.say(f"{store.path}: {deleted:,} answers deleted, {store.size() / 1e6:,.1f} MB now")
 
 
 @command.command("export")
@@ -170,4 +170,4 @@ def _tell_new(store: ResponseStore, new: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"store": str(store.path), "new": new}))
     else:
-        click.echo(f"{store.path}: {new:,} new answers")
+        console.say(f"{store.path}: {new:,} new answers")

@@ -103,7 +103,7 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():
             value = row.fields.get(name)
-            if kind is int and isinstance(value, str) and value.isdecimal():  # a CSV cell
+            if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():  # a CSV cell
                 row.fields[name] = value = int(value)
             if type(value) is not kind:
                 raise DataError(f"{row.where}: column {name!r} must be {kind.__name__}, found {value!r:.60}")

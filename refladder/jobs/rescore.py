@@ -38,6 +38,7 @@ def rescore(
     scale: Scale,
     *,
     out_given: str | None = None,
+    escape_formulas: bool = False,
     progress: Progress | None = None,
 ) -> ScoreReport:
     """Scores from kept judgments, with no model: one row an output, in the order it was judged.
@@ -47,6 +48,7 @@ def rescore(
         out: file or `-`; its rows have output_id, context_id and the score columns.
         scale: rule and weights.
         out_given: format of the output, where its ending does not say it.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         progress: called with the judgments read so far, and None.
 
     Returns:
@@ -69,7 +71,8 @@ def rescore(
     report = ScoreReport(signature=signature_of(run, scale.rule))
     each = run.rungs * run.orders
     outputs = _judged_outputs(located, run, each)
-    with open_sink(out, out_given, added_columns(run.dimensions), ["output_id", "context_id"]) as write:
+    added, header = added_columns(run.dimensions), ["output_id", "context_id"]
+    with open_sink(out, out_given, added, header, escape_formulas=escape_formulas) as write:
         while batch := list(itertools.islice(outputs, BATCH)):
             probabilities = np.full((len(batch), len(run.dimensions), run.rungs, 3), np.nan)
             reasons: dict[tuple[int, int], str] = {}

@@ -185,6 +185,7 @@ def score_rows(
     mapped: Mapped,
     given: str | None = None,
     out_given: str | None = None,
+    escape_formulas: bool = False,
     judgments: Path | None = None,
     restart: bool = False,
     config: Mapping[str, Any] | None = None,
@@ -203,6 +204,7 @@ def score_rows(
         mapped: which columns hold what.
         given: format of the source, where its ending does not say it.
         out_given: format of the output, likewise.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         judgments: file that keeps the judgments.
         restart: throw away what that file holds.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
@@ -230,7 +232,9 @@ def score_rows(
     with nullcontext() if out == STANDARD else locked(Path(out)):
         with (
             JudgmentLog(judgments, scorer.run, restart=restart) as log,
-            open_sink(out, out_given or standard_form(out, form), added, columns, parquet) as write,
+            open_sink(
+                out, out_given or standard_form(out, form), added, columns, parquet, escape_formulas=escape_formulas
+            ) as write,
         ):
             for batch in batches(outputs, scorer.judge, _context_of):
                 values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
