@@ -6,15 +6,18 @@ a wrong type, NaN and infinity, and says path:line.
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
 import json
 import os
 import zlib
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.errors import DataError
+from refladder.locks import has_ended, try_lock
 from refladder.records import (
     Context,
     Dimension,
@@ -30,7 +33,6 @@ from refladder.records import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from pydantic import TypeAdapter
 
@@ -247,12 +249,15 @@ class Writer:
 def atomic(path: Path) -> Iterator[Writer]:
     """Write a file so that it appears whole or not at all: a hidden sibling, flushed to disk, then renamed.
 
-    What is no file, such as `/dev/null` or a pipe, is written as it comes.
+    What is no file, such as `/dev/null` or a pipe, is written as it comes. A symbolic link is followed: its target is
+    written. Partial files of the same name that were left by processes which have ended are removed.
 
     Raises:
         DataError: the folder cannot be written, or the disk is full; nothing is left behind.
     """
     direct = is_device(path)  # to put a file in its place would be to destroy it
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -260,6 +265,9 @@ def atomic(path: Path) -> Iterator[Writer]:
     except OSError as error:
         raise cannot_write(path, error) from error
     try:
+        if not direct:
+            try_lock(raw.fileno())  # shows to other machines that this file is being written
+            _remove_leftovers(path)
         writer = Writer(io.BufferedWriter(raw), path)
         yield writer
         writer.flush()
@@ -270,6 +278,19 @@ def atomic(path: Path) -> Iterator[Writer]:
         if not direct:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the partial files of a path whose processes have ended without removing them, after `kill -9`."""
+    begins, ends = f".{path.name}.", ".partial"
+    for partial in path.parent.glob(f"{glob.escape(begins)}*{ends}"):
+        process = partial.name[len(begins) : -len(ends)]
+        if not (process.isascii() and process.isdecimal() and has_ended(int(process))):
+            continue
+        # The file may be gone by now, or be another user's.
+        with suppress(OSError), partial.open("rb") as leftover:
+            if try_lock(leftover.fileno()) is not False:  # else its process is at work on another machine
+                partial.unlink()
 
 
 def _put_in_place(raw: io.FileIO, partial: Path, path: Path) -> None:

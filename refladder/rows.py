@@ -12,6 +12,7 @@ import io
 import itertools
 import json
 import os
+import re
 import sys
 import zlib
 from contextlib import contextmanager
@@ -23,13 +24,15 @@ from refladder.artifacts import Writer, atomic, is_device, open_bytes
 from refladder.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 _LINE_ENDS = ("\n", "\r\n", "")
 _decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BATCH = 4096  # Parquet rows held at a time
 STANDARD = "-"  # the name of standard input and output
 
@@ -86,6 +89,14 @@ def refuse_same_files(places: Mapping[str, str]) -> None:
             raise UsageError(f"{place}: {other} and {what} must be different files")
 
 
+def parse_number(text: str) -> float | None:
+    """The number that a text spells in ASCII digits, such as `-1.5e3`, with or without spaces around it; None if none.
+
+    Python's `float` also takes `1_0`, full-width digits, `nan` and `infinity`, which are no numbers in a table.
+    """
+    return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
+
+
 def number_in(row: Row, column: str) -> float | None:
     """The number in a column of a row; None where the row has none there: null, or an empty CSV cell.
 
@@ -102,10 +113,7 @@ def number_in(row: Row, column: str) -> float | None:
     if value is None or value == "":
         return None
     if type(value) is str:  # a CSV cell
-        try:
-            number = float(value)
-        except ValueError:
-            number = None
+        number = parse_number(value)
     if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:  # NaN, infinity, a number too large
         raise DataError(f"{row.where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
     return float(number)
@@ -288,6 +296,8 @@ def open_sink(
     added: Mapping[str, type],
     columns: Sequence[str] | None = None,
     source: str | None = None,
+    *,
+    escape_formulas: bool = False,
 ) -> Iterator[Write]:
     """A function `write(row, values)` that puts rows, with values for the added columns, in a file or on stdout.
 
@@ -299,17 +309,21 @@ def open_sink(
         added: columns that are put after the row's own, with their type (float or str).
         columns: the rows' own columns, so that CSV and Parquet have their header when there are no rows.
         source: the Parquet file the rows come from, if it is one: its column types are kept.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would take for a formula (see `_escaped`).
 
     Raises:
         DataError: the file cannot be written; a row has other columns than the first (CSV and Parquet).
-        UsageError: the format is unknown, or the rows already have a column that is to be added.
+        UsageError: the format is unknown, the rows already have a column that is to be added, or formulas are to be
+            escaped in another format than CSV.
     """
     form = format_of(path, given)
+    if escape_formulas and form != "csv":
+        raise UsageError(f"{path}: --escape-formulas is for CSV, and this is {form}; leave it out or write .csv")
     if path == STANDARD:
         if form == "parquet":
             raise UsageError("Parquet cannot be written to standard output; give --out FILE.parquet")
         stream = sys.stdout.buffer
-        yield _sink(form, stream, added, columns, source)
+        yield _sink(form, stream, added, columns, source, escape_formulas=escape_formulas)
         stream.flush()
         return
     with atomic(Path(path)) as file:
@@ -317,7 +331,7 @@ def open_sink(
             with _parquet_sink(path, file, added, columns, source) as write:
                 yield write
         else:
-            yield _sink(form, file, added, columns, source)
+            yield _sink(form, file, added, columns, source, escape_formulas=escape_formulas)
 
 
 def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
@@ -327,10 +341,16 @@ def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
 
 
 def _sink(
-    form: str, stream: Writer | IO[bytes], added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
+    form: str,
+    stream: Writer | IO[bytes],
+    added: Mapping[str, type],
+    columns: Sequence[str] | None,
+    source: str | None,
+    *,
+    escape_formulas: bool,
 ) -> Write:
     if form == "csv":
-        return _csv_writer(stream, added, columns)
+        return _csv_writer(stream, added, columns, _escaped if escape_formulas else _cell)
     # Parquet holds dates and bytes, which JSON spells as text.
     encode = _encode if source is None else json.JSONEncoder(ensure_ascii=False, default=str).encode
 
@@ -351,15 +371,20 @@ def _sink(
     return write
 
 
-def _csv_writer(stream: Writer | IO[bytes], added: Mapping[str, type], columns: Sequence[str] | None) -> Write:
+def _csv_writer(
+    stream: Writer | IO[bytes],
+    added: Mapping[str, type],
+    columns: Sequence[str] | None,
+    cell: Callable[[object], object],
+) -> Write:
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\r\n")  # so that a cell with either of the two is quoted
     header = list(columns or ())
 
     def put(where: str, cells: list[object]) -> None:
-        writer.writerow(cells)
+        writer.writerow(map(cell, cells))
         try:
-            stream.write(text.getvalue().encode())
+            stream.write(text.getvalue()[:-2].encode() + b"\n")
         except UnicodeEncodeError as error:
             raise DataError(f"{where}: half a surrogate pair, which CSV cannot hold; write .jsonl") from error
         text.seek(0)
@@ -372,7 +397,7 @@ def _csv_writer(stream: Writer | IO[bytes], added: Mapping[str, type], columns: 
             put(row.where, [*header, *added])
         _same_columns(row, header)
         given = values or {}
-        put(row.where, [*(_cell(row.fields[name]) for name in header), *(_cell(given.get(name)) for name in added)])
+        put(row.where, [*(row.fields[name] for name in header), *(given.get(name) for name in added)])
 
     if columns is not None and (header or added):
         _refuse_clash(Row("the header", dict.fromkeys(header)), added)
@@ -392,6 +417,19 @@ def _cell(value: object) -> object:
     if value is None or isinstance(value, str | int | float):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _escaped(value: object) -> object:
+    """A CSV cell that no spreadsheet takes for a formula.
+
+    Text that begins with one of = + - @, a tab or a carriage return gets `'` before it. What spells a number does not.
+
+    Source: OWASP, CSV Injection.
+    """
+    cell = _cell(value)
+    if isinstance(cell, str) and cell.startswith(_FORMULA) and parse_number(cell) is None:
+        return f"'{cell}"
+    return cell
 
 
 @contextmanager

@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = [
     {"errors"},
     {"records"},
-    {"artifacts", "lookup", "rows", "published"},
+    {"artifacts", "locks", "lookup", "rows", "published"},
     {"loaders", "prompts", "backends", "ranking", "metaeval"},
     {"synth", "scoring"},
     {"jobs"},
@@ -25,8 +25,9 @@ LEVELS = [
     {"cli"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
-# rows and published read files with artifacts, on whose level they stand; cli is started by __main__.
-BESIDE = {("rows", "artifacts"), ("published", "artifacts")}
+# rows and published read files with artifacts, on whose level they stand, and artifacts asks locks which processes are
+# alive; cli is started by __main__.
+BESIDE = {("rows", "artifacts"), ("published", "artifacts"), ("artifacts", "locks")}
 HEAVY = ("torch", "transformers", "datasets", "openai", "scipy", "pyarrow", "rich", "pydantic", "numpy", "click")
 
 

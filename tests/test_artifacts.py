@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -191,6 +193,56 @@ def test_a_file_that_cannot_be_written(tmp_path):
         throw_away(tmp_path)
     throw_away(tmp_path / "none")
     throw_away(tmp_path / "f" / "g")
+
+
+def ended_process():
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+def test_partial_files_of_ended_processes_are_removed(tmp_path):
+    path, ended = tmp_path / "out[1].jsonl", ended_process()
+    left = tmp_path / f".out[1].jsonl.{ended}.partial"
+    others = [
+        tmp_path / f".out[1].jsonl.{os.getppid()}.partial",  # its process is alive
+        tmp_path / f".other.jsonl.{ended}.partial",
+        tmp_path / ".out[1].jsonl.x.partial",
+        tmp_path / f".out[1].jsonl.{10**30}.partial",
+    ]
+    for file in (left, *others):
+        file.write_text("half a row")
+    with atomic(path) as stream:
+        stream.write(b"whole")
+    assert path.read_bytes() == b"whole"
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
+def test_a_partial_file_of_another_machine_stays_while_it_is_locked(tmp_path):
+    fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
+    left = tmp_path / f".out.{ended_process()}.partial"
+    with left.open("w") as elsewhere:
+        fcntl.flock(elsewhere, fcntl.LOCK_EX)
+        write_json(tmp_path / "out", {})
+        assert left.exists()
+    write_json(tmp_path / "out", {})
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["target", "no target yet"])
+def test_a_link_is_followed(tmp_path, exists):
+    target, link = tmp_path / "folder" / "target", tmp_path / "link"
+    target.parent.mkdir()
+    if exists:
+        target.write_text("before")
+    link.symlink_to(Path("folder") / "target")
+    with atomic(link) as stream:
+        stream.write(b"after")
+        assert not exists or target.read_text() == "before"  # it too appears whole or not at all
+    assert link.is_symlink()
+    assert target.read_bytes() == b"after"
+    assert sorted(tmp_path.rglob("*")) == sorted([link, target, target.parent])
 
 
 def test_records_in_a_file(tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import io
 import sys
 
@@ -64,6 +65,31 @@ def test_a_column_that_is_there_already(tmp_path):
         with pytest.raises(UsageError, match=message), sink as write:
             write(row, {"x": 2.0})
     assert list(tmp_path.iterdir()) == []
+
+
+FORMULAS = ["=1+1", "+a", "-a", "@a", "\ta", "\ra"]
+
+
+def test_formulas_in_csv_are_escaped_on_request_and_numbers_stay(tmp_path):
+    cells = [*FORMULAS, "-1.5", " =1", "a=1", -1.5, None, "", "-1_0"]
+    expected = [*(f"'{text}" for text in FORMULAS), "-1.5", " =1", "a=1", "-1.5", "", "", "'-1_0"]
+    for escape, column, wanted in ((True, "'=x", expected), (False, "=x", [*map(str, cells[:10]), "", "", "-1_0"])):
+        path = tmp_path / f"{escape}.csv"
+        with open_sink(str(path), None, {"s": float}, escape_formulas=escape) as write:
+            for cell in cells:
+                write(Row("a:1", {"=x": cell}), {"s": -2.0})
+        with path.open(newline="") as stream:
+            lines = list(csv.reader(stream))
+        assert lines[0] == [column, "s"]
+        assert lines[1:] == [[cell, "-2.0"] for cell in wanted]
+
+
+def test_formulas_are_escaped_in_csv_only(tmp_path):
+    with (
+        pytest.raises(UsageError, match=r"a.jsonl: --escape-formulas is for CSV, and this is jsonl; leave it out or "),
+        open_sink(str(tmp_path / "a.jsonl"), None, {}, escape_formulas=True),
+    ):
+        pass
 
 
 def test_rows_in_any_order_of_columns_make_one_csv(tmp_path):

@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from refladder.errors import DataError, UnknownNameError
+from refladder.locks import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,6 +35,7 @@ SEEN_EVERY = 10.0  # seconds between two signs of life of a process that holds c
 STALE = 60.0  # seconds without one, after which its claims are anybody's
 DAMAGED = "damaged, or not a response store; move it away, and the next run makes a new one"
 LEAST = 512  # bytes of the smallest SQLite file
+_UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 CHUNK = 900  # keys in one statement (old builds of SQLite take 999), answers in one transaction
 
 _TABLES = """
@@ -72,21 +74,38 @@ def _check(key: bytes, answer: bytes) -> bytes:
     return hashlib.blake2b(answer, digest_size=4, key=key).digest()
 
 
-def _ended(process: int) -> bool:
-    """Whether a process of this machine is surely no more; where that cannot be asked, False."""
-    if os.name != "posix":  # elsewhere signal 0 is not a question
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # it is another user's
-        return False
-    return False
-
-
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether this process may write a file and others beside it, as SQLite does."""
+    effective = os.access in os.supports_effective_ids
+    return all(os.access(place, os.W_OK, effective_ids=effective) for place in (path, path.parent))
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a file that cannot be written, or whose folder cannot.
+
+    Raises:
+        DataError: answers are in its log (`-wal`), which SQLite cannot read there without its index (`-shm`).
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT, isolation_level=None)
+        try:
+            database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as error:
+            database.close()
+            if error.sqlite_errorcode & 0xFF not in _UNWRITABLE:
+                raise
+            raise DataError(
+                f"{path}: its log {log.name} cannot be read in a folder that cannot be written; copy both files "
+                "together to another folder, and name the copy"
+            ) from error
+        return database
+    # Without a log nobody is writing: SQLite need not make the files by which processes see each other.
+    return sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
 
 
 def _keep_alive(path: Path, holder: int, stop: threading.Event) -> None:
@@ -113,7 +132,7 @@ def _explained(path: Path) -> Iterator[None]:
             advice = DAMAGED
         elif code == sqlite3.SQLITE_FULL:
             advice = "cannot be written, the disk is full; free space and run the same command again: it goes on"
-        elif code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
+        elif code in _UNWRITABLE:
             advice = "cannot be opened for writing, and a store writes beside its file too; choose another place"
         elif code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             advice = f"another process has held the response store for {WAIT:.0f} s; end it, then run again"
@@ -128,13 +147,14 @@ class ResponseStore:
     Args:
         path: the file.
         create: make a file that is not there.
+        read_only: nothing will be stored, so that a file or folder which cannot be written will do.
 
     Raises:
         DataError: there is no such file (without `create`), it cannot be opened or written, is damaged, belongs to
             another program, or has another schema.
     """
 
-    def __init__(self, path: Path, *, create: bool = True) -> None:
+    def __init__(self, path: Path, *, create: bool = True, read_only: bool = False) -> None:
         self.path = path
         if not create and not path.is_file():
             raise DataError(f"{path}: no such response store; `refladder score --store FILE` makes one")
@@ -147,9 +167,13 @@ class ResponseStore:
         self._holder: int | None = None
         self._stop: threading.Event | None = None
         with _explained(path):
-            self._database = _connect(path)
+            reads = read_only and not _is_writable(path)
+            self._database = _connect_to_read(path) if reads else _connect(path)
             try:
-                self._prepare()
+                if reads:
+                    self._refuse_empty()
+                else:
+                    self._prepare()
             except BaseException:
                 self._database.close()
                 raise
@@ -192,6 +216,10 @@ class ResponseStore:
         if version or application or self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise DataError(f"{self.path}: an SQLite database of another program; name another file with --store")
         return True
+
+    def _refuse_empty(self) -> None:
+        if self._refuse_others():
+            raise DataError(f"{self.path}: an empty response store that cannot be written; name another")
 
     def __enter__(self) -> Self:
         return self
@@ -295,7 +323,7 @@ class ResponseStore:
         alive = {
             number
             for number, where, process, seen in self._database.execute("SELECT id, host, process, seen FROM holders")
-            if seen > time.time() - STALE and not (where == host and _ended(process))
+            if seen > time.time() - STALE and not (where == host and has_ended(process))
         }
         return others - alive
 

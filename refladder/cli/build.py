@@ -56,6 +56,7 @@ def command(
     """
     from refladder.jobs.build import JOURNAL, build, read_human_rungs  # noqa: PLC0415  --help stays quick
     from refladder.jobs.cost import copied  # noqa: PLC0415
+    from refladder.locks import locked_folder  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
     from refladder.synth import build_ladders  # noqa: PLC0415
 
@@ -83,6 +84,7 @@ def command(
 
     if not budgeted.goes_on(rehearse, as_json=as_json):
         return 0
+    context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
     backend = opened()
     with console.progress("writing", budgeted.under_way) as progress:
         report = build(
@@ -100,9 +102,9 @@ def command(
         click.echo(json.dumps({**counts, "spent": budgeted.spent()}))
     else:
         failed = len(report.failures)
-        click.echo(f"{report.ladders:,} ladders of {rungs} rungs in {out}, {failed:,} rungs failed", err=True)
+        console.say(f"{report.ladders:,} ladders of {rungs} rungs in {out}, {failed:,} rungs failed", err=True)
         for failure in report.failures[:10]:
             place = f"{failure.context_id} {failure.dimension} rung {failure.level}"
-            click.echo(f"  {place}: {failure.reasons[-1]}", err=True)
+            console.say(f"  {place}: {failure.reasons[-1]}", err=True)
         console.tell_spent(budgeted.spent())
     return console.UNSCORED if report.failures else 0

@@ -104,6 +104,7 @@ def command(
     from refladder.jobs.cost import copied  # noqa: PLC0415
     from refladder.jobs.page import contest_page  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
+    from refladder.locks import locked_folder  # noqa: PLC0415
     from refladder.records import Dimension, Sampling  # noqa: PLC0415
 
     console.check_prompts(prompts)
@@ -139,6 +140,7 @@ def command(
 
     if not budgeted.goes_on(rehearse, as_json=as_json):
         return 0
+    context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
     contest = run(out, partial(console.progress, watch=budgeted.under_way))
     write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature})
     if page is not None:
@@ -148,13 +150,13 @@ def command(
     _print(contest, as_json=as_json)
     if contest.failures:
         missing = "rows without a prompt and texts that could not be written; the same command tries the texts again"
-        click.echo(f"{len(contest.failures):,} {missing}:", err=True)
+        console.say(f"{len(contest.failures):,} {missing}:", err=True)
     for failure in contest.failures[:10]:
-        click.echo(f"  {failure}", err=True)
+        console.say(f"  {failure}", err=True)
     if len(contest.failures) > 10:  # noqa: PLR2004
-        click.echo(f"  and {len(contest.failures) - 10:,} more", err=True)
+        console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
     console.tell_faint(contest.faint)
-    click.echo(f"{out / RESULTS} holds prompts, texts, verdicts and standings", err=True)
+    console.say(f"{out / RESULTS} holds prompts, texts, verdicts and standings", err=True)
     console.tell_spent(budgeted.spent())
     unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unread else 0
@@ -178,7 +180,7 @@ def _print(contest: Contest, *, as_json: bool) -> None:
     standings = [one for one in contest.standings if one.row is None]
     if as_json:
         for one in standings:
-            click.echo(json.dumps(asdict(one), ensure_ascii=False))
+            click.echo(console.printable_json(json.dumps(asdict(one), ensure_ascii=False)))
         return
     out = console.console()
     heads = ["model", "win rate", "interval", "wins", "ties", "losses", "unread", "no text"]

@@ -15,12 +15,12 @@ import click
 
 from refladder import __version__
 from refladder.errors import UsageError
-from refladder.rows import FORMATS
+from refladder.rows import FORMATS, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
 
     from refladder.backends import Backend
     from refladder.jobs import Progress
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
+_JSON_CONTROL = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # JSON escapes those below U+0020 itself
 _OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
 SPENDING = "refladder.spending"  # likewise: what the options of `spending` are
 LINE_EVERY = 30.0  # seconds between two lines that tell how far a run is, where there is no terminal
@@ -152,6 +154,11 @@ OUT_FORMAT = click.option(
     type=click.Choice(FORMATS),
     help="Format of the output. Without it, its ending tells; on - a CSV stays CSV, else jsonl.",
 )
+ESCAPE_FORMULAS = click.option(
+    "--escape-formulas",
+    is_flag=True,
+    help="Put ' before text in CSV output that a spreadsheet would run as a formula (= + - @ at its start).",
+)
 RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
 ANSWERS = click.option(
     "--answers",
@@ -211,10 +218,10 @@ def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
     """
     found = {}
     for key, value in pairs(given, flag).items():
-        try:
-            found[key] = float(value)
-        except ValueError:
-            raise UsageError(f"{flag} {key}={value}: {value!r} is not a number") from None
+        number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
+        if number is None:
+            raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")
+        found[key] = number
     return found
 
 
@@ -267,12 +274,18 @@ def resolved(context: click.Context) -> dict[str, Any]:
 
 
 def console() -> Console:
-    """Where tables go: standard output, 100 columns wide when it is no terminal."""
+    """Where tables go: standard output, 100 columns wide when it is no terminal; all their text is made printable."""
     from rich.console import Console  # noqa: PLC0415
+    from rich.segment import Segment  # noqa: PLC0415
+
+    class Printable(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
     if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, width=_WIDTH)
+        return Printable(highlight=False)
+    return Printable(highlight=False, width=_WIDTH)
 
 
 @contextmanager
@@ -366,7 +379,8 @@ def summary(report: ScoreReport) -> dict[str, Any]:
 def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence[Mapping[str, Any]] = ()) -> int:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
-        click.echo(json.dumps({**summary(report), "spent": list(spent)}, ensure_ascii=False), err=to_stderr)
+        text = json.dumps({**summary(report), "spent": list(spent)}, ensure_ascii=False)
+        click.echo(printable_json(text), err=to_stderr)
     else:
         missing = sum(report.unscored.values())
         click.echo(
@@ -414,7 +428,7 @@ def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:
             continue
         stored = "" if one["from_store"] is None else f", {one['from_store']:,} answers from the store"
         speed = f", {one['run_tokens'] / one['seconds']:,.0f} tokens/s" if one["run_tokens"] and one["seconds"] else ""
-        click.echo(f"{one['backend']}: {in_words(one)} in {one['seconds']:,.1f} s{speed}{stored}", err=True)
+        say(f"{one['backend']}: {in_words(one)} in {one['seconds']:,.1f} s{speed}{stored}", err=True)
 
 
 def in_words(counts: Mapping[str, Any]) -> str:
@@ -440,6 +454,16 @@ def in_words(counts: Mapping[str, Any]) -> str:
 def printable(text: str) -> str:
     """Text for a terminal: what could move its cursor, break a line or not be written becomes U+FFFD."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def printable_json(text: str) -> str:
+    """JSON text for a terminal: its control characters become escapes, so that it still says the same."""
+    return _JSON_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line that may hold text from data."""
+    click.echo(printable(text), err=err)
 
 
 def short(text: str, width: int) -> str:

@@ -34,7 +34,9 @@ def command(*, out: Path) -> None:
     click.echo(INTRODUCTION)
     for name in SETS:
         _one(name, out / name.rpartition("/")[2])
-    click.echo(f"Everything the demo wrote is in {out}/. Next, a ladder that was written by hand, and a text of yours:")
+    console.say(
+        f"Everything the demo wrote is in {out}/. Next, a ladder that was written by hand, and a text of yours:"
+    )
     click.echo("  refladder show demo/story story-04 --dimension coherence")
     click.echo('  refladder score --ladders demo/story --context-id story-04 --text "Once upon a time ..."')
 
@@ -57,10 +59,10 @@ def _one(name: str, folder: Path) -> None:
     backend = connect("builtin")
     benchmark = load_benchmark(name)
     dimensions = benchmark.dimensions
-    click.echo(f"\n== {name}: {len(benchmark.contexts)} contexts, {len(benchmark.outputs)} outputs")
+    console.say(f"\n== {name}: {len(benchmark.contexts)} contexts, {len(benchmark.outputs)} outputs")
     how: dict[str, Any] = {"rungs": 5, "sampling": Sampling(), "attempts": 3}
     built = build(backend, benchmark.contexts, dimensions, folder / "ladders", restart=True, **how)
-    click.echo(f"1. build: {built.ladders} ladders of 5 texts of rising quality, {len(built.failures)} failed")
+    console.say(f"1. build: {built.ladders} ladders of 5 texts of rising quality, {len(built.failures)} failed")
     opened = read_ladder_set(str(folder / "ladders"))
     scale = Scale(rule="ladder-sum", weights={})
     outputs = folder / "outputs.jsonl"
@@ -73,7 +75,7 @@ def _one(name: str, folder: Path) -> None:
     )
     column = column_names(dimensions[0].name)[1]
     kept = filter_rows(Condition(least={column: THRESHOLD}), str(scored), str(passed))
-    click.echo(f"3. filter: {kept.passed} of {kept.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}")
+    console.say(f"3. filter: {kept.passed} of {kept.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}")
     click.echo(EXPLANATION)
     method, _ = score_benchmark(Scorer(backend, opened, dimensions, scale), benchmark)
     protocol = Protocol(levels=("within_context",), statistics=("spearman",))

@@ -205,6 +205,7 @@ def command(
         has_single_outputs,
     )
     from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
+    from refladder.locks import locked_folder  # noqa: PLC0415
     from refladder.published import choose_dimensions  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
 
@@ -262,6 +263,8 @@ def command(
 
     if not budgeted.goes_on(rehearse, as_json=as_json):
         return 0
+    # Before a model is loaded or a server is asked:
+    context.with_resource(nullcontext() if work is None else locked_folder(work))
     runs = run_methods(names, loaded, dimensions, judging, settings)
     scored = scored_methods(runs, others)
     rows = agreement(
@@ -331,7 +334,7 @@ def _tell_notes(runs: Sequence[MethodRun], form: str) -> None:
     for run in runs:
         for note in (run.result.skipped, *run.result.notes):
             if note is not None:
-                click.echo(f"{run.name}: {note}", err=True)
+                console.say(f"{run.name}: {note}", err=True)
         if run.result.report is not None and form == "text":
             console.tell(run.result.report, as_json=False, to_stderr=True)
 
@@ -356,7 +359,7 @@ def _draw(
 
     files, missing = draw_figures(rows, cards, runs, benchmark, dimensions=dimensions, seed=seed)
     for reason in missing:
-        click.echo(reason, err=True)
+        console.say(reason, err=True)
     if folder is not None:
         for name, text in files.items():
             with atomic(folder / name) as stream:
@@ -376,11 +379,11 @@ def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
     from refladder.metaeval.tables import latex, markdown, plain_tables, to_json_lines, to_rich  # noqa: PLC0415
 
     if form == "json":
-        click.echo(to_json_lines(rows) + cards_to_json_lines(cards), nl=False)
+        click.echo(console.printable_json(to_json_lines(rows) + cards_to_json_lines(cards)), nl=False)
     elif form == "text":
         out = console.console()
         for table in [*to_rich(rows, out.width), *cards_to_rich(cards, out.width)]:
             out.print(table)
     else:
         tables = [*plain_tables(rows), *card_tables(cards)]
-        click.echo(markdown(tables) if form == "markdown" else latex(tables), nl=False)
+        click.echo(console.printable(markdown(tables) if form == "markdown" else latex(tables)), nl=False)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @click.option("--mix", is_flag=True, help="Compare scores although their signatures differ, so that scales may differ.")
 @console.FORMAT
 @console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
 @console.JSON
 def command(
     *,
@@ -52,6 +53,7 @@ def command(
     mix: bool,
     given: str | None,
     out_format: str | None,
+    escape_formulas: bool,
     as_json: bool,
 ) -> int:
     """Keep the rows of SOURCE that pass, in their order and untouched (- is standard input).
@@ -70,6 +72,7 @@ def command(
             out,
             given=given,
             out_given=out_format,
+            escape_formulas=escape_formulas,
             rejected=rejected,
             unscored=unscored,
             mix=mix,

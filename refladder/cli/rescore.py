@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @click.argument("judgments", type=console.PATH)
 @click.option("--out", default=STANDARD, help="File for the scores; - is standard output.")
 @console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
 @console.RULE
 @console.WEIGHT
 @console.LEAST_MASS
@@ -26,6 +27,7 @@ def command(
     judgments: Path,
     out: str,
     out_format: str | None,
+    escape_formulas: bool,
     rule: str,
     weight: tuple[str, ...],
     least_mass: float,
@@ -42,5 +44,7 @@ def command(
     rule_named(rule)
     scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"), least_mass=least_mass)
     with console.progress("rescoring") as progress:
-        report = rescore(judgments, out, scale, out_given=out_format, progress=progress)
+        report = rescore(
+            judgments, out, scale, out_given=out_format, escape_formulas=escape_formulas, progress=progress
+        )
     return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)

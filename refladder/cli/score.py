@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ _LONG = 200  # characters of a text that the table shows
 )
 @console.FORMAT
 @console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
 @console.backend_option("--judge", "The model that compares; `refladder list backends`.", default="builtin")
 @console.JUDGE_OPTION
 @console.BASE_URL
@@ -78,6 +80,7 @@ def command(
     column: tuple[str, ...],
     given: str | None,
     out_format: str | None,
+    escape_formulas: bool,
     judge: str,
     judge_option: tuple[str, ...],
     rule: str,
@@ -104,12 +107,13 @@ def command(
     from refladder.jobs.cost import count_scoring  # noqa: PLC0415
     from refladder.jobs.outputs import EMPTY, Mapped, check_input, items  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
+    from refladder.locks import locked  # noqa: PLC0415
     from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
-    if text and (out != STANDARD or judgments is not None or column or given or out_format):
+    if text and (out != STANDARD or judgments is not None or column or given or out_format or escape_formulas):
         raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
     rule_named(rule)
     console.check_prompts(prompts)
@@ -150,6 +154,9 @@ def command(
         return 0
     if source is None:
         return _score_texts(scorer(), text, outputs, context_id, as_json=as_json)
+    # Before a model is loaded or a server is asked:
+    context.with_resource(nullcontext() if out == STANDARD else locked(Path(out)))
+    context.with_resource(nullcontext() if judgments is None else locked(judgments))
     asking = scorer()
     with console.progress("scoring", budgeted.under_way) as progress:
         report = score_rows(
@@ -159,6 +166,7 @@ def command(
             mapped=mapped,
             given=given,
             out_given=out_format,
+            escape_formulas=escape_formulas,
             judgments=judgments,
             restart=restart,
             config=console.resolved(context),
@@ -199,7 +207,7 @@ def _score_texts(
     if as_json:
         for text, values in zip(texts, columns, strict=True):
             row = {"context_id": context_id, "output": text, **values}
-            click.echo(json.dumps(row, ensure_ascii=False))
+            click.echo(console.printable_json(json.dumps(row, ensure_ascii=False)))
         return 0 if scorer.report.complete else console.UNSCORED
     _print_texts(scorer, texts, columns)
     return 0 if scorer.report.complete else console.UNSCORED
@@ -227,5 +235,5 @@ def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, A
     out = console.console()
     for table in fitted(PlainTable("", heads, rows), out.width):
         out.print(table)
-    click.echo(bounds_text(scorer.run, scorer.scale.rule))
-    click.echo(f"signature: {scorer.report.signature}")
+    console.say(bounds_text(scorer.run, scorer.scale.rule))
+    console.say(f"signature: {scorer.report.signature}")

@@ -40,22 +40,21 @@ def command(
         for name in known:
             text = opened.contexts[name].text if name in opened.contexts else ""
             line = {"context_id": name, "text": text}
-            click.echo(
-                json.dumps(line, ensure_ascii=False)
-                if as_json
-                else f"{name}  {console.printable(console.short(text, 70))}"
-            )
+            if as_json:
+                click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
+            else:
+                console.say(f"{name}  {console.short(text, 70)}")
         return
     if context_id not in known:
         raise UnknownNameError("context", context_id, known)
     for chosen in dimensions:
         ladder = opened.ladders.get((context_id, chosen.name))
         if ladder is None:
-            click.echo(f"no {chosen.name} ladder for {context_id}", err=True)
+            console.say(f"no {chosen.name} ladder for {context_id}", err=True)
             continue
         placed = _placed(scores, context_id, chosen) if scores else []
         if as_json:
-            click.echo(to_json({**_plain(ladder), "outputs": placed}))
+            click.echo(console.printable_json(to_json({**_plain(ladder), "outputs": placed}).decode()))
         else:
             _print(opened, ladder, chosen, placed)
 

@@ -33,10 +33,10 @@ def command() -> None:
     """Look after a response store, the file where `--store` keeps the answers of writers and judges."""
 
 
-def _open(path: Path | None, *, create: bool = False) -> ResponseStore:
+def _open(path: Path | None, *, create: bool = False, read_only: bool = False) -> ResponseStore:
     from refladder.backends.response_store import ResponseStore  # noqa: PLC0415  --help stays quick
 
-    store = ResponseStore(path or default_store(), create=create)
+    store = ResponseStore(path or default_store(), create=create, read_only=read_only)
     click.get_current_context().call_on_close(store.close)
     return store
 
@@ -54,7 +54,7 @@ def show(*, path: Path | None, as_json: bool) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    store = _open(path)
+    store = _open(path, read_only=True)
     holdings = store.holdings()
     total, size = sum(holding.answers for holding in holdings), store.size()
     if as_json:
@@ -71,7 +71,7 @@ def show(*, path: Path | None, as_json: bool) -> None:
         cells = (holding.kind, f"{holding.answers:,}", _day(holding.first), _day(holding.last))
         table.add_row(Text(console.printable(holding.fingerprint)), *cells)
     console.console().print(table)
-    click.echo(f"{store.path}: {total:,} answers, {size / 1e6:,.1f} MB")
+    console.say(f"{store.path}: {total:,} answers, {size / 1e6:,.1f} MB")
 
 
 @command.command()
@@ -80,15 +80,15 @@ def show(*, path: Path | None, as_json: bool) -> None:
 @console.JSON
 def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
     """Check the structure of the file and every answer in it. Exit code 1: some are damaged."""
-    store = _open(path)
+    store = _open(path, read_only=not remove)
     count, damaged = store.verify(remove=remove)
     if as_json:
         keys = [key.hex() for key in damaged]
         click.echo(json.dumps({"store": str(store.path), "answers": count, "damaged": keys, "removed": remove}))
     else:
-        click.echo(f"{store.path}: {count:,} answers, {len(damaged):,} damaged{' and removed' if remove else ''}")
+        console.say(f"{store.path}: {count:,} answers, {len(damaged):,} damaged{' and removed' if remove else ''}")
         for key in damaged[:10]:
-            click.echo(f"  {key.hex()}")
+            console.say(f"  {key.hex()}")
         if damaged and not remove:
             click.echo("remove them with --remove: they are asked again when they are needed")
     return DAMAGED if damaged and not remove else 0
@@ -119,7 +119,7 @@ def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | No
     if as_json:
         click.echo(json.dumps({"store": str(store.path), "deleted": deleted, "bytes": store.size()}))
     else:
-        click.echo(f"{store.path}: {deleted:,} answers deleted, {store.size() / 1e6:,.1f} MB now")
+        console.say(f"{store.path}: {deleted:,} answers deleted, {store.size() / 1e6:,.1f} MB now")
 
 
 @command.command("export")
@@ -132,7 +132,7 @@ def export(*, path: Path | None, out: str) -> None:
     from refladder.artifacts import atomic  # noqa: PLC0415
     from refladder.backends.exchange import to_lines  # noqa: PLC0415
 
-    store = _open(path)
+    store = _open(path, read_only=True)
     refuse_same_files({"the store": str(store.path), "--out": out})
     if out == STANDARD:
         sys.stdout.buffer.writelines(to_lines(store.each()))
@@ -161,7 +161,7 @@ def import_(*, source: Path, path: Path | None, as_json: bool) -> None:
 @console.JSON
 def merge(*, source: Path, path: Path | None, as_json: bool) -> None:
     """Take in another response store, SOURCE; answers that are there already stay as they are."""
-    other = _open(source)
+    other = _open(source, read_only=True)
     store = _open(path, create=True)
     _tell_new(store, store.insert(other.each()), as_json=as_json)
 
@@ -170,4 +170,4 @@ def _tell_new(store: ResponseStore, new: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"store": str(store.path), "new": new}))
     else:
-        click.echo(f"{store.path}: {new:,} new answers")
+        console.say(f"{store.path}: {new:,} new answers")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.artifacts import throw_away, write_json
 from refladder.errors import DataError
+from refladder.locks import locked_folder
 from refladder.published import write_ladder_set
 from refladder.rows import read_rows
 from refladder.synth import build_ladders
@@ -66,28 +67,29 @@ def build(
         progress: called with texts done and texts in all.
 
     Raises:
-        UsageError, PromptError: the request is wrong; nothing was asked.
+        UsageError, PromptError: the request is wrong, or another process is writing to the folder; nothing was asked.
         DataError: the folder cannot be written, or its journal is of another build.
         BackendError: the writer failed; what was written is kept.
     """
     journal = folder / JOURNAL
-    if restart:
-        throw_away(journal)
-    ladders, failures = build_ladders(
-        backend,
-        contexts,
-        dimensions,
-        rungs=rungs,
-        sampling=sampling,
-        attempts=attempts,
-        prompts=prompts,
-        journal=journal,
-        human=human,
-        progress=progress,
-    )
-    write_ladder_set(folder, dimensions, contexts, ladders, failures)
-    if config is not None:
-        write_json(folder / "run.json", dict(config))
+    with locked_folder(folder):
+        if restart:
+            throw_away(journal)
+        ladders, failures = build_ladders(
+            backend,
+            contexts,
+            dimensions,
+            rungs=rungs,
+            sampling=sampling,
+            attempts=attempts,
+            prompts=prompts,
+            journal=journal,
+            human=human,
+            progress=progress,
+        )
+        write_ladder_set(folder, dimensions, contexts, ladders, failures)
+        if config is not None:
+            write_json(folder / "run.json", dict(config))
     return BuildReport(ladders=len(ladders), failures=tuple(failures))
 
 
@@ -101,7 +103,7 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():
             value = row.fields.get(name)
-            if kind is int and isinstance(value, str) and value.isdecimal():  # a CSV cell
+            if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():  # a CSV cell
                 row.fields[name] = value = int(value)
             if type(value) is not kind:
                 raise DataError(f"{row.where}: column {name!r} must be {kind.__name__}, found {value!r:.60}")

@@ -18,6 +18,7 @@ from refladder.errors import UsageError
 from refladder.jobs.columns import is_faint
 from refladder.jobs.standings import OVERALL, Standing, Trial, standings_of
 from refladder.jobs.task_prompt import TASK
+from refladder.locks import locked_folder
 from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, Output, Prompt
@@ -97,7 +98,7 @@ def compete(
         bars: makes progress bars.
 
     Raises:
-        UsageError: fewer than two models, no criterion, or a criterion twice.
+        UsageError: fewer than two models, no criterion, a criterion twice, or another process is writing to the folder.
         BackendError: a model or the judge failed as a whole; what was made is kept.
         DataError: the folder cannot be read or written.
     """
@@ -108,6 +109,37 @@ def compete(
         raise UsageError(
             f"criteria are one or more, each name once and none called {OVERALL!r}, found {', '.join(names) or 'none'}"
         )
+    with locked_folder(folder):
+        return _compete(
+            instances,
+            models,
+            judge,
+            criteria,
+            folder,
+            sampling=sampling,
+            explain=explain,
+            prompts=prompts,
+            resamples=resamples,
+            restart=restart,
+            bars=bars,
+        )
+
+
+def _compete(
+    instances: Sequence[Instance],
+    models: Mapping[str, Backend],
+    judge: Backend,
+    criteria: Sequence[Dimension],
+    folder: Path,
+    *,
+    sampling: Sampling,
+    explain: bool,
+    prompts: Path | None,
+    resamples: int,
+    restart: bool,
+    bars: Bars,
+) -> Contest:
+    names = [criterion.name for criterion in criteria]
     if restart:
         for path in (folder / GENERATED, *folder.glob("pairwise-*.jsonl")):
             throw_away(path)

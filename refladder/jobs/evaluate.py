@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from refladder.jobs.score import Scorer, batches
 from refladder.loaders.fields import missing_column
 from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
+from refladder.locks import locked_folder
 from refladder.metaeval.agreement import (
     MEAN,
     PARTIAL,
@@ -109,23 +111,24 @@ def evaluation_ladders(
         The ladders, and the rungs that could not be written.
 
     Raises:
-        UsageError: not one ladder could be written.
+        UsageError: not one ladder could be written, or another process is writing to the folder.
         BackendError, DataError: see `refladder.synth.build_ladders`.
     """
     journal = None if work is None else work / JOURNAL
-    if journal is not None and restart:
-        throw_away(journal)
-    ladders, failures = build_ladders(
-        writer,
-        benchmark.contexts,
-        dimensions,
-        rungs=rungs,
-        sampling=sampling,
-        attempts=attempts,
-        prompts=prompts,
-        journal=journal,
-        progress=progress,
-    )
+    with nullcontext() if work is None else locked_folder(work):
+        if journal is not None and restart:
+            throw_away(journal)
+        ladders, failures = build_ladders(
+            writer,
+            benchmark.contexts,
+            dimensions,
+            rungs=rungs,
+            sampling=sampling,
+            attempts=attempts,
+            prompts=prompts,
+            journal=journal,
+            progress=progress,
+        )
     if not ladders:
         reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
         raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another --writer")

@@ -145,6 +145,7 @@ def filter_rows(
     *,
     given: str | None = None,
     out_given: str | None = None,
+    escape_formulas: bool = False,
     rejected: str | None = None,
     unscored: str = DROP,
     mix: bool = False,
@@ -160,6 +161,7 @@ def filter_rows(
         out: file or `-`.
         given: format of the source, where its ending does not say it.
         out_given: format of the outputs, likewise.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         rejected: file for rows that do not pass.
         unscored: `keep` (they go to `out`), `drop`, or a file of their own.
         mix: compare scores of different signatures too.
@@ -190,7 +192,9 @@ def filter_rows(
 
             def sink(path: str) -> Write:
                 form_out = out_given or standard_form(path, form)
-                return stack.enter_context(open_sink(path, form_out, {}, columns, parquet))
+                return stack.enter_context(
+                    open_sink(path, form_out, {}, columns, parquet, escape_formulas=escape_formulas)
+                )
 
             passed = sink(out)
             other = sink(rejected) if rejected is not None else _nowhere

@@ -34,6 +34,7 @@ from refladder.jobs.evaluate import LADDER, Method, evaluation_ladders, ladders_
 from refladder.jobs.measures import Measures, joined, of_judgments, of_orders
 from refladder.jobs.metering import Counted, total
 from refladder.jobs.score import Scorer
+from refladder.locks import locked_folder
 from refladder.published import read_ladder_set
 from refladder.records import Sampling
 from refladder.scoring.judging import LEAST_MASS
@@ -222,7 +223,7 @@ def run_methods(
 
     Raises:
         UnknownNameError: no such method, or an option of one that is not asked for.
-        UsageError: a name stands there twice.
+        UsageError: a name stands there twice, or another process is writing to the folder `work`.
         RefladderError: see the methods.
     """
     functions = {name: method_named(name.partition(":")[0]) for name in names}
@@ -233,6 +234,17 @@ def run_methods(
     for key in settings.options:
         if key.partition(".")[0] not in plain:
             raise UnknownNameError("method of this run", key.partition(".")[0], plain)
+    with nullcontext() if settings.work is None else locked_folder(settings.work):
+        return _run(functions, benchmark, dimensions, judge, settings)
+
+
+def _run(
+    functions: Mapping[str, MethodFunction],
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
+) -> list[MethodRun]:
     runs = []
     for name, function in functions.items():
         meters: dict[int, Counted] = {}

@@ -39,6 +39,7 @@ def rescore(
     scale: Scale,
     *,
     out_given: str | None = None,
+    escape_formulas: bool = False,
     progress: Progress | None = None,
 ) -> ScoreReport:
     """Scores from kept judgments, with no model: one row an output, in the order it was judged.
@@ -48,6 +49,7 @@ def rescore(
         out: file or `-`; its rows have output_id, context_id and the score columns.
         scale: rule, weights and least label mass.
         out_given: format of the output, where its ending does not say it.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         progress: called with the judgments read so far, and None.
 
     Returns:
@@ -70,7 +72,8 @@ def rescore(
     report = ScoreReport(signature=signature_of(run, scale))
     each = run.rungs * run.orders
     outputs = _judged_outputs(located, run, each)
-    with open_sink(out, out_given, added_columns(run.dimensions), ["output_id", "context_id"]) as write:
+    added, header = added_columns(run.dimensions), ["output_id", "context_id"]
+    with open_sink(out, out_given, added, header, escape_formulas=escape_formulas) as write:
         while batch := list(itertools.islice(outputs, BATCH)):
             probabilities = np.full((len(batch), len(run.dimensions), run.rungs, 3), np.nan)
             reasons: dict[tuple[int, int], str] = {}

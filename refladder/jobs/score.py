@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ from refladder.artifacts import is_device, write_json
 from refladder.errors import UsageError
 from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, least_masses, signature_of
 from refladder.jobs.outputs import Item, Mapped, check_input, items
+from refladder.locks import locked
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling
 from refladder.rows import STANDARD, format_of, open_sink, read_once, read_rows, refuse_same_files, standard_form
@@ -229,6 +231,7 @@ def score_rows(
     mapped: Mapped,
     given: str | None = None,
     out_given: str | None = None,
+    escape_formulas: bool = False,
     judgments: Path | None = None,
     restart: bool = False,
     config: Mapping[str, Any] | None = None,
@@ -247,6 +250,7 @@ def score_rows(
         mapped: which columns hold what.
         given: format of the source, where its ending does not say it.
         out_given: format of the output, likewise.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         judgments: file that keeps the judgments.
         restart: throw away what that file holds.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
@@ -257,7 +261,8 @@ def score_rows(
         The counts.
 
     Raises:
-        DataError, UsageError: the input or the output is not right; see `check_input`.
+        DataError, UsageError: the input or the output is not right, see `check_input`; or another process is writing
+            the output or the judgments.
         BackendError: the judge failed; what was judged is kept.
     """
     refuse_same_files({"the input": source, "--out": out, "--judgments": str(judgments or STANDARD)})
@@ -271,19 +276,22 @@ def score_rows(
         raise UsageError(f"{source}: column {clash[0]!r} is there already; rename or drop it first")
     # The ids of a file were checked just now.
     outputs = map(scorer.take_context, items(rows, mapped, check_ids=read_once(source)))
-    with (
-        JudgmentLog(judgments, scorer.run, restart=restart) as log,
-        open_sink(out, out_given or standard_form(out, form), added, columns, parquet) as write,
-    ):
-        for batch in batches(outputs, scorer.judge, _context_of):
-            values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
-            for item, added_values in zip(batch, values, strict=True):
-                write(item.row, added_values)
-            if progress is not None:
-                progress(scorer.report.rows, total)
-        log.finish()
-    if config is not None and out != STANDARD and not is_device(Path(out)):
-        write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
+    with nullcontext() if out == STANDARD else locked(Path(out)):
+        with (
+            JudgmentLog(judgments, scorer.run, restart=restart) as log,
+            open_sink(
+                out, out_given or standard_form(out, form), added, columns, parquet, escape_formulas=escape_formulas
+            ) as write,
+        ):
+            for batch in batches(outputs, scorer.judge, _context_of):
+                values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
+                for item, added_values in zip(batch, values, strict=True):
+                    write(item.row, added_values)
+                if progress is not None:
+                    progress(scorer.report.rows, total)
+            log.finish()
+        if config is not None and out != STANDARD and not is_device(Path(out)):
+            write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.artifacts import is_unicode
 from refladder.errors import DataError
-from refladder.rows import Row
+from refladder.rows import Row, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -99,8 +99,8 @@ def as_number(where: str, column: str, value: object) -> float:
     number = math.nan
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:
-            number = float(value)
-        except (ValueError, OverflowError):  # a word, or a whole number beyond the largest float
+            number = math.nan if isinstance(value, str) and parse_number(value) is None else float(value)
+        except OverflowError:  # a whole number beyond the largest float
             number = math.nan
     if not math.isfinite(number):
         raise DataError(f"{where}: column {column!r}: expected a finite number, found {value!r:.80}")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Self
 
 from refladder.artifacts import GZIP, cannot_write, from_line, from_lines, is_device, read_lines, to_line
 from refladder.errors import DataError, UsageError
+from refladder.locks import locked
 from refladder.records import Comparison, Judgment, Run
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class JudgmentLog:
         read_only: hand out what the file holds and keep nothing new.
 
     Raises:
-        UsageError: the file is of another run.
+        UsageError: the file is of another run, or another process has it open.
         DataError: it cannot be read or written.
     """
 
@@ -69,8 +70,19 @@ class JudgmentLog:
         self._writer: IO[bytes] | None = None
         self._number = 1
         self.reused = 0
+        self._lock = ExitStack()
         if path is None:
             return
+        if not read_only:
+            self._lock.enter_context(locked(path))
+        try:
+            self._open(path, restart=restart)
+        except BaseException:
+            self._close()
+            self._lock.close()
+            raise
+
+    def _open(self, path: Path, *, restart: bool) -> None:
         if restart or not path.exists() or path.stat().st_size == 0:
             self._start(path)
             return
@@ -79,11 +91,7 @@ class JudgmentLog:
             head = self._reader.readline()
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-        try:
-            self._check(path, head)
-        except BaseException:
-            self._close()
-            raise
+        self._check(path, head)
 
     def _check(self, path: Path, head: bytes) -> None:
         if head.startswith(GZIP):
@@ -119,6 +127,7 @@ class JudgmentLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close()
+        self._lock.close()
 
     def _close(self) -> None:
         if self._reader is not None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from refladder.artifacts import cannot_write
 from refladder.errors import DataError
+from refladder.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,15 +55,19 @@ class Journal:
         build: all that determines the texts, as JSON values; a journal with another one is refused.
 
     Raises:
+        UsageError: another process has it open.
         DataError: it cannot be written, is no journal, or belongs to another build.
     """
 
     def __init__(self, path: Path, build: Mapping[str, Any]) -> None:
         self._path = path
+        self._lock = ExitStack()
+        self._lock.enter_context(locked(path))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
+            self._lock.close()
             raise cannot_write(path, error) from error
         try:
             self._lines = self._read_whole_lines()
@@ -71,6 +77,7 @@ class Journal:
                 self._append(json.dumps({"schema": SCHEMA, **build}).encode() + b"\n")
         except BaseException:
             os.close(self._descriptor)
+            self._lock.close()
             raise
         self._next = 1  # line 0 is the header
 
@@ -81,6 +88,7 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         """Close the file; all that was recorded is on the disk already."""
         os.close(self._descriptor)
+        self._lock.close()
 
     def _read_whole_lines(self) -> list[bytes]:
         """All lines that end in a newline; a torn one, left by a kill in the middle of a write, is cut off the file."""

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from refladder import locks
 from refladder.backends import response_store
 from refladder.backends.response_store import Answer, ResponseStore
 from refladder.errors import DataError, UnknownNameError
@@ -94,9 +95,9 @@ def test_a_process_of_another_user_or_of_a_system_without_signals_has_not_ended(
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", forbidden)
-    assert not response_store._ended(1)
-    monkeypatch.setattr(response_store.os, "name", "nt")
-    assert not response_store._ended(1)
+    assert not locks.has_ended(1)
+    monkeypatch.setattr(locks.os, "name", "nt")
+    assert not locks.has_ended(1)
 
 
 def _add(path, place):

@@ -195,6 +195,8 @@ def test_parquet_from_other_tables(command, write_jsonl, tmp_path):
         ('{"score": 1' + "0" * 400 + "}", "column 'score' must hold a finite number or nothing, found 1" + "0" * 59),
         ('{"score": true}', "column 'score' must hold a finite number or nothing, found True"),
         ('{"score": "high"}', "column 'score' must hold a finite number or nothing, found 'high'"),
+        ('{"score": "1_0"}', "column 'score' must hold a finite number or nothing, found '1_0'"),
+        ('{"score": "\uff11"}', "column 'score' must hold a finite number or nothing, found '\uff11'"),
         ('{"score": [1]}', "column 'score' must hold a finite number or nothing, found [1]"),
         ('{"scores": 1}', "no column 'score'; did you mean 'scores'? Columns there: scores"),
         ("{}", "no column 'score'; Columns there: none"),

@@ -220,6 +220,7 @@ def test_bad_release(data, tmp_path, changes, match):
         (float("nan"), r"'coherence': expected a finite number, found nan"),
         ("", r"'coherence': expected a finite number, found ''"),
         ("good", r"'coherence': expected a finite number, found 'good'"),
+        ("1_0", r"'coherence': expected a finite number, found '1_0'"),
         ([3], r"'coherence': expected a finite number, found \[3\]"),
         (True, r"'coherence': expected a finite number, found True"),
         (6, r"coherence is rated 6, outside its scale 1 to 5"),

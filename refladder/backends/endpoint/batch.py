@@ -17,14 +17,14 @@ import hashlib
 import json
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from refladder.artifacts import atomic, cannot_write, read_bytes, throw_away, write_json
+from refladder.artifacts import atomic, read_bytes, throw_away, write_json
 from refladder.backends.endpoint.transport import Refusal
 from refladder.errors import BackendError, BackendUnavailableError, DataError, UsageError
+from refladder.locks import locked_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,27 +90,13 @@ class Batches:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Read the folder and keep other processes from it, where the system has locks: two would submit twice.
+        """Read the folder and keep other processes from it: two would submit twice.
 
         Raises:
             DataError: the folder cannot be made or written, or a file of it is damaged.
             UsageError: another process is at work in it, or it holds batches of another server.
         """
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            stream = (self._folder / "lock").open("w")
-        except OSError as error:
-            raise cannot_write(self._folder, error) from error
-        with stream:
-            if find_spec("fcntl") is not None:  # not on every system
-                import fcntl  # noqa: PLC0415
-
-                try:
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    raise UsageError(
-                        f"{self._folder}: another process is at work with these batches; wait for its end"
-                    ) from None
+        with locked_folder(self._folder):
             self._load()
             yield
 

@@ -1,6 +1,7 @@
 """Provider batches: what is submitted, what comes back, and that nothing is lost or paid for twice."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from refladder.backends.endpoint.options import read_options
 from refladder.backends.response_store import ResponseStore
 from refladder.backends.stored import Stored
 from refladder.errors import BackendUnavailableError, DataError, UsageError
+from refladder.locks import locked_folder
 from refladder.records import Sampling
 
 
@@ -264,12 +266,11 @@ def test_a_folder_that_cannot_be_made(server, tmp_path):
 
 
 def test_two_processes_do_not_share_a_folder_at_one_time(server, folder):
-    fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
-    folder.mkdir()
-    with (folder / "lock").open("w") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match="another process is at work with these batches; wait for its end"):
-            read(server, folder)
+    with (
+        locked_folder(folder),
+        pytest.raises(UsageError, match=rf"process {os.getpid()} on host .* UTC; wait for its end, or name another"),
+    ):
+        read(server, folder)
 
 
 def test_the_handshake_lasts_as_long_as_the_folder(server, folder, monkeypatch):

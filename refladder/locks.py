@@ -1,0 +1,213 @@
+"""Locks on the files that a run keeps, so that two runs never write to the same file.
+
+A lock is a small file beside the file that it protects, `.NAME.lock`; the lock of a folder is `.lock` in it. The
+operating system holds the lock for the process, so that it ends with the process, even after `kill -9`. The file names
+the process, and is removed when the run ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refladder.errors import DataError, UsageError
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ATTEMPTS = 100  # to open a lock file that other processes remove at the same moment
+_RECORD = 4096  # bytes; a record is much shorter
+_LOCKED_BYTE = 1 << 30  # Windows locks bytes against reading too: one that the record does not reach
+
+
+@dataclass(slots=True)
+class _Lock:
+    thread: int
+    descriptor: int
+    file: Path
+    new_folders: list[Path]
+    uses: int = 1
+
+
+_locks: dict[str, _Lock] = {}  # of this process, by the path of the lock file
+_guard = threading.Lock()
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process of this machine has surely ended; False where the system cannot say."""
+    if os.name != "posix":  # elsewhere signal 0 is not a question
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):  # another user's process, or no process number
+        return False
+    return False
+
+
+def try_lock(descriptor: int) -> bool | None:
+    """Lock an open file for this process, without waiting; closing the file ends the lock.
+
+    Returns:
+        True: locked; False: another process has the lock; None: the file system has no locks.
+    """
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes, and other threads of this one, from a file while the block runs.
+
+    A thread that has the lock may enter again. A device, such as `/dev/null`, needs no lock.
+
+    Args:
+        path: the file, which need not exist; a symbolic link stands for its target.
+
+    Raises:
+        UsageError: another process or thread has the lock; the text names the process and its host.
+        DataError: the folder of the file cannot be written.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        yield
+        return
+    real = Path(os.path.realpath(path))
+    with _holding(real.with_name(f".{real.name}.lock"), path):
+        yield
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes, and other threads of this one, from a whole folder while the block runs.
+
+    Args:
+        folder: made, if it does not exist; removed again, if it is still empty at the end.
+
+    Raises:
+        UsageError, DataError: as `locked`.
+    """
+    with _holding(Path(os.path.realpath(folder)) / ".lock", folder):
+        yield
+
+
+@contextmanager
+def _holding(file: Path, path: Path) -> Iterator[None]:
+    key, thread = str(file), threading.get_ident()
+    with _guard:
+        lock = _locks.get(key)
+        if lock is None:
+            lock = _locks[key] = _acquire(file, path)
+        elif lock.thread == thread:
+            lock.uses += 1
+        else:
+            raise _in_use(path, lock.descriptor)
+    try:
+        yield
+    finally:
+        with _guard:
+            lock.uses -= 1
+            if not lock.uses:
+                del _locks[key]
+                _release(lock)
+
+
+def _acquire(file: Path, path: Path) -> _Lock:
+    for _ in range(_ATTEMPTS):
+        new_folders = [folder for folder in (file.parent, *file.parent.parents) if not folder.exists()]
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        except FileNotFoundError:  # another process removed the folder that it had made
+            continue
+        except OSError as error:
+            reason = error.strerror or error
+            raise DataError(f"{path}: cannot be written ({reason}); free space or choose another place") from error
+        taken = try_lock(descriptor)
+        if taken is False or (taken is None and _is_at_work(_holder(descriptor))):
+            refusal = _in_use(path, descriptor, None if taken is False else file)
+            os.close(descriptor)
+            raise refusal
+        if _is_same(descriptor, file):  # else its last holder removed it after it was opened here
+            _sign(descriptor)
+            return _Lock(threading.get_ident(), descriptor, file, new_folders)
+        os.close(descriptor)
+    raise DataError(f"{path}: its lock {file} cannot be taken, as other processes remove it; run the command again")
+
+
+def _release(lock: _Lock) -> None:
+    """Remove the lock file, and the folders that were made for it and are empty, then end the lock."""
+    with suppress(OSError):
+        if _is_same(lock.descriptor, lock.file):
+            lock.file.unlink()  # while it is locked: nobody else can have taken it
+    os.close(lock.descriptor)
+    with suppress(OSError):
+        if os.name != "posix":  # an open file cannot be removed, by this process or by the next holder
+            lock.file.unlink()
+        for folder in lock.new_folders:
+            folder.rmdir()
+
+
+def _is_same(descriptor: int, file: Path) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sign(descriptor: int) -> None:
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    record = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since})
+    with suppress(OSError):  # on a full disk the lock holds all the same, without a name
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, record.encode())
+
+
+def _holder(descriptor: int) -> tuple[int, str, str] | None:
+    """The process that signed a lock file, its host, and since when (UTC); None where that cannot be read."""
+    try:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        record = json.loads(os.read(descriptor, _RECORD))
+        return int(record["process"]), str(record["host"]), str(record["since"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _is_at_work(holder: tuple[int, str, str] | None) -> bool:
+    """Whether the holder of a lock may still be at work, on a file system that has no locks to ask."""
+    if holder is None:
+        return False
+    process, host, _ = holder
+    return host != socket.gethostname() or not (process == os.getpid() or has_ended(process))
+
+
+def _in_use(path: Path, descriptor: int, remove: Path | None = None) -> UsageError:
+    holder = _holder(descriptor)
+    who = "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
+    since = "" if holder is None else f" since {holder[2]} UTC"
+    unless = "" if remove is None else f"; if that process has ended, delete {remove}"
+    return UsageError(f"{path}: {who} been writing it{since}; wait for its end, or name another place{unless}")

@@ -1,0 +1,125 @@
+"""Locks on what a run keeps. That two runs exclude each other is in jobs/test_two_runs.py."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from refladder import locks
+from refladder.errors import DataError, UsageError
+from refladder.locks import locked, locked_folder
+
+
+def in_a_thread(work):
+    errors = []
+
+    def run():
+        try:
+            work()
+        except UsageError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return errors
+
+
+def enter(path):
+    with locked(path):
+        pass
+
+
+def test_the_lock_file_names_its_holder_and_is_removed(tmp_path):
+    path = tmp_path / "new" / "kept.jsonl"
+    with locked(path):
+        record = json.loads((tmp_path / "new" / ".kept.jsonl.lock").read_text())
+        assert (record["process"], record["host"]) == (os.getpid(), socket.gethostname())
+    assert list(tmp_path.iterdir()) == []  # nor is the folder left that was made for it
+    with locked_folder(tmp_path / "work"):
+        (tmp_path / "work" / "kept").touch()
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["kept"]
+
+
+def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
+    path = tmp_path / "kept.jsonl"
+    with locked(path):
+        with locked(path):
+            pass
+        (message,) = in_a_thread(lambda: enter(path))
+        assert message.startswith(f"{path}: process {os.getpid()} on host {socket.gethostname()} has been writing it ")
+        assert message.endswith(" UTC; wait for its end, or name another place")
+    assert in_a_thread(lambda: enter(path)) == []
+
+
+def test_a_lock_without_a_name(tmp_path):
+    fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
+    with (tmp_path / ".kept.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match=r"kept: another process has been writing it; wait for its end, or name"):
+            enter(tmp_path / "kept")
+
+
+def test_devices_need_no_lock():
+    with locked(Path(os.devnull)):
+        assert not list(Path(os.devnull).parent.glob(".null*"))
+
+
+def test_a_lock_file_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"kept: cannot be written \(.*\); free space or choose another place"):
+        enter(tmp_path / "file" / "kept")
+
+
+def test_a_lock_file_that_its_last_holder_removes_is_opened_anew(tmp_path, monkeypatch):
+    file, take, taken = tmp_path / ".kept.lock", locks.try_lock, []
+
+    def after_a_removal(descriptor):
+        if not taken:
+            file.unlink()  # the last holder ends between the opening of the file and its lock
+        taken.append(descriptor)
+        return take(descriptor)
+
+    monkeypatch.setattr(locks, "try_lock", after_a_removal)
+    with locked(tmp_path / "kept"):
+        assert len(taken) == 2
+        assert file.exists()
+    assert not file.exists()
+
+
+def ended_process():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
+
+    def unsupported(_descriptor, _how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    path, file = tmp_path / "kept", tmp_path / ".kept.lock"
+    record = {"process": os.getppid(), "host": socket.gethostname(), "since": "2026-01-02 03:04:05"}
+    for alive in (record, {**record, "host": "elsewhere", "process": ended_process()}):
+        file.write_text(json.dumps(alive))
+        with pytest.raises(UsageError) as refused:
+            enter(path)
+        assert str(refused.value) == (
+            f"{path}: process {alive['process']} on host {alive['host']} has been writing it since 2026-01-02 03:04:05 "
+            f"UTC; wait for its end, or name another place; if that process has ended, delete {file}"
+        )
+    for ended in (json.dumps({**record, "process": ended_process()}), "[1", ""):
+        file.write_text(ended)
+        with locked(path):
+            assert json.loads(file.read_text())["process"] == os.getpid()
+        assert not file.exists()
