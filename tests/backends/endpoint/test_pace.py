@@ -162,3 +162,46 @@ def test_requests_a_minute_are_kept():
         return loop.time() - before
 
     assert 0.18 <= asyncio.run(run()) < 1  # 60 - 50 more take 10 / 50 s
+
+
+def test_a_server_that_asks_for_a_day_is_asked_again_after_a_minute():
+    clock = Clock()
+    pace = Pace(clock=clock)
+    pace.pause(86_400)
+    assert pace._delay() == 60
+    clock.now += 59.9
+    assert not pace._may_start()
+    clock.now += 0.2
+    assert pace._may_start()
+
+
+def test_patience_ends_only_when_nothing_was_answered_for_so_long():
+    clock = Clock()
+    pace = Pace(patience=100, clock=clock)
+    (ticket,) = entered(pace, 1)
+    pace.throttled(ticket, 86_400)
+    assert (pace._delay(), pace.out_of_patience) == (60, False)
+    clock.now += 60
+    pace.throttled(ticket, 86_400)
+    assert pace._delay() == 40  # what is left of 100
+    clock.now += 40
+    assert pace.out_of_patience
+    pace.succeeded()
+    assert not pace.out_of_patience
+    clock.now += 500  # work without a pause takes no patience
+    assert not pace.out_of_patience
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "9" * 400 + "h",
+        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+        "Wed, 21 Oct 2015 99:28:00 GMT",
+        ",,,",
+        "nan",
+        "inf",
+    ],
+)
+def test_headers_that_name_no_time(header):
+    assert seconds_in(header) is None
