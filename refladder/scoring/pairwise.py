@@ -20,6 +20,7 @@ from refladder.errors import UsageError
 from refladder.prompts import criterion, fill
 from refladder.records import LOSS, WIN, Comparison, Context, Dimension, Judgment, Recipe
 from refladder.scoring.judging import digest_of, judgment_of
+from refladder.scoring.judgment_log import check_outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,6 +123,7 @@ class PairJudge:
             )
         for where, line in rest:
             judgment = from_line(Judgment, line, where)
+            check_outcomes(where, judgment, (WIN, LOSS))
             self.kept[judgment.key] = judgment
 
     def ask(

@@ -97,8 +97,8 @@ def test_a_long_pause_is_told_once_and_ends_the_run_after_patience(caplog):
             _ = to(server, patience="0.5").fingerprint
         assert [record.getMessage() for record in caplog.records] == [
             (
-                f"{server.url} asks to wait 86,400 s; it is asked again every 60 s, and the run stops when it has given "
-                "no answer for 0.5 s (the option patience)"
+                f"{server.url} asks to wait 86,400 s; it is asked again every 60 s, and the run stops when it has "
+                "given no answer for 0.5 s (the option patience)"
             )
         ]
     assert len(seen) == 2  # at once, and when patience is over
