@@ -132,6 +132,8 @@ def _check_value(where: str, option: click.Option, value: object) -> None:
     textual = (click.Path, click.Choice, click.types.StringParamType)
     if isinstance(option.type, textual) and not option.is_flag and not isinstance(value, str):
         raise DataError(f"{where} must be a string, found {value!r:.60}")
+    if isinstance(option.type, click.types.BoolParamType) and not isinstance(value, bool):
+        raise DataError(f"{where} must be true or false, found {value!r:.60}")
     if not isinstance(value, str | int | float):
         raise DataError(f"{where} must be a string, a number, true or false, found {value!r:.60}")
     if isinstance(value, str) and "\0" in value:
@@ -161,6 +163,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (RefladderError, _OutputFailedError) as error:
         return _told(error)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return _told(UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path"))
     return result if isinstance(result, int) else 0
 
 

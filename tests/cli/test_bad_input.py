@@ -397,6 +397,7 @@ def test_kept_judgments_with_other_outcomes_or_lengths(command, fails, stories, 
         ("judgments = 5", "judgments must be a string, found 5"),
         ('judgments = "a\\u0000b"', "judgments holds a NUL character, which no value can; take it out"),
         ("dimension = [1]", "dimension must be a string, found 1"),
+        ("both-orders = 1", "both-orders must be true or false, found 1"),
         ("seed = 1979-05-27", "seed must be a string, a number, true or false, found datetime.date(1979, 5, 27)"),
     ],
 )
@@ -429,3 +430,9 @@ def test_whole_numbers_that_no_float_can_hold(score, text_file, digits):
 
 def test_a_nul_in_a_path(score):
     assert score("a\0b.jsonl") == "refladder: 'a\\x00b.jsonl': cannot be read (embedded null byte); name another file\n"
+
+
+def test_a_path_that_is_too_long(score, stories):
+    assert score(stories, "--judgments", "y" * 300) == (
+        f"refladder: {'y' * 60}...: File name too long; choose a shorter path\n"
+    )
