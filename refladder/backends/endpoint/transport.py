@@ -358,7 +358,10 @@ async def _take_in(response: Any) -> None:  # noqa: ANN401  an httpx response, o
     """
     url = response.request.url
     if response.has_redirect_location:
-        target = url.join(response.headers["location"])
+        try:
+            target = url.join(response.headers["location"])
+        except Exception:  # noqa: BLE001  of whichever httpx it is
+            raise Refusal("it sends requests on to an address that is none", ends_the_run=True) from None
         safer = (url.scheme, target.scheme) == ("http", "https")
         if target.host != url.host or ((target.scheme, target.port) != (url.scheme, url.port) and not safer):
             raise Refusal(
