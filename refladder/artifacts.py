@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.errors import DataError
 from refladder.locks import has_ended, try_lock
+from refladder.parsing import parse_json
 from refladder.records import (
     Context,
     Dimension,
@@ -78,6 +79,8 @@ def open_bytes(path: Path) -> IO[bytes]:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:  # a NUL character, which no path can hold
+        raise DataError(f"{str(path)!r}: cannot be read ({error}); name another file") from error
     if not packed:
         return stream
     return _Unpacked(stream)  # type: ignore[return-value]
@@ -153,10 +156,7 @@ def from_line(kind: type[T], line: str, where: str) -> T:
     if line.startswith(head):
         body = "{" + line[len(head) :]
     else:  # another spelling of the same JSON, or another kind of file
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: not JSON ({error})") from error
+        fields = parse_json(line, where)
         found = fields.pop("schema", None) if isinstance(fields, dict) else None
         if found != schema:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {found!r}')

@@ -181,6 +181,12 @@ class Judgment:
     recipe: str
     note: str | None = None
 
+    def __post_init__(self) -> None:
+        if not self.outcomes or len(set(self.outcomes)) != len(self.outcomes):
+            raise ValueError("outcomes must be different, and at least one")
+        if self.logprobs is not None and len(self.logprobs) != len(self.outcomes):
+            raise ValueError(f"{len(self.logprobs)} logprobs for {len(self.outcomes)} outcomes; it needs one for each")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:

@@ -22,14 +22,13 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from refladder.artifacts import Writer, atomic, is_device, open_bytes
 from refladder.errors import DataError, UsageError
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FORMATS = ("jsonl", "csv", "parquet")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
-_LINE_ENDS = ("\n", "\r\n", "")
-_decode = json.JSONDecoder().raw_decode
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -189,24 +188,16 @@ def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
         raise DataError(f"{name}:{number + 1}: the stream is damaged or cut off ({error}); fetch it again") from error
 
 
-def _parsed(line: str) -> Any:  # noqa: ANN401  JSON may be anything
-    try:
-        value, end = _decode(line)  # what json.loads does for an ordinary line, in less time
-    except ValueError:
-        return json.loads(line)
-    return value if line[end:] in _LINE_ENDS else json.loads(line)
-
-
 def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
     blank = 0
     for number, line in enumerate(lines, start=1):
         try:
-            fields = _parsed(line)
-        except (ValueError, RecursionError) as error:
+            fields = parse_json(line, f"{name}:{number}", "each line must be one JSON object")
+        except DataError:
             if not line.strip():
                 blank = blank or number
                 continue
-            raise DataError(f"{name}:{number}: not JSON ({error}); each line must be one JSON object") from error
+            raise
         if type(fields) is not dict:
             raise DataError(f"{name}:{number}: a JSON {type(fields).__name__}; each line must be one JSON object")
         if blank:
@@ -256,17 +247,23 @@ def _pyarrow() -> tuple[Any, Any]:
     return pa, parquet
 
 
+def _damaged(pa: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401  pyarrow has no types
+    """What a Parquet file can be refused with: text or names that are not UTF-8, times that Python has not, ..."""
+    return (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError)
+
+
 def _read_parquet(path: str) -> Rows:
     pa, parquet = _pyarrow()
     if path == STANDARD:
         raise UsageError("Parquet cannot be read from standard input; give the file's path")
     try:
         file = parquet.ParquetFile(path)
+        columns = file.schema_arrow.names  # decoded here
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
-    except (OSError, pa.ArrowException) as error:
+    except _damaged(pa) as error:
         raise DataError(f"{path}: not a Parquet file ({error})") from error
-    return Rows(_parquet_rows(path, file, pa), file.schema_arrow.names)
+    return Rows(_parquet_rows(path, file, pa), columns)
 
 
 def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:  # noqa: ANN401  pyarrow has no types
@@ -277,7 +274,7 @@ def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:  # noqa: ANN4
                 for fields in batch.to_pylist():
                     number += 1
                     yield Row(f"{path}:{number}", fields)
-    except (OSError, pa.ArrowException) as error:
+    except _damaged(pa) as error:
         raise DataError(f"{path}:{number + 1}: this Parquet file is damaged ({error}); fetch it again") from error
 
 

@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Imports go from the right to the left; modules on one level do not import each other.
 LEVELS = [
     {"errors"},
-    {"records"},
+    {"records", "parsing"},
     {"artifacts", "locks", "lookup", "rows", "published"},
     {"loaders", "prompts", "backends", "ranking", "metaeval"},
     {"synth", "scoring"},

@@ -13,6 +13,7 @@ from refladder.artifacts import is_unicode, read_lines
 from refladder.backends.response_store import Answer
 from refladder.backends.stored import KEY_BYTES, dump
 from refladder.errors import DataError
+from refladder.parsing import parse_json
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ def from_lines(path: Path) -> Iterator[Answer]:
     }
     for number, line in read_lines(path):
         where = f"{path}:{number}"
-        try:
-            fields = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{where}: not JSON ({error})") from error
+        fields = parse_json(line, where)
         if not isinstance(fields, dict) or fields.pop("schema", None) != SCHEMA:
             raise DataError(
                 f'{where}: expected a line with "schema": "{SCHEMA}", as `refladder store export` writes it'

@@ -126,6 +126,8 @@ def _explained(path: Path) -> Iterator[None]:
     """Every way that SQLite can fail, as one sentence with a next step."""
     try:
         yield
+    except UnicodeDecodeError as error:  # a text in a damaged file, or in a message about it
+        raise DataError(f"{path}: {DAMAGED} ({error})") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:

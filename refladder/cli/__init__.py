@@ -10,7 +10,6 @@ import builtins
 import errno
 import os
 import sys
-import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,6 +18,7 @@ import click
 
 from refladder import __version__
 from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
+from refladder.parsing import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,11 +99,9 @@ def cli(context: click.Context, config_file: Path | None) -> None:
 
 def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]]:
     try:
-        tables = tomllib.loads(path.read_text("utf-8"))
+        tables = parse_toml(path.read_bytes(), str(path))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not TOML ({error})") from error
     defaults: dict[str, dict[str, object]] = {}
     for name, table in tables.items():
         if name not in COMMANDS:
@@ -124,8 +122,23 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
             if names[key].multiple != isinstance(table[key], builtins.list):
                 wanted = "a list, as the option can be repeated" if names[key].multiple else "one value"
                 raise DataError(f"{path}: [{name}] {key} must be {wanted}, found {table[key]!r:.60}")
+            for value in table[key] if names[key].multiple else [table[key]]:
+                _check_value(f"{path}: [{name}] {key}", names[key], value)
         defaults[name] = {str(names[key].name): value for key, value in table.items()}
     return defaults
+
+
+def _check_value(where: str, option: click.Option, value: object) -> None:
+    """Refuse what no command line could say in the place of an option's value."""
+    textual = (click.Path, click.Choice, click.types.StringParamType)
+    if isinstance(option.type, textual) and not option.is_flag and not isinstance(value, str):
+        raise DataError(f"{where} must be a string, found {value!r:.60}")
+    if isinstance(option.type, click.types.BoolParamType) and not isinstance(value, bool):
+        raise DataError(f"{where} must be true or false, found {value!r:.60}")
+    if not isinstance(value, str | int | float):
+        raise DataError(f"{where} must be a string, a number, true or false, found {value!r:.60}")
+    if isinstance(value, str) and "\0" in value:
+        raise DataError(f"{where} holds a NUL character, which no value can; take it out")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -151,6 +164,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (RefladderError, _OutputFailedError) as error:
         return _told(error)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return _told(UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path"))
     return result if isinstance(result, int) else 0
 
 

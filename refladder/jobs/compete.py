@@ -119,7 +119,6 @@ def compete(
             sampling=sampling,
             explain=explain,
             prompts=prompts,
-            resamples=resamples,
             restart=restart,
             bars=bars,
         )
@@ -135,7 +134,6 @@ def _compete(
     sampling: Sampling,
     explain: bool,
     prompts: Path | None,
-    resamples: int,
     restart: bool,
     bars: Bars,
 ) -> Contest:

@@ -12,7 +12,6 @@ import math
 import re
 import shutil
 import tempfile
-import tomllib
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from refladder.backends.metered import Price, Usage, characters, count_tokens, l
 from refladder.backends.stored import label_keys, read_completion, read_reading, write_keys
 from refladder.errors import DataError, UnknownNameError
 from refladder.jobs.score import batches
+from refladder.parsing import parse_toml
 from refladder.records import Completion, LabelReading
 from refladder.scoring.judgment_log import JudgmentLog
 
@@ -268,11 +268,9 @@ def read_prices(path: Path) -> dict[str, dict[str, float]]:
         DataError: the file cannot be read, is not TOML, or has other keys or values than these.
     """
     try:
-        tables = tomllib.loads(path.read_text("utf-8"))
+        tables = parse_toml(path.read_bytes(), str(path), "the price table is not TOML")
     except OSError as error:
         raise DataError(f"{path}: the price table cannot be read ({error.strerror}); check --prices") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: the price table is not TOML ({error})") from error
     for model, table in tables.items():
         _check_price(f"{path}: [{model}]", table)
     return tables

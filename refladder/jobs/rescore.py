@@ -18,9 +18,10 @@ from refladder.jobs.columns import (
     signature_of,
     weights_for,
 )
+from refladder.records import OUTCOMES
 from refladder.rows import Row, open_sink, refuse_same_files
 from refladder.scoring.judging import inconsistency, rung_id, trusted, verdicts
-from refladder.scoring.judgment_log import read_judgments
+from refladder.scoring.judgment_log import check_outcomes, read_judgments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +121,7 @@ def _judged_outputs(
         if number is None:
             raise DataError(f"{where}: dimension {first.dimension!r} is not among the run's: {sorted(number_of)}")
         for (place, judgment), (subject, against) in zip(block, expected, strict=False):
+            check_outcomes(place, judgment, OUTCOMES)
             if (judgment.subject, judgment.against) != (subject or output_id, against or output_id):
                 raise DataError(
                     f"{place}: expected {subject or output_id!r} against {against or output_id!r}, found "

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import missing_column, name_of, optional_number_of, text_of
 from refladder.loaders.flat import text_id
 from refladder.loaders.sources import decode, fetch_table, read_table, table_of
+from refladder.parsing import parse_toml
 from refladder.published import choose_dimensions
 from refladder.records import Benchmark, Context, Dimension
 from refladder.rows import Row, read_rows
@@ -129,10 +129,7 @@ def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
         DataError: not TOML, an unknown or missing key, a value of the wrong type, a dimension twice, or low not below
             high; the text starts with the path.
     """
-    try:
-        head = tomllib.loads(decode(path, read_bytes(path)))
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{path}: not TOML: {error}") from error
+    head = parse_toml(decode(path, read_bytes(path)), str(path))
     _check_keys(f"{path}", head, ("task", "dimensions"))
     task = head["task"]
     if not isinstance(task, str) or not task.strip():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.artifacts import read_bytes
 from refladder.errors import DataError, UsageError
+from refladder.parsing import parse_json
 from refladder.rows import Row, read_rows
 
 if TYPE_CHECKING:
@@ -97,10 +98,7 @@ def read_json(path: Path, data: bytes) -> Any:  # noqa: ANN401  any JSON value
     Raises:
         DataError: not UTF-8 or not JSON; the text says at which line.
     """
-    try:
-        return json.loads(decode(path, data))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg})") from error
+    return parse_json(decode(path, data), str(path), whole_file=True)
 
 
 def table_of(name: str, rows: Iterable[Row]) -> Table:

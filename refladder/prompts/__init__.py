@@ -23,12 +23,12 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refladder.errors import PromptError, UnknownNameError
+from refladder.errors import DataError, PromptError, UnknownNameError
+from refladder.parsing import parse_toml
 from refladder.records import LOSS, TIE, WIN, Context, Dimension, Prompt
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -317,9 +317,9 @@ def _parse(path: Path, task: str, role: str) -> Template:
     if parts is None:
         raise PromptError(f"{path}:1: a template starts with a TOML head between two lines of +++")
     try:
-        head = tomllib.loads("\n" + parts[1])  # one line more, so that the error counts the file's lines
-    except tomllib.TOMLDecodeError as error:
-        raise PromptError(f"{path}: the head is not TOML: {error}") from error
+        head = parse_toml("\n" + parts[1], str(path), "the head is not TOML")  # one line more: errors count the file's
+    except DataError as error:
+        raise PromptError(str(error)) from error
     unknown = sorted(set(head) - {"slots", "labels", "claims"})
     if unknown:
         raise PromptError(f"{path}: unknown key {unknown[0]!r} in the head; known: slots, labels, claims")

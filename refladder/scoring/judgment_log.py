@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Self
 from refladder.artifacts import GZIP, cannot_write, from_line, from_lines, is_device, read_lines, to_line
 from refladder.errors import DataError, UsageError
 from refladder.locks import locked
-from refladder.records import Comparison, Judgment, Run
+from refladder.records import OUTCOMES, Comparison, Judgment, Run
+from refladder.scoring.gptscore import OUTCOME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import IO
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from refladder.scoring.judging import Question
 
 _CHUNK = 1024  # lines read at a time
+_OF_ONE_TEXT = (*map(str, range(1, 11)), OUTCOME)  # outcomes of judgments about texts by themselves
 
 
 def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
@@ -40,6 +42,26 @@ def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
         raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
     run = from_line(Run, first[1], f"{path}:1")
     return run, _located(path, lines)
+
+
+def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:
+    """Check that a judgment that was kept is a choice between what was asked.
+
+    Args:
+        where: path:line, for the error.
+        judgment: as it was read.
+        allowed: the outcomes that could be chosen.
+        all_of: whether all of them must be in the judgment, in any order.
+
+    Raises:
+        DataError: its outcomes are others.
+    """
+    found = set(judgment.outcomes)
+    if not found <= set(allowed) or (all_of and len(found) < len(allowed)):
+        raise DataError(
+            f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between "
+            f"{', '.join(allowed)}; mend the line, or throw the judgments away with --restart"
+        )
 
 
 def _located(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Judgment]]:
@@ -161,6 +183,10 @@ class JudgmentLog:
                     f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
                     "throw the judgments away with --restart"
                 )
+            if self._run.rungs:
+                check_outcomes(where, judgment, OUTCOMES)
+            else:
+                check_outcomes(where, judgment, _OF_ONE_TEXT, all_of=False)
             self._good += len(line)
             found.append(judgment)
         self.reused += len(found)

@@ -21,6 +21,7 @@ from refladder.prompts import criterion, fill
 from refladder.records import LOSS, WIN, Comparison, Context, Dimension, Judgment, Recipe
 from refladder.scoring.drawing import draw_labels
 from refladder.scoring.judging import LEAST_MASS, digest_of, judgment_of, trusted
+from refladder.scoring.judgment_log import check_outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,6 +124,7 @@ class PairJudge:
             )
         for where, line in rest:
             judgment = from_line(Judgment, line, where)
+            check_outcomes(where, judgment, (WIN, LOSS))
             self.kept[judgment.key] = judgment
 
     def ask(

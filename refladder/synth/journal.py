@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from refladder.artifacts import cannot_write
 from refladder.errors import DataError
 from refladder.locks import locked
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -103,8 +104,8 @@ class Journal:
 
     def _check_header(self, build: Mapping[str, Any]) -> None:
         try:
-            header = json.loads(self._lines[0])
-        except ValueError:
+            header = parse_json(self._lines[0], f"{self._path}:1")
+        except DataError:
             header = None
         if not isinstance(header, dict) or header.pop("schema", None) != SCHEMA:
             raise DataError(f'{self._path}:1: not a journal of ladders: expected a line with "schema": "{SCHEMA}"')

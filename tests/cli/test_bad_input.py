@@ -81,7 +81,9 @@ def test_bad_json_on_a_line(score, text_file):
     path = text_file("[1]\n")
     assert score(path) == f"refladder: {path}:1: a JSON list; each line must be one JSON object\n"
     path = text_file("[" * 100_000 + "\n")
-    assert score(path).startswith(f"refladder: {path}:1: not JSON (maximum recursion depth exceeded")
+    assert score(path) == (
+        f"refladder: {path}:1: not JSON (nested more than 100 levels deep); each line must be one JSON object\n"
+    )
 
 
 def test_a_blank_line_is_refused_between_rows_and_no_row_at_the_end(score, command, text_file):
@@ -365,3 +367,73 @@ def test_rescoring_does_not_write_over_its_judgments(command, fails, stories, tm
         f"refladder: {judgments}: the judgments and --out must be different files\n"
     )
     assert judgments.read_bytes() == before
+
+
+def test_kept_judgments_with_other_outcomes_or_lengths(command, fails, stories, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    options = (*LADDERS, "--dimension", "coherence", "--judgments", kept)
+    command("score", stories, *options)
+    good = kept.read_text()
+    _, first, *_ = good.splitlines()
+    fields = json.loads(first)
+    between = (
+        "and this file holds judgments between win, loss, tie; mend the line, or throw the judgments away with --res"
+    )
+    for change, message in (
+        ({"outcomes": ["win", "lose", "tie"]}, f"outcomes 'win, lose, tie', {between}"),
+        ({"outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]}, f"outcomes 'win, loss', {between}"),
+        ({"outcomes": ["win", "win", "tie"]}, "outcomes must be different, and at least one"),
+        ({"logprobs": [-1.0]}, "1 logprobs for 3 outcomes; it needs one for each"),
+    ):
+        kept.write_text(good.replace(first, json.dumps({**fields, **change})))
+        for arguments in (("score", stories, *options), ("rescore", kept)):
+            told = fails(2, *arguments)
+            assert told.startswith(f"refladder: {kept}:2: ")
+            assert message in told
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("judgments = 5", "judgments must be a string, found 5"),
+        ('judgments = "a\\u0000b"', "judgments holds a NUL character, which no value can; take it out"),
+        ("dimension = [1]", "dimension must be a string, found 1"),
+        ("both-orders = 1", "both-orders must be true or false, found 1"),
+        ("seed = 1979-05-27", "seed must be a string, a number, true or false, found datetime.date(1979, 5, 27)"),
+    ],
+)
+def test_config_values_that_no_command_line_could_say(fails, text_file, stories, line, message):
+    table = "build" if "seed" in line else "score"
+    path = text_file(f"[{table}]\n{line}\n", "config.toml")
+    assert fails(2, "--config", path, "score", stories) == f"refladder: {path}: [{table}] {message}\n"
+
+
+def test_parquet_with_text_that_is_not_utf8(score, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet  # noqa: PLC0415
+
+    path = tmp_path / "in.parquet"
+    parquet.write_table(pa.table({"context_id": ["story-01"], "output": ["A text."]}), path)
+    good = path.read_bytes()
+    path.write_bytes(good.replace(b"A text.", b"\xff text."))
+    assert score(path).startswith(f"refladder: {path}:1: this Parquet file is damaged ('utf-8' codec can't decode byte")
+    path.write_bytes(good.replace(b"context_id", b"\xffontext_id"))
+    assert score(path).startswith(f"refladder: {path}: not a Parquet file ('utf-8' codec can't decode byte 0xff")
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_whole_numbers_that_no_float_can_hold(score, text_file, digits):
+    path = text_file('{"context_id": "story-01", "output": "A", "n": ' + "9" * digits + "}\n")
+    assert score(path) == (
+        f"refladder: {path}:1: not JSON (a whole number of {digits} characters); each line must be one JSON object\n"
+    )
+
+
+def test_a_nul_in_a_path(score):
+    assert score("a\0b.jsonl") == "refladder: 'a\\x00b.jsonl': cannot be read (embedded null byte); name another file\n"
+
+
+def test_a_path_that_is_too_long(score, stories):
+    assert score(stories, "--judgments", "y" * 300) == (
+        f"refladder: {'y' * 60}...: File name too long; choose a shorter path\n"
+    )

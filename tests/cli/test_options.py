@@ -108,7 +108,7 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, confi
         ),
         ("[scores]\n", "unknown table in {path} 'scores'; did you mean 'score'? Known: build, compete, demo"),
         ('score = "x"\n', "{path}: 'score' must be a table, [score], found 'x'"),
-        ("[score\n", "{path}: not TOML ("),
+        ("[score\n", "{path}:1: not TOML ("),
         (
             '[score]\ndimension = "coherence"\n',
             "{path}: [score] dimension must be a list, as the option can be repeated, found 'coherence'",

@@ -206,7 +206,7 @@ def test_task_file(data):
 @pytest.mark.parametrize(
     ("before", "after", "match"),
     [
-        ('task = "open"', "task = open", r"task\.toml: not TOML: "),
+        ('task = "open"', "task = open", r"task\.toml:1: not TOML \("),
         ('task = "open"', "", r"task\.toml: no key 'task'; it needs task, dimensions"),
         ('task = "open"', 'taks = "open"', r"task\.toml: unknown key 'taks'; did you mean 'task'\? Known: task, dim"),
         ('task = "open"', "task = 3", r"task\.toml: task must be a name such as 'summarization', found 3"),
@@ -259,5 +259,5 @@ def test_half_a_surrogate_pair_is_refused_before_anything_is_paid_for(write, tas
 
 def test_a_rating_beyond_the_largest_float_is_refused(write, task):
     source = write({"context": "The tide.", "system": "s", "output": "Water.", "clarity": 10**400})
-    with pytest.raises(DataError, match=r"rows\.jsonl:1: column 'clarity': expected a finite number, found 1000"):
+    with pytest.raises(DataError, match=r"rows\.jsonl:1: not JSON \(a whole number of 401 characters\)"):
         load_own(source, task_file=task)

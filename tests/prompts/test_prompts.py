@@ -169,7 +169,7 @@ def test_no_head(write, text):
 
 def test_head_is_not_toml(write):
     message = refused(write(COMPARE.replace('"Worse"', "Worse")))
-    assert message.startswith(": the head is not TOML: ")
+    assert message.startswith(":6: the head is not TOML (")
     assert "line 6" in message  # the line of the file, not of the head
 
 

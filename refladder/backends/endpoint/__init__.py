@@ -78,6 +78,7 @@ class Endpoint:
             most=options.max_concurrency,
             requests_per_minute=options.requests_per_minute,
             tokens_per_minute=options.tokens_per_minute,
+            patience=options.patience,
         )
 
     @property
@@ -353,6 +354,7 @@ def open_endpoint(
     tokens_per_minute: str | float | None = None,
     timeout: str | float | None = None,
     attempts: str | int | None = None,
+    patience: str | float | None = None,
     answer_tokens: str | int | None = None,
     tokenizer: str | None = None,
     extra: str | Mapping[str, Any] | None = None,
@@ -382,6 +384,7 @@ def open_endpoint(
             "tokens_per_minute": tokens_per_minute,
             "timeout": timeout,
             "attempts": attempts,
+            "patience": patience,
             "answer_tokens": answer_tokens,
             "tokenizer": tokenizer,
             "extra": extra,

@@ -5,11 +5,12 @@ Answers are data. A label counts when the answer begins with it, is JSON that ho
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from refladder.errors import DataError
+from refladder.parsing import parse_json
 from refladder.records import Completion
 
 if TYPE_CHECKING:
@@ -106,8 +107,8 @@ def _words(labels: Sequence[str]) -> re.Pattern[str]:
 def _json_label(text: str, labels: Sequence[str]) -> int | str | None:
     """The label in an answer that is JSON; None when it is no JSON after all."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text, "the answer")
+    except DataError:
         return None
     names = [label.casefold() for label in labels]
     distinct = {leaf.strip().casefold() for leaf in _leaves(value)} & set(names)

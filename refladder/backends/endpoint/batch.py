@@ -25,6 +25,7 @@ from refladder.artifacts import atomic, read_bytes, throw_away, write_json
 from refladder.backends.endpoint.transport import Refusal
 from refladder.errors import BackendError, BackendUnavailableError, DataError, UsageError
 from refladder.locks import locked_folder
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -283,8 +284,8 @@ class Batches:
     async def _ask(self, method: str, path: str, what: str | None, **request: Any) -> dict[str, Any]:  # noqa: ANN401
         content = await self._fetch(method, path, what, **request)
         try:
-            found = json.loads(content)
-        except ValueError:
+            found = parse_json(content, self._url)
+        except DataError:
             found = None
         if not isinstance(found, dict):
             shown = self.shown(content.decode("utf-8", "replace"))
@@ -329,8 +330,8 @@ def _parsed(content: bytes, where: str) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
-        except ValueError:
+            found = parse_json(line, f"{where}:{number}")
+        except DataError:
             found = None
         if not isinstance(found, dict):
             raise DataError(f"{where}:{number}: not a JSON object; run the same command again, or name another folder")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass, field, fields
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from refladder.errors import BackendUnavailableError, UsageError
+from refladder.errors import BackendUnavailableError, DataError, UsageError
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,7 @@ class Options:
         tokens_per_minute: our own limit on prompt and answer tokens together, None for none.
         timeout: seconds that one request may take as a whole.
         attempts: how often a request is tried when the connection breaks or the server fails (5xx).
+        patience: seconds that a server may put a run off (429, Retry-After) without one answer; then the run stops.
         answer_tokens: tokens an answer may take in the mode `sample`; 16, or 4096 for a model that thinks first.
         tokenizer: folder or name of the model's own tokenizer, for a server that has none to ask; needs transformers.
         extra: more fields for every request, as JSON (`{"chat_template_kwargs": {"enable_thinking": false}}`).
@@ -53,6 +54,7 @@ class Options:
     tokens_per_minute: float | None = None
     timeout: float = 120.0
     attempts: int = 6
+    patience: float = 600.0
     answer_tokens: int | None = None
     tokenizer: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class Options:
 
 
 _WHOLE = ("samples", "max_concurrency", "attempts", "answer_tokens")
-_NUMBERS = ("requests_per_minute", "tokens_per_minute", "timeout")
+_NUMBERS = ("requests_per_minute", "tokens_per_minute", "timeout", "patience")
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
@@ -96,15 +98,15 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401  one of the types of O
         kind = "a whole number" if name in _WHOLE else "a number"
         try:
             number = int(value) if name in _WHOLE else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise UsageError(f"{name} must be {kind} above 0, found {value!r}") from None
         if not 0 < number < float("inf"):
             raise UsageError(f"{name} must be {kind} above 0, found {value!r}")
         return number
     if name == "extra" and isinstance(value, str):
         try:
-            value = json.loads(value)
-        except ValueError as error:
+            value = parse_json(value, "extra")
+        except DataError as error:
             raise UsageError(f"extra must be a JSON object, found {value!r}: {error}") from None
     if name == "extra" and not isinstance(value, dict):
         raise UsageError(f"extra must be a JSON object, found {value!r}")

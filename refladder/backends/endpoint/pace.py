@@ -2,7 +2,8 @@
 
 Additive increase, multiplicative decrease: the limit starts at 20 requests in flight, grows by one for each full round
 of answers, and is halved by a 429, once for all the requests that were in flight together. `Retry-After` and the
-rate-limit headers pause everything until the moment they name; 5xx and broken connections only stop the growth, while
+rate-limit headers pause everything until the moment they name, but a minute at most: then one more request asks, until
+patience is used up; 5xx and broken connections only stop the growth, while
 they are more than a tenth of the answers.
 """
 
@@ -23,7 +24,7 @@ START = 20  # requests in flight at first
 _MANY_FAULTS = 0.1  # share of the latest answers that are faults, above which nothing grows
 _MEMORY = 0.05  # weight of the latest answer in that share
 _FIRST_PAUSE = 0.5  # seconds of pause after a 429 that names none; doubled while they go on
-_LONGEST_PAUSE = 60.0  # seconds; a server that asks for more is asked again after this
+LONGEST_PAUSE = 60.0  # seconds; a server that asks for more is asked again after this
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -38,7 +39,8 @@ def seconds_in(value: str | None) -> float | None:
     except ValueError:
         parts = _DURATION.findall(text)
         if parts and "".join(number + unit for number, unit in parts) == text:
-            return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+            seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+            return seconds if seconds < float("inf") else None
         return _until(text)
     return seconds if 0 <= seconds < float("inf") else None
 
@@ -46,7 +48,7 @@ def seconds_in(value: str | None) -> float | None:
 def _until(text: str) -> float | None:
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, TypeError, IndexError, OverflowError):  # what Python raises for dates that are none
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -108,6 +110,7 @@ class Pace:
         most: the most requests in flight.
         requests_per_minute: None for no limit of our own.
         tokens_per_minute: prompt and answer tokens together; None for no limit of our own.
+        patience: seconds that the server may put everything off without one answer.
         clock: seconds that never go back.
     """
 
@@ -117,10 +120,13 @@ class Pace:
         most: int = 100,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
+        patience: float = float("inf"),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most = most
         self._clock = clock
+        self._patience = patience
+        self._put_off_at: float | None = None  # when the server first put requests off since its last answer
         self.limit = float(min(START, most))
         self.in_flight = 0
         self._paused_until = 0.0
@@ -164,6 +170,7 @@ class Pace:
     def succeeded(self) -> None:
         """An answer came: the limit grows by one for each full round of them."""
         self._storms = 0
+        self._put_off_at = None
         self._faults *= 1 - _MEMORY
         if self.limit < self._most and self._faults < _MANY_FAULTS and self.in_flight + 1 >= int(self.limit):
             self.limit = min(float(self._most), self.limit + 1 / self.limit)
@@ -179,13 +186,21 @@ class Pace:
         if pause is not None:
             self.pause(pause)
 
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether the server has put everything off for as long as patience lasts, and answered nothing meanwhile."""
+        return self._put_off_at is not None and self._clock() - self._put_off_at >= self._patience
+
     def faulted(self) -> None:
         """A 5xx or a broken connection came: no growth while there are many."""
         self._faults += _MEMORY * (1 - self._faults)
 
     def pause(self, seconds: float) -> None:
-        """Start nothing for so long."""
-        self._paused_until = max(self._paused_until, self._clock() + min(seconds, _LONGEST_PAUSE))
+        """Start nothing for so long, but no longer than LONGEST_PAUSE and the patience that is left."""
+        if self._put_off_at is None:
+            self._put_off_at = self._clock()
+        left = self._put_off_at + self._patience - self._clock()
+        self._paused_until = max(self._paused_until, self._clock() + min(seconds, LONGEST_PAUSE, max(0.0, left)))
 
     def _delay(self) -> float:
         now = self._clock()

@@ -22,7 +22,8 @@ from refladder.backends.endpoint.exact import find_echo, find_exact, find_tokens
 from refladder.backends.endpoint.reading import first_choices
 from refladder.backends.endpoint.talk import PROBE, Dialect, Impossible, Talk
 from refladder.backends.endpoint.transport import LOG, Refusal
-from refladder.errors import LabelsUnavailableError
+from refladder.errors import DataError, LabelsUnavailableError
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,14 +88,14 @@ def to_text(probe: Probe) -> str:
 def from_text(text: str, *, aged: bool = False) -> Probe | None:
     """A probe from a cache, or None when the text is not one of this version, or older than a day (but for `aged`)."""
     try:
-        values = json.loads(text)
+        values = parse_json(text, "the probe cache")
         if values.pop("schema", None) != SCHEMA:
             return None
         if not 0 <= time.time() - values.pop("made") < _GOOD_FOR and not aged:
             return None
         dialect = Dialect(**values.pop("dialect"))
         return Probe(**{**values, "dialect": dialect, "refused": tuple(values["refused"])})
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (DataError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
@@ -222,8 +223,8 @@ def notice(url: str, model: str, probe: Probe, samples: int) -> str:
 def read_cache(text: str) -> Mapping[str, str]:
     """A cache file's probes by key; empty when the file is none, because it only saves requests."""
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = parse_json(text, "the probe cache")
+    except DataError:
         return {}
     if not isinstance(found, dict):
         return {}

@@ -22,6 +22,7 @@ _MOST = 1.01  # sum of probabilities that rounding in half precision can reach
 _NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
 _WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begins a label is left out
 _LITTLE = math.log(0.05)  # of a label's own probability that its beginnings may add unseen
+_LONGEST_ID = 30  # characters of `token_id:N`
 _NOTHING = 1e-12  # share of the mass that stands for a bound of 0, whose logarithm is not finite
 _LEAST = 1e-9  # of p(a label ends here); float32 servers round what is smaller to nothing
 _AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»"  # noqa: RUF001  what may stand around a label without changing it
@@ -48,9 +49,10 @@ def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
     found: list[Choice] = []
     content = logprobs.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
-        entries = content[0].get("top_logprobs") or []
-        for entry in [*entries, content[0]]:
-            found += _choice(entry.get("token"), entry.get("id"), entry.get("logprob"))
+        entries = content[0].get("top_logprobs")
+        for entry in [*(entries if isinstance(entries, list) else ()), content[0]]:
+            if isinstance(entry, dict):
+                found += _choice(entry.get("token"), entry.get("id"), entry.get("logprob"))
     tops = logprobs.get("top_logprobs")
     if isinstance(tops, list) and tops and isinstance(tops[0], dict):
         for token, value in tops[0].items():
@@ -62,7 +64,7 @@ def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
 
 
 def _choice(token: Any, number: Any, logprob: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
-    if isinstance(token, str) and token.startswith("token_id:") and token[9:].isdecimal():
+    if isinstance(token, str) and token.startswith("token_id:") and token[9:].isdecimal() and len(token) < _LONGEST_ID:
         token, number = None, int(token[9:])
     value = is_logprob(logprob)
     if value is None:

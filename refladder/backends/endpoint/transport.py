@@ -7,16 +7,17 @@ The openai client sends the requests with its own retries off. Only broken conne
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
 import re
+import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from refladder.backends.endpoint.pace import Pace, pause_in
-from refladder.errors import BackendUnavailableError
+from refladder.backends.endpoint.pace import LONGEST_PAUSE, Pace, pause_in
+from refladder.errors import BackendUnavailableError, DataError
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -39,6 +40,9 @@ _REMEMBERED = 4096  # ids; an answer that goes astray does so at once
 _BACKOFF = 0.25  # seconds before the second try; doubled each time, with a random share
 _LONGEST_BACKOFF = 20.0
 _FILE_TIMES = 10.0  # a file may take so many times longer than an answer
+MOST_BYTES = 64_000_000  # of an unpacked answer; log-probabilities of a vocabulary of 256,000 tokens take 40 MB
+MOST_FILE_BYTES = 1_000_000_000  # of an unpacked file; OpenAI's largest batch gives about 300 MB
+_UNPACKED = ("", "identity", "gzip", "deflate")  # ways to pack an answer that are unpacked piece by piece
 
 
 class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reason, or the end of the run
@@ -123,7 +127,7 @@ class Server:
     """
 
     def __init__(self, options: Options, key: str | None, pace: Pace, tally: Tally) -> None:
-        from openai import AsyncOpenAI  # noqa: PLC0415  half a second that only this backend needs
+        from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # noqa: PLC0415  half a second only this backend needs
 
         self._options = options
         self._key = key
@@ -131,8 +135,14 @@ class Server:
         self._tally = tally
         self._random = random.Random(0)  # noqa: S311  spreads retries out; no secret
         self._client = AsyncOpenAI(
-            api_key=key or "none", base_url=options.base_url, max_retries=0, timeout=options.timeout
+            api_key=key or "none",
+            base_url=options.base_url,
+            max_retries=0,
+            timeout=options.timeout,
+            http_client=DefaultAsyncHttpxClient(event_hooks={"response": [_take_in]}),
+            default_headers={"Accept-Encoding": "gzip, deflate"},
         )
+        self._told_pause = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -176,6 +186,7 @@ class Server:
                 return answer  # noqa: TRY300  the way out of the loop
             except _Again as again:
                 pause = pause_in(again.headers, throttled=again.status == 429)  # noqa: PLR2004  Too Many Requests
+                self._tell(pause)
                 if again.status == 429:  # noqa: PLR2004
                     throttled += 1
                     self._tally.counts["put off (429)"] += 1
@@ -192,6 +203,8 @@ class Server:
                 if tries >= most or throttled >= _MOST_THROTTLED:
                     times = f" ({tries} times)" if tries > 1 else ""
                     raise Refusal(f"{again.reason}{times}", status=again.status) from None
+                if self._pace.out_of_patience:
+                    raise self._no_patience(again) from None
             finally:
                 self._pace.leave(unused)
             if wait:
@@ -212,6 +225,7 @@ class Server:
         options = request.pop("options", {})
         options = {**options, "headers": {**options.get("headers", {}), **_RAW}}
         tries = 0
+        begun = time.monotonic()
         while True:
             self._tally.counts["requests"] += 1
             try:
@@ -222,9 +236,34 @@ class Server:
                 if tries >= (attempts or self._options.attempts):
                     raise Refusal(again.reason, status=again.status) from None
                 pause = pause_in(again.headers, throttled=again.status == 429)  # noqa: PLR2004
-                await asyncio.sleep(max(self._backoff(tries), pause or 0.0))
+                self._tell(pause)
+                left = begun + self._options.patience - time.monotonic()
+                if pause is not None and left <= 0:
+                    raise self._no_patience(again) from None
+                await asyncio.sleep(max(self._backoff(tries), min(pause or 0.0, LONGEST_PAUSE, left)))
             else:
                 return bytes(raw.content)
+
+    def _tell(self, pause: float | None) -> None:
+        """Say once that the server asks for a long pause, and what is done about it."""
+        if pause is not None and pause > LONGEST_PAUSE and not self._told_pause:
+            self._told_pause = True
+            LOG.warning(
+                "%s asks to wait %s s; it is asked again every %g s, and the run stops when it has given no answer for "
+                "%g s (the option patience)",
+                self._options.base_url,
+                f"{pause:,.0f}",
+                LONGEST_PAUSE,
+                self._options.patience,
+            )
+
+    def _no_patience(self, again: _Again) -> Refusal:
+        return Refusal(
+            f"it put requests off for {self._options.patience:g} s, the patience of this run, and answered none: "
+            f"{again.reason}",
+            status=429,
+            ends_the_run=True,
+        )
 
     def _backoff(self, tries: int) -> float:
         return float(min(_LONGEST_BACKOFF, _BACKOFF * 2 ** (tries - 1))) * (0.5 + self._random.random() / 2)
@@ -234,7 +273,7 @@ class Server:
         try:
             async with asyncio.timeout(self._options.timeout):
                 raw = await self._client.get("/models", cast_to=object, options={"headers": _RAW})
-            data = json.loads(raw.http_response.content)["data"]  # type: ignore[attr-defined]
+            data = parse_json(raw.http_response.content, "the models")["data"]  # type: ignore[attr-defined]
             return [str(entry["id"]) for entry in data][:20]
         except Exception as error:  # noqa: BLE001  only makes another message more helpful
             LOG.debug("no list of models: %s", type(error).__name__)
@@ -261,13 +300,15 @@ class Server:
         except openai.APIStatusError as error:
             raise self._judged(error) from None
         except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, Refusal):  # of `_take_in`
+                raise error.__cause__ from None
             raise _Again(f"the connection failed: {self.shown(_cause(error))}") from None
         return raw.http_response
 
     def _object(self, content: bytes, kind: str) -> dict[str, Any]:
         try:
-            found = json.loads(content)
-        except ValueError:
+            found = parse_json(content, "the answer")
+        except DataError:
             if "html" in kind or content.lstrip()[:1] == b"<":
                 raise Refusal(
                     "it answered with an HTML page instead of JSON; a base URL usually ends in /v1", status=200
@@ -307,6 +348,39 @@ class Server:
         length = len(prompt) if isinstance(prompt, list) else len(str(prompt or body.get("messages", "")))
         each = 1 if isinstance(prompt, list) else _CHARACTERS_A_TOKEN
         return length / each + float(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+
+
+async def _take_in(response: Any) -> None:  # noqa: ANN401  an httpx response, of whichever httpx the client has
+    """Read a response, as the client does, but no more of it than is allowed, and follow none to another server.
+
+    Raises:
+        Refusal: it is too large, packed in a way that cannot be limited, or leads elsewhere.
+    """
+    url = response.request.url
+    if response.has_redirect_location:
+        try:
+            target = url.join(response.headers["location"])
+        except Exception:  # noqa: BLE001  of whichever httpx it is
+            raise Refusal("it sends requests on to an address that is none", ends_the_run=True) from None
+        safer = (url.scheme, target.scheme) == ("http", "https")
+        if target.host != url.host or ((target.scheme, target.port) != (url.scheme, url.port) and not safer):
+            raise Refusal(
+                f"it sends requests on to another server, {target.netloc.decode('ascii', 'replace')[:_SHOWN]!r},"
+                " and prompts go to the one that was named only; name that one with --base-url if it is meant",
+                status=response.status_code,
+                ends_the_run=True,
+            )
+    packed = response.headers.get("content-encoding", "").strip().lower()
+    if packed not in _UNPACKED:
+        raise Refusal(f"the answer is packed as {packed[:40]!r}, and only gzip and deflate are read")
+    most = MOST_FILE_BYTES if "/files/" in url.path else MOST_BYTES
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > most:
+            raise Refusal(f"the answer is larger than {most:,} bytes; it was not read to its end")
+        parts.append(part)
+    response._content = b"".join(parts)  # noqa: SLF001  what the client's own `aread` sets, and then does not read again
 
 
 class _Again(Exception):  # noqa: N818  control flow of `post`
@@ -352,6 +426,8 @@ def unavailable(url: str, model: str, refusal: Refusal, models: list[str]) -> Ba
         return BackendUnavailableError(f"{url}: model {model!r} is not served; it serves: {', '.join(models)}")
     elif status == 404:  # noqa: PLR2004
         step = "check the model's name and --base-url, which usually ends in /v1"
+    elif status == 429:  # noqa: PLR2004  Too Many Requests
+        step = "run the same command again later; what was answered is kept"
     elif status is None:
         step = "start the server, or check --base-url"
     else:

@@ -162,3 +162,90 @@ def test_requests_a_minute_are_kept():
         return loop.time() - before
 
     assert 0.18 <= asyncio.run(run()) < 1  # 60 - 50 more take 10 / 50 s
+
+
+def test_a_server_that_asks_for_a_day_is_asked_again_after_a_minute():
+    clock = Clock()
+    pace = Pace(clock=clock)
+    pace.pause(86_400)
+    assert pace._delay() == 60
+    clock.now += 59.9
+    assert not pace._may_start()
+    clock.now += 0.2
+    assert pace._may_start()
+
+
+def test_patience_ends_only_when_nothing_was_answered_for_so_long():
+    clock = Clock()
+    pace = Pace(patience=100, clock=clock)
+    (ticket,) = entered(pace, 1)
+    pace.throttled(ticket, 86_400)
+    assert (pace._delay(), pace.out_of_patience) == (60, False)
+    clock.now += 60
+    pace.throttled(ticket, 86_400)
+    assert pace._delay() == 40  # what is left of 100
+    clock.now += 40
+    assert pace.out_of_patience
+    pace.succeeded()
+    assert not pace.out_of_patience
+    clock.now += 500  # work without a pause takes no patience
+    assert not pace.out_of_patience
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "9" * 400 + "h",
+        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+        "Wed, 21 Oct 2015 99:28:00 GMT",
+        ",,,",
+        "nan",
+        "inf",
+    ],
+)
+def test_headers_that_name_no_time(header):
+    assert seconds_in(header) is None
+
+
+def test_pauses_that_the_server_does_not_name_double_until_an_answer_comes():
+    clock = Clock()
+    pace = Pace(most=40, clock=clock)
+    seen = []
+    for _ in range(4):
+        (ticket,) = entered(pace, 1)
+        pace.throttled(ticket, None)
+        pace.leave()
+        seen.append(pace._delay())
+        clock.now += seen[-1]
+    assert seen == pytest.approx([0.5, 1, 2, 4])
+    pace.succeeded()
+    (ticket,) = entered(pace, 1)
+    pace.throttled(ticket, None)
+    assert pace._delay() == pytest.approx(0.5)
+
+
+def test_the_limit_stays_between_one_and_the_most():
+    pace = Pace(most=21, clock=Clock())
+    entered(pace, 20)
+    for _ in range(100):
+        pace.succeeded()
+    assert pace.limit == 21
+    for _ in range(9):
+        pace._started += 1  # each of them after the decrease before
+        pace.throttled(pace._started, 0.0)
+    assert pace.limit == 1
+
+
+def test_a_shorter_pause_does_not_end_a_longer_one():
+    pace = Pace(clock=Clock())
+    pace.pause(30)
+    pace.pause(1)
+    assert pace._delay() == 30
+
+
+def test_tokens_a_minute_are_taken_and_given_back():
+    pace = Pace(tokens_per_minute=60, clock=Clock())  # one a second, one at once
+    entered(pace, 1, tokens=11)
+    assert pace._delay() == pytest.approx(11)  # level 1 - 11 = -10, and 1 is needed
+    pace.leave(6)  # of which 6 were not used
+    assert pace._delay() == pytest.approx(5)

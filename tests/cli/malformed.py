@@ -1,0 +1,291 @@
+"""Malformed inputs for every reader, made from good ones by a seed, and what a command does with one.
+
+`READERS` are commands with the file that each of them reads; `good_files` makes those files; `damaged` spoils one.
+"""
+
+import contextlib
+import gzip
+import io
+import json
+import random
+import re
+import shutil
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from unittest import mock
+
+from refladder.cli import console
+from refladder.cli import run as run_command
+
+LIMIT = 20.0  # seconds after which a command counts as hanging
+CODES = {0, 1, 2, 3}
+DATA = Path(__file__).parents[1] / "loaders/data"
+BENCHMARKS = {
+    "hanna": "hanna/hanna_stories_annotations.csv",
+    "newsroom": "newsroom/release/newsroom-human-eval.csv",
+    "podcast": "podcast/podcast_summary_assessment.json",
+    "summeval": "summeval/flat/summeval.json",
+}
+OWN = "own --task-file {f}/task.toml"
+PLAIN = "--resamples 1 --dimension clarity"
+STORY = "--ladders demo/story --out {f}/o.jsonl"
+WITH_SET = "score {f}/own.jsonl --ladders {f}/set --out {f}/o.jsonl"
+TRUE_OWN = f"evaluate {OWN} --source {{f}}/own.jsonl {PLAIN}"
+MODELS = "--model a=scripted:{f}/rules.jsonl --model b=scripted:{f}/rules.jsonl --judge builtin --resamples 1"
+CONTEST = f"--prompt-text Say-{{output}} --criterion good=words {MODELS}"
+
+# name of the reader: (file that is spoilt, its share of the inputs, the command)
+READERS = {
+    "score JSON lines": ("rows.jsonl", 6, f"score {{t}} {STORY}"),
+    "score CSV": ("rows.csv", 6, f"score {{t}} {STORY}"),
+    "score Parquet": ("rows.parquet", 6, "score {t} --ladders demo/story --out {f}/o.parquet"),
+    "filter JSON lines": ("rows.jsonl", 8, "filter {t} --min score=1"),
+    "filter CSV": ("rows.csv", 8, "filter {t} --top 1 --by score --out-format jsonl"),
+    "filter Parquet": ("rows.parquet", 6, "filter {t} --max score=1 --out {f}/o.jsonl"),
+    "rescore": ("kept.jsonl", 6, "rescore {t}"),
+    "kept judgments": ("kept.jsonl", 6, f"score {{f}}/rows.jsonl {STORY} --dimension coherence --judgments {{t}}"),
+    "store import": ("export.jsonl", 8, "store import {t} --store {f}/other.db"),
+    "response store": ("store.db", 3, "store verify --store {t}"),
+    "config": ("config.toml", 6, "--config {t} score {f}/rows.jsonl --out {f}/o.jsonl"),
+    "prices": ("prices.toml", 4, f"score {{f}}/rows.jsonl {STORY} --prices {{t}} --dry-run"),
+    "task file": ("task.toml", 4, TRUE_OWN),
+    "own data, JSON lines": ("own.jsonl", 2, TRUE_OWN),
+    "own data, JSON list": ("own.json", 2, f"evaluate {OWN} --source {{t}} {PLAIN}"),
+    "own data, CSV": ("own.csv", 2, f"evaluate {OWN} --source {{t}} {PLAIN}"),
+    "scores of others": ("scores.jsonl", 2, f"{TRUE_OWN} --scores {{t}}"),
+    "dimensions": ("set/dimensions.jsonl", 3, WITH_SET),
+    "contexts": ("set/contexts.jsonl", 3, WITH_SET),
+    "ladders": ("set/ladders.jsonl", 4, WITH_SET),
+    "ladders, shown": ("set/ladders.jsonl", 3, "show {f}/set q1"),
+    "journal of a build": (
+        "set/build.journal.jsonl", 4, f"build {OWN} --source {{f}}/own.jsonl --out {{f}}/set --rungs 3"
+    ),
+    "rules": ("rules.jsonl", 3, f"score {{f}}/rows.jsonl {STORY} --judge scripted:{{t}} --no-store"),
+    "prompt template": ("prompts/story/compare.md", 3, f"score {{f}}/rows.jsonl {STORY} --prompts {{f}}/prompts"),
+    **{
+        f"benchmark {name}": (f"{name}{Path(path).suffix}", 1, f"build {name} --source {{t}} --out {{f}}/b --dry-run")
+        for name, path in BENCHMARKS.items()
+    },
+    "texts of compete": ("contest/*.jsonl", 3, f"compete {{f}}/rows.jsonl --out {{f}}/contest {CONTEST}"),
+    "table of compete": ("rows.csv", 2, f"compete {{t}} --out {{f}}/new {CONTEST}"),
+    "judgments of evaluate": ("work/*", 2, f"{TRUE_OWN} --methods win-ratio,g-eval-5 --work {{f}}/work"),
+}  # fmt: skip
+
+
+def good_files(folder):
+    """Every file of READERS, as good ones, in a folder."""
+    rows = [
+        {
+            "output_id": f"o{k}",
+            "context_id": f"story-0{k}",
+            "output": f"A keeper found a bottle. Day {k}.",
+            "score": k / 2,
+        }
+        for k in (1, 2, 3)
+    ]
+    own = [json.loads(line) for line in (DATA / "own/outputs.jsonl").read_text().splitlines()]
+    _lines(folder / "rows.jsonl", rows)
+    _lines(folder / "own.jsonl", own)
+    _lines(folder / "rules.jsonl", [{"text": "A text."}, {"answer": {"win": -1, "loss": -1.5, "tie": -2}}])
+    (folder / "own.json").write_text(json.dumps(own, indent=1))
+    shutil.copy(DATA / "own/outputs.csv", folder / "own.csv")
+    shutil.copy(DATA / "own/task.toml", folder / "task.toml")
+    for name, path in BENCHMARKS.items():
+        shutil.copy(DATA / path, folder / f"{name}{Path(path).suffix}")
+    head = ",".join(rows[0])
+    (folder / "rows.csv").write_text("\n".join([head, *(",".join(map(str, row.values())) for row in rows), ""]))
+    (folder / "prices.toml").write_text('["builtin"]\ninput = 0.4\noutput = 1.6\nbatch_discount = 0.5\n')
+    (folder / "config.toml").write_text(
+        '[score]\nladders = "demo/story"\nrule = "ladder-sum"\ndimension = ["coherence"]\nboth-orders = false\n'
+        f'weight = ["coherence=2"]\njudgments = "{folder}/j.jsonl"\n'
+    )
+    template = files("refladder") / "prompts/templates/story/compare.md"
+    (folder / "prompts/story").mkdir(parents=True)
+    (folder / "prompts/story/compare.md").write_text(template.read_text())
+    _parquet(folder / "rows.parquet", rows)
+    for command in (
+        f"score {{f}}/rows.jsonl {STORY} --dimension coherence --judgments {{f}}/kept.jsonl --store {{f}}/store.db",
+        "store export --store {f}/store.db --out {f}/export.jsonl",
+        f"build {OWN} --source {{f}}/own.jsonl --out {{f}}/set --rungs 3",
+        READERS["texts of compete"][2],
+        READERS["judgments of evaluate"][2],
+    ):
+        code, told = ended(_words(command, folder))
+        assert code in {0, 3}, (command, told)
+    _lines(
+        folder / "scores.jsonl",
+        [{"output_id": f"{row['context_id']}/{row['system']}", "clarity": k} for k, row in enumerate(own)],
+    )
+
+
+def _words(command, folder, target=""):
+    return [word.replace("{f}", str(folder)).replace("{t}", str(target)) for word in command.split()]
+
+
+def _lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _parquet(path, rows):
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import parquet  # noqa: PLC0415
+
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+
+
+@dataclass
+class Ended:
+    """How a command ended: its exit code, or None with the traceback; the seconds it took."""
+
+    code: int | None
+    told: str
+    seconds: float
+
+
+class HangingError(BaseException):
+    """A command took longer than LIMIT."""
+
+
+def _hang(*_):
+    raise HangingError
+
+
+def ended(arguments, stdin=b""):
+    """Run a command here; (exit code, standard error), or (None, traceback)."""
+    console.say_once.cache_clear()
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    with mock.patch.object(sys, "stdin", given), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = run_command(arguments)
+        except (Exception, HangingError, SystemExit):  # noqa: BLE001  what a user would see as a traceback
+            return None, traceback.format_exc()
+    err.flush()
+    return code, err.buffer.getvalue().decode()
+
+
+def tried(name, good, folder, seed):
+    """Run a reader on a file spoilt by a seed (None: a good one); `good` holds good files, `folder` is remade."""
+    target, _, command = READERS[name]
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(good, folder)
+    drawn = random.Random(f"{name}/{seed}")  # noqa: S311  no secrets
+    path = (
+        drawn.choice(sorted(path for path in folder.glob(target) if path.is_file()))
+        if "*" in target
+        else folder / target
+    )
+    if seed is not None:
+        path.write_bytes(damaged(path.read_bytes(), drawn))
+    if path.name == "config.toml":
+        path.write_bytes(path.read_bytes().replace(str(good).encode(), str(folder).encode()))
+    return timed(_words(command, folder, path))
+
+
+def timed(arguments):
+    """How a command ends, stopped after LIMIT seconds."""
+    begun = time.perf_counter()
+    before = signal.signal(signal.SIGALRM, _hang)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    try:
+        code, told = ended(arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return Ended(code, told, time.perf_counter() - begun)
+
+
+DEEP = "[" * 3000 + "]" * 3000
+VALUES = (
+    "null", "true", "false", "0", "-1", "1.5", "7", '"x"', '""', '" "', "[]", "{}", "[null]", '{"a": 1}', "[[1]]",
+    "1e999", "-1e999", "NaN", "-Infinity", "nan", "inf", "1" * 20, "9" * 400, "9" * 5000, "0x" + "f" * 5000, "-0",
+    '"\\u0000"', '"\\ud800"', '"\\u001b[2J"', '"rung:1"', '"' + "9" * 5000 + '"', '"' + "y" * 70000 + '"', DEEP,
+    "[" * 90 + "]" * 90, "[" * 99 + '{"a":1}' + "]" * 99, '{"a":' * 3000 + "1" + "}" * 3000, "1979-05-27", "07:32:00",
+    "1979-05-27T07:32:00Z", "99999-99-99", '"""', "'''", "a.b.c", ".".join("a" * 2000), '"=1+1"', '"../../x"', "1_0",
+)  # fmt: skip
+WHOLE = (
+    b"", b"\n", b"\n\n", b"null", b"[]", b"{}", b"[[]]", b"[1, 2]", b'"text"', b"0", b"\x00", b"\xff\xfe", b"PAR1",
+    b"PAR1PAR1", b"\x1f\x8b", b"\x1f\x8b\x08\x00", b"SQLite format 3\x00", b"[" * 100_000, b'{"a":' * 50_000,
+    b"9" * 5000, b"a = " + b"[" * 5000, b"a = 0x" + b"f" * 9999, b"a." * 3000 + b"a = 1", b"+++\n+++\n", b",\n,\n",
+    b'"', b"a,a\n1,2\n", b"\xef\xbb\xbf", b"+++\na = " + b"[" * 5000 + b"\n+++\nx",
+)  # fmt: skip
+_TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null')
+_WORD = re.compile(rb"[A-Za-z_]{3,}")
+
+
+def damaged(content, drawn):
+    """Good bytes, spoilt in one of many ways."""
+    for _ in range(drawn.choice((1, 1, 1, 2, 3))):
+        content = drawn.choice(_WAYS)(content, drawn)
+    return content
+
+
+def _value(content, drawn):
+    """Another value in the place of one."""
+    places = list(_TOKEN.finditer(content))
+    if not places:
+        return drawn.choice(WHOLE)
+    place = drawn.choice(places)
+    return content[: place.start()] + drawn.choice(VALUES).encode() + content[place.end() :]
+
+
+def _bytes(content, drawn):
+    spoilt = bytearray(content)
+    for _ in range(drawn.randrange(1, 6)):
+        at = drawn.randrange(len(spoilt) + 1)
+        spoilt[at : at + drawn.randrange(4)] = drawn.randbytes(drawn.randrange(4))
+    return bytes(spoilt)
+
+
+def _cut(content, drawn):
+    return content[: drawn.randrange(len(content) + 1)]
+
+
+def _not_text(content, drawn):
+    """Bytes that are not UTF-8 in the place of a word."""
+    places = list(_WORD.finditer(content))
+    if not places:
+        return content + b"\xff"
+    place = drawn.choice(places)
+    return content[: place.start()] + b"\xff" * (place.end() - place.start()) + content[place.end() :]
+
+
+def _line(content, drawn):
+    """A line left out, twice, blank, or in another place."""
+    lines = content.split(b"\n")
+    at = drawn.randrange(len(lines))
+    way = drawn.randrange(4)
+    if way == 0:
+        del lines[at]
+    elif way == 1:
+        lines.insert(at, lines[at])
+    elif way == 2:
+        lines.insert(at, b"")
+    else:
+        lines.append(lines.pop(at))
+    return b"\n".join(lines)
+
+
+def _word(content, drawn):
+    """Another word in the place of one, often a key."""
+    places = list(_WORD.finditer(content))
+    if not places:
+        return content
+    place, other = drawn.choice(places), drawn.choice(places)
+    return content[: place.start()] + other.group() + content[place.end() :]
+
+
+def _whole(content, drawn):
+    return drawn.choice((
+        *WHOLE, content * 2, gzip.compress(content), gzip.compress(content)[:-9], gzip.compress(b"\xff" + content),
+        content.decode("latin-1").encode("utf-16"), b"\xef\xbb\xbf" + content, content.replace(b"\n", b"\r\n"),
+        content.replace(b"\n", b"\r"), content.replace(b"\n", b" "), content[::-1],
+    ))  # fmt: skip
+
+
+_WAYS = (_value, _value, _value, _value, _bytes, _cut, _not_text, _line, _word, _word, _whole)
