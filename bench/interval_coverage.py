@@ -16,7 +16,7 @@ from refladder.metaeval.correlation import correlate_rows
 from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import correlate_level, system_means
 from refladder.metaeval.tables import PlainTable, markdown
-from refladder.scoring.lexical import BASELINES
+from refladder.scoring.lexical import MEASURES, surface_measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,8 +132,10 @@ def _real(name: str, path: Path, dimension: str, measure: str, level: str) -> li
         return [level, "spearman", "—", f"{name}: {path.name} is not on this machine", *["—"] * (1 + len(CONTEXTS))]
     made = load_benchmark(name, path)
     texts = {context.id: context for context in made.contexts}
+    column = list(MEASURES).index(measure)
     scores = {
-        (output.id, dimension): BASELINES[measure](texts[output.context_id], output.text) for output in made.outputs
+        (output.id, dimension): float(surface_measures(texts[output.context_id], [output.text])[0, column])
+        for output in made.outputs
     }
     grid = build_grid(made.outputs, human_means(made.ratings), scores, dimension)
     generator = np.random.default_rng(2)
