@@ -6,6 +6,7 @@ import json
 from contextlib import nullcontext
 
 import pytest
+from doubles import Double
 from simulated import Simulated
 
 from refladder.backends.scripted import Rule, Scripted
@@ -27,7 +28,7 @@ def table(folder, *rows, name="table.jsonl"):
     return str(path)
 
 
-class Says:
+class Says(Double):
     """A model that writes texts of one quality, and none about what it refuses."""
 
     def __init__(self, name, quality, refuses="nothing"):
@@ -363,6 +364,8 @@ def test_a_model_that_wants_all_is_asked_once(tmp_path, monkeypatch):
     sizes = {}
 
     class Sized(Says):
+        wants_all = False
+
         def write(self, prompts, sampling):
             sizes.setdefault(self.fingerprint, []).append(len(prompts))
             return super().write(prompts, sampling)
