@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refladder.backends import Backend
 from refladder.backends.response_store import ResponseStore
 from refladder.backends.stored import Stored, stored
 from refladder.prompts import fill, load_template
@@ -27,6 +28,8 @@ from refladder.records import LabelReading, Prompt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from refladder.records import Completion, Sampling
 
 BATCH = 5_000  # prompts in one call of a backend, as a batch of 1,024 outputs against 5 rungs
 GOAL = 50_000  # look-ups a second
@@ -36,7 +39,7 @@ ARTICLE = (
 )
 
 
-class Instant:
+class Instant(Backend):
     """A judge that answers at once, so that only the store takes time; `asked` counts its prompts."""
 
     fingerprint = "instant/1"
@@ -44,6 +47,10 @@ class Instant:
     def __init__(self) -> None:
         self.asked = 0
         self._random = random.Random(0)  # noqa: S311  no secret
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """It writes nothing."""
+        raise NotImplementedError
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Made-up log-probabilities."""

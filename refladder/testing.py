@@ -99,7 +99,7 @@ def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
         BackendError: what the backend does, and what it should do.
     """
     if not isinstance(backend, Backend):
-        raise BackendError(f"{type(backend).__name__}: a backend has fingerprint, write and read_labels")
+        raise BackendError(f"{type(backend).__name__}: a backend is a subclass of refladder.backends.Backend")
     fingerprint = backend.fingerprint
     whose = f"backend {fingerprint!r}"
     if not isinstance(fingerprint, str) or fingerprint.splitlines() != [fingerprint] or "|" in fingerprint:
@@ -276,18 +276,24 @@ def made_benchmark(task: str = "summarization") -> Benchmark:
     )
 
 
-class _Unreadable:
+class _Unreadable(Backend):
     """A judge that answers nothing; it counts what it was asked."""
 
     def __init__(self, fingerprint: str) -> None:
-        self.fingerprint = fingerprint
+        self._fingerprint = fingerprint
         self.asked = 0
 
-    def write(self, prompts: Sequence[Prompt], _sampling: Sampling) -> list[Completion]:
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        del sampling
         self.asked += len(prompts)
         return [Completion(text="", finish="error", note="no answer") for _ in prompts]
 
-    def read_labels(self, prompts: Sequence[Prompt], _labels: Sequence[str]) -> list[LabelReading]:
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        del labels
         self.asked += len(prompts)
         return [LabelReading(logprobs=None, mass=None, note="no answer") for _ in prompts]
 

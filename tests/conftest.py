@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from refladder.backends.builtin import NOTICE
 from refladder.cli import console
 from refladder.cli import run as run_command
 
@@ -54,7 +55,7 @@ def fails(command):
         done = command(*arguments, stdin=stdin)
         assert done.code == code, done.err
         assert done.out == ""
-        return done.err.replace(f"{console.BUILTIN_NOTICE}\n", "")
+        return done.err.replace(f"{NOTICE}\n", "")
 
     return go
 

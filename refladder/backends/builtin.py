@@ -18,6 +18,7 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from refladder.backends import degrade
+from refladder.backends.protocol import Backend
 from refladder.backends.surface import Measures, measure, read_source, split_words
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
 from refladder.records import LOSS, OUTCOMES, TIE, WIN, Completion, LabelReading
@@ -170,13 +171,24 @@ def grades(value: float, count: int) -> dict[str, float]:
     return {str(grade): height - whole for grade, height in enumerate(heights, 1)}
 
 
-class Builtin:
+NOTICE = (
+    "builtin: a baseline without a model; it measures the surface of texts (words, coverage, repetition) and reads no "
+    "meaning"
+)
+
+
+class Builtin(Backend):
     """Writer and judge without a model; nothing is kept but bounded caches of what was counted."""
 
     @property
     def fingerprint(self) -> str:
         """The version of the formula; it changes whenever any answer can."""
         return "builtin/1"
+
+    @property
+    def notice(self) -> str:
+        """What it is, and that it is no model."""
+        return NOTICE
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Make a rung for each prompt of role worst, best or between, from the context's own text.

@@ -1,123 +1,28 @@
-"""A backend whose use is counted, in prompts, tokens, seconds and money, and that stops when a budget is spent.
-
-What a backend may have beside its two methods, so that its tokens are known; nothing here guesses them:
-
-- `count_tokens(prompts) -> list[int]`: the tokens of each prompt by the model's own tokenizer, before anything is sent;
-  0 for one that is too long to be read.
-- `label_tokens`: the most tokens that it answers to a judging prompt; 1 where it has no such attribute.
-- `counts`: a mapping with `requests`, `prompt tokens` and `answer tokens` so far, as its server has told them; a model
-  on this machine has no `requests`.
-- `tokens_run`: the tokens that a model ran so far, where what prompts share is run once.
-- `count_distinct_tokens(prompts, labels) -> int`: the same before anything is run.
-"""
+"""A backend whose use is counted, in prompts, tokens, seconds and money, and that stops when a budget is spent."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from refladder.backends import Around, ask_each
+from refladder.backends.protocol import Wrapper, in_order
+from refladder.backends.usage import Usage, characters
 from refladder.errors import BackendError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from refladder.backends import Backend
+    from refladder.backends.protocol import Backend
+    from refladder.backends.usage import Budget, Price
     from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 T = TypeVar("T")
-
-MILLION = 1_000_000
-LABEL_TOKENS = 1  # most judges answer with one token, whose probabilities are read
+U = TypeVar("U")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What a model costs, in USD for a million tokens of prompts (`input`) and of answers (`output`)."""
-
-    model: str
-    input: float
-    output: float
-
-    def of(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """USD for so many tokens."""
-        return (prompt_tokens * self.input + answer_tokens * self.output) / MILLION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What a backend was asked, or is to be asked.
-
-    `characters` and `prompt_tokens` are those of the prompts. `answer_tokens` is the most that the answers can have: a
-    text is counted at its length limit. Tokens are None where the backend cannot count. `seconds` is the time in which
-    it answered. `requests` is not None when a server has told it, and then the tokens are the server's too.
-    `run_tokens` are those that go through a model on this machine, None elsewhere.
-    """
-
-    prompts: int = 0
-    requests: int | None = None
-    characters: int = 0
-    prompt_tokens: int | None = None
-    run_tokens: int | None = None
-    answer_tokens: int = 0
-    seconds: float = 0.0
-
-    def plus(self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int) -> Usage:
-        """This and some prompts more, each with its tokens and answered with at most `answer_tokens`."""
-        counted = self.prompt_tokens if self.prompts else 0
-        return replace(
-            self,
-            prompts=self.prompts + len(prompts),
-            characters=self.characters + sum(map(characters, prompts)),
-            prompt_tokens=None if tokens is None or counted is None else counted + sum(tokens),
-            answer_tokens=self.answer_tokens + answer_tokens * len(prompts),
-        )
-
-    def cost(self, price: Price | None) -> float | None:
-        """USD; None where the price or the number of tokens is not known."""
-        if price is None or (self.prompt_tokens is None and self.prompts):
-            return None
-        return price.of(self.prompt_tokens or 0, self.answer_tokens)
-
-
-def characters(prompt: Prompt) -> int:
-    """The length of a prompt's text, without putting it together."""
-    return sum(map(len, prompt.literals)) + sum(len(prompt.slots[name]) for name in prompt.names)
-
-
-def count_tokens(backend: Backend, prompts: Sequence[Prompt]) -> list[int] | None:
-    """The tokens of each prompt by the backend's own tokenizer; None where it cannot count."""
-    count = getattr(backend, "count_tokens", None)
-    return None if count is None else cast("list[int] | None", count(prompts))
-
-
-def label_tokens(backend: Backend) -> int:
-    """The most tokens that a backend answers to a judging prompt."""
-    return int(getattr(backend, "label_tokens", LABEL_TOKENS))
-
-
-class Budget:
-    """Money that the backends of one run may spend together.
-
-    Args:
-        limit: USD.
-
-    Raises:
-        UsageError: it is not a number above 0.
-    """
-
-    def __init__(self, limit: float) -> None:
-        if not 0 < limit < float("inf"):
-            raise UsageError(f"a budget is a number of USD above 0, found {limit}")
-        self.limit = limit
-        self.spent = 0.0
-
-
-class Metered(Around):
+class Metered(Wrapper):
     """A backend that counts what it is asked in `usage`, and asks nothing that its budget does not cover.
-
-    What else the backend has is not counted.
 
     Args:
         backend: what answers.
@@ -133,35 +38,42 @@ class Metered(Around):
 
     def __init__(self, backend: Backend, price: Price | None = None, budget: Budget | None = None) -> None:
         super().__init__(backend)
-        self.price = price
+        self._price = price
         self.budget = budget
         self._usage = Usage()
         self.answered = 0  # prompts
         self._charged = 0.0  # of the budget, by this backend
         if budget is not None and price is None:
             raise UsageError("a budget needs the model's price; give the table with --prices FILE")
-        if budget is not None and count_tokens(backend, []) is None and not hasattr(backend, "counts"):
+        if budget is not None and backend.count_tokens([]) is None and backend.usage is None:
             raise UsageError(
                 f"{backend.fingerprint}: cannot count its tokens, and a budget needs their number; name its tokenizer "
                 "with --judge-option tokenizer=PATH (--writer-option for a writer)"
             )
 
     @property
-    def usage(self) -> Usage:
-        """What was asked so far, with the server's own numbers where there are any.
+    def price(self) -> Price | None:
+        """What a token costs, as given."""
+        return self._price
 
-        Not every server tells the tokens of every request, so of its number of prompt tokens and the one counted here
-        the greater is taken.
+    @property
+    def usage(self) -> Usage:
+        """What was asked so far, with the backend's own numbers where it counts.
+
+        Some servers omit the tokens of some requests, so the larger of the server's number of prompt tokens and the
+        number counted here is used.
         """
-        counts: Mapping[str, int] = getattr(self.backend, "counts", {})
-        if not counts.get("prompt tokens"):
+        reported = self.backend.usage
+        if reported is None:
             return self._usage
+        if not reported.prompt_tokens:
+            return replace(self._usage, run_tokens=reported.run_tokens)
         return replace(
             self._usage,
-            requests=counts.get("requests"),
-            prompt_tokens=max(counts["prompt tokens"], self._usage.prompt_tokens or 0),
-            run_tokens=getattr(self.backend, "tokens_run", None),
-            answer_tokens=counts.get("answer tokens", 0),
+            requests=reported.requests,
+            prompt_tokens=max(reported.prompt_tokens, self._usage.prompt_tokens or 0),
+            run_tokens=reported.run_tokens,
+            answer_tokens=reported.answer_tokens,
         )
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
@@ -170,7 +82,7 @@ class Metered(Around):
         Raises:
             BackendError: the budget does not cover them all; `write_each` gives those that it covers.
         """
-        return _in_order(self.write_each(prompts, sampling))
+        return in_order(self.write_each(prompts, sampling))
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """For each prompt, the log-probabilities of the labels.
@@ -178,7 +90,7 @@ class Metered(Around):
         Raises:
             BackendError: the budget does not cover them all; `read_labels_each` gives those that it covers.
         """
-        return _in_order(self.read_labels_each(prompts, labels))
+        return in_order(self.read_labels_each(prompts, labels))
 
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """The number of a prompt and its text, as they come.
@@ -186,7 +98,7 @@ class Metered(Around):
         Raises:
             BackendError: at the end, when the budget does not cover all prompts.
         """
-        return self._ask("write", prompts, sampling, sampling.max_tokens)
+        return self._ask(lambda chosen: self.backend.write_each(chosen, sampling), prompts, sampling.max_tokens)
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
         """The number of a prompt and its reading, as they come.
@@ -194,21 +106,24 @@ class Metered(Around):
         Raises:
             BackendError: at the end, when the budget does not cover all prompts.
         """
-        return self._ask("read_labels", prompts, labels, label_tokens(self.backend))
+        return self._ask(lambda chosen: self.backend.read_labels_each(chosen, labels), prompts, self.label_tokens)
 
     def _ask(
-        self, method: str, prompts: Sequence[Prompt], how: object, answer_tokens: int
-    ) -> Iterator[tuple[int, Any]]:
-        # a server may have to be asked for the number too, so where it tells it afterwards and no price is known, wait
-        counting = self.price is not None or not hasattr(self.backend, "counts")
-        tokens = count_tokens(self.backend, prompts) if counting else None
+        self,
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, T]]],
+        prompts: Sequence[Prompt],
+        answer_tokens: int,
+    ) -> Iterator[tuple[int, T]]:
+        # Counting may itself cost a request, so without a price the numbers that the backend reports later are enough.
+        counting = self.price is not None or self.backend.usage is None
+        tokens = self.backend.count_tokens(prompts) if counting else None
         covered = self._covered(len(prompts), tokens, answer_tokens)
         answered = 0
         if covered:
             chosen = prompts[:covered]
             self._usage = self._usage.plus(chosen, None if tokens is None else tokens[:covered], answer_tokens)
             started = time.perf_counter()
-            for numbered in ask_each(self.backend, method, chosen, how):
+            for numbered in ask(chosen):
                 self._usage = replace(self._usage, seconds=self._usage.seconds + time.perf_counter() - started)
                 self.answered += 1
                 yield numbered
@@ -250,5 +165,80 @@ class Metered(Around):
             self._charged = cost
 
 
-def _in_order(numbered: Iterable[tuple[int, T]]) -> list[T]:
-    return [answer for _, answer in sorted(numbered, key=lambda pair: pair[0])]
+class Counted(Wrapper):
+    """A backend that counts what a method asked: `calls` prompts, their `characters`, and the `seconds` they took.
+
+    It stands outside any response store, so answers that come from the store count too. Only `spent` is about what was
+    sent.
+
+    Args:
+        backend: the inner backend.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self.calls = 0
+        self.characters = 0
+        self.seconds = 0.0
+        self._before = _spent(backend)
+
+    @property
+    def spent(self) -> Spent:
+        """Tokens and money since this counter was made; answers from a store cost nothing."""
+        if self.calls == 0:
+            return Spent(0, 0, None)
+        return _spent(self.backend).since(self._before)
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """As the inner backend."""
+        return self._timed(self.backend.write, prompts, sampling)
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """As the inner backend."""
+        return self._timed(self.backend.read_labels, prompts, labels)
+
+    def _timed(self, ask: Callable[[Sequence[Prompt], U], list[T]], prompts: Sequence[Prompt], how: U) -> list[T]:
+        started = time.perf_counter()
+        answers = ask(prompts, how)
+        self.seconds += time.perf_counter() - started
+        self.calls += len(prompts)
+        self.characters += sum(map(characters, prompts))
+        return answers
+
+
+class Spent(NamedTuple):
+    """Prompt tokens as sent, tokens that the model had to read, and USD; None if unknown."""
+
+    sent: int | None
+    distinct: int | None
+    usd: float | None
+
+    def since(self, before: Spent) -> Spent:
+        """What was spent between an earlier moment and this one."""
+        return Spent(
+            None if self.sent is None else self.sent - (before.sent or 0),
+            None if self.distinct is None else self.distinct - (before.distinct or 0),
+            None if self.usd is None else self.usd - (before.usd or 0.0),
+        )
+
+
+def total(parts: Sequence[Spent]) -> Spent:
+    """The sum over the backends of a method: tokens None if one does not know them, money of those that know it."""
+    sent, distinct = [part.sent for part in parts], [part.distinct for part in parts]
+    usd = [part.usd for part in parts if part.usd is not None]
+    return Spent(_sum(sent), _sum(distinct), sum(usd) if usd else None)
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    counted = [number for number in numbers if number is not None]
+    return sum(counted) if len(counted) == len(numbers) else None
+
+
+def _spent(backend: Backend) -> Spent:
+    usage = backend.usage
+    if usage is None:
+        return Spent(None, None, None)
+    sent = usage.prompt_tokens
+    if sent is None and not usage.prompts:
+        sent = 0
+    return Spent(sent, usage.run_tokens, usage.cost(backend.price))

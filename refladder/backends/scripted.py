@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from refladder.artifacts import read_lines
+from refladder.backends.protocol import Backend
 from refladder.errors import BackendUnavailableError, DataError, UsageError
 from refladder.records import Completion, LabelReading
 
@@ -85,7 +86,7 @@ class Rule:
         return all(text in prompt.slots.get(slot, "") for slot, text in self.contains.items())
 
 
-class Scripted:
+class Scripted(Backend):
     """A backend that answers by rules, the first that matches; a prompt without one is a failure, not a guess.
 
     Args:

@@ -12,25 +12,25 @@ import math
 import time
 from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from refladder.artifacts import is_unicode
-from refladder.backends import Around, ask_each, whole
+from refladder.backends.protocol import Wrapper, whole
 from refladder.backends.response_store import ResponseStore
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from refladder.backends import Backend
+    from refladder.backends.protocol import Backend
     from refladder.records import Prompt, Sampling
 
 Found = TypeVar("Found", Completion, LabelReading)
 
 KEY_SCHEMA = "response-key/1"  # part of every key, so that another way of making keys never meets these
 KEY_BYTES = 16
-KINDS = {"write": "write", "read_labels": "labels"}  # what the store calls the answers of a method
+WRITE, LABELS = "write", "labels"  # kinds of answers in a store
 BURST = 0.01  # seconds; answers that come faster than this one after another are stored together
 FIRST_WAIT, LONGEST_WAIT = 0.02, 1.0  # seconds between two looks at what another process is asking
 
@@ -48,12 +48,11 @@ def stored(backend: Backend, path: Path) -> Stored:
     return Stored(backend, ResponseStore(path))
 
 
-class Stored(Around):
+class Stored(Wrapper):
     """A backend that looks in a response store before it asks another; same fingerprint, same answers.
 
     A prompt that stands in a batch twice is asked once. Of several processes on one store, one asks and the others wait
-    for its answer. Answers are stored as they come; see `refladder.backends.ask_each`. What else the backend has is
-    not stored.
+    for its answer. Answers are stored as they come; see `Backend.write_each`.
 
     Args:
         backend: what answers when the store does not.
@@ -73,7 +72,8 @@ class Stored(Around):
             DataError: the store cannot be read or written.
             BackendError: the backend failed; what it answered before is stored.
         """
-        return self._answer("write", prompts, sampling, write_keys(self.backend, prompts, sampling), read_completion)
+        keys = write_keys(self.backend, prompts, sampling)
+        return self._answer(WRITE, prompts, keys, lambda some: self.backend.write_each(some, sampling), read_completion)
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """For each prompt, the log-probabilities of the labels, from the store where they are there.
@@ -82,14 +82,17 @@ class Stored(Around):
             DataError: the store cannot be read or written.
             BackendError: the backend failed; what it answered before is stored.
         """
-        return self._answer("read_labels", prompts, labels, label_keys(self.backend, prompts, labels), read_reading)
+        keys = label_keys(self.backend, prompts, labels)
+        return self._answer(
+            LABELS, prompts, keys, lambda some: self.backend.read_labels_each(some, labels), read_reading
+        )
 
     def _answer(
         self,
-        method: str,
+        kind: str,
         prompts: Sequence[Prompt],
-        how: object,
         keys: Sequence[bytes],
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Found]]],
         read: Callable[[bytes], Found],
     ) -> list[Found]:
         """Find, claim and ask until there is an answer to every prompt."""
@@ -105,7 +108,7 @@ class Stored(Around):
             answers.update((key, read(text)) for key, text in found.items())
             if mine:
                 asked += len(mine)
-                answers.update(self._ask(method, mine, [prompts[places[key]] for key in mine], how))
+                answers.update(self._ask(kind, mine, [prompts[places[key]] for key in mine], ask))
             elif not found:
                 time.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
@@ -113,23 +116,29 @@ class Stored(Around):
         self.reused += len(keys) - asked
         return [answers[key] for key in keys]
 
-    def _ask(self, method: str, keys: Sequence[bytes], prompts: Sequence[Prompt], how: object) -> dict[bytes, Any]:
+    def _ask(
+        self,
+        kind: str,
+        keys: Sequence[bytes],
+        prompts: Sequence[Prompt],
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Found]]],
+    ) -> dict[bytes, Found]:
         """Ask what this process has claimed, and store what comes as it comes."""
         fingerprint = self.backend.fingerprint
-        answers: dict[bytes, Any] = {}
+        answers: dict[bytes, Found] = {}
         held: list[tuple[bytes, str]] = []
         written = 0.0
         try:
-            for number, answer in ask_each(self.backend, method, prompts, how):
+            for number, answer in ask(prompts):
                 answers[keys[number]] = answer
                 if (text := dump(answer)) is not None:
                     held.append((keys[number], text))
                 if held and time.monotonic() > written + BURST:
-                    self.store.add(fingerprint, KINDS[method], held)
+                    self.store.add(fingerprint, kind, held)
                     held.clear()
                     written = time.monotonic()
         finally:  # the backend may have stopped early: what it has answered is kept
-            self.store.add(fingerprint, KINDS[method], held)
+            self.store.add(fingerprint, kind, held)
             self.store.release(keys)
         whole(self.backend, prompts, list(answers.values()))
         return answers

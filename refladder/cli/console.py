@@ -38,11 +38,6 @@ _FAST = 10  # a second, from which on the rate is told as a whole number
 _REASONS = 10  # shown of a run, the most frequent
 _WIDTH = 100  # of tables when standard output is not a terminal
 
-BUILTIN_NOTICE = (
-    "builtin: a baseline without a model; it measures the surface of texts (words, coverage, repetition) "
-    "and reads no meaning"
-)
-
 
 def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
     """Several click options as one decorator, in the order given."""
@@ -252,9 +247,8 @@ def open_backend(name: str, given: Sequence[str] = (), flag: str = "--judge-opti
     context = click.get_current_context(silent=True)
     for_all = {} if context is None else context.meta.get(_OF_KIND, {}).get(kind, {})
     backend = connect(name, **{**for_all, **chosen})
-    notice = BUILTIN_NOTICE if kind == "builtin" else getattr(backend, "notice", None)
-    if notice is not None:
-        say_once(printable(notice))
+    if backend.notice is not None:
+        say_once(printable(backend.notice))
     return backend
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from refladder.backends.builtin import NOTICE
 from refladder.cli import console
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 SETS = ("demo/summarization", "demo/dialogue", "demo/story")
 THRESHOLD = 3.0
 INTRODUCTION = f"""\
-Three small data sets, no model and no network. {console.BUILTIN_NOTICE}.
+Three small data sets, no model and no network. {NOTICE}.
 Each set has contexts, outputs of six systems for each context, and a rating from 1 to 5 for each output."""
 EXPLANATION = """\
 4. evaluate: do scores put a context's outputs in the same order as the ratings? 1: the same, 0: no relation,

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.backends import Backend
-    from refladder.backends.metered import Metered, Price, Usage
+    from refladder.backends.metered import Metered
     from refladder.backends.response_store import ResponseStore
     from refladder.backends.stored import Stored
+    from refladder.backends.usage import Price, Usage
     from refladder.jobs.cost import DryRun, Estimate
 
 COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
@@ -72,7 +73,7 @@ class Spending:
         budget: float | None = None,
         dry_run: bool = False,
     ) -> None:
-        from refladder.backends.metered import Budget  # noqa: PLC0415  --help stays quick
+        from refladder.backends.usage import Budget  # noqa: PLC0415  --help stays quick
         from refladder.jobs.cost import read_prices  # noqa: PLC0415
 
         if budget is not None and prices is None:
@@ -95,26 +96,24 @@ class Spending:
         if self._rehearsing:
             return self._opened[key].counting
         asking = self._opened[key].asking
-        if hasattr(asking, "load"):  # what is wrong with a model's weights is told before a file is begun
-            asking.load()
+        asking.load()  # so that a broken model is reported before any file is begun
         return asking
 
     def under_way(self) -> tuple[int, int | None]:
         """Prompts answered so far, and tokens that models ran for them; None where no backend tells."""
         meters = [one.metered for one in self._opened.values()]
-        run = [getattr(meter, "tokens_run", None) for meter in meters]
-        told = [tokens for tokens in run if tokens is not None]
-        return sum(meter.answered for meter in meters), sum(told) if told else None
+        run_tokens = [meter.usage.run_tokens for meter in meters if meter.usage.run_tokens is not None]
+        return sum(meter.answered for meter in meters), sum(run_tokens) if run_tokens else None
 
     def _open(self, name: str, given: Sequence[str], flag: str) -> _Opened:
-        from refladder.backends.metered import Metered, count_tokens  # noqa: PLC0415
+        from refladder.backends.metered import Metered  # noqa: PLC0415
         from refladder.backends.stored import Stored  # noqa: PLC0415
         from refladder.jobs.cost import DryRun  # noqa: PLC0415
 
         in_batches = bool(console.pairs(given, flag).get("batch"))
         price = self._price(name, batch=in_batches)
         backend = console.open_backend(name, given, flag)
-        if in_batches and self._budget is not None and price is not None and count_tokens(backend, []) is None:
+        if in_batches and self._budget is not None and price is not None and backend.count_tokens([]) is None:
             raise UsageError(
                 f"{name}: a batch is paid for as a whole, so --budget needs its tokens beforehand; name the model's "
                 f"tokenizer with {flag} tokenizer=PATH"

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends.metered import Price, Usage, characters, count_tokens, label_tokens
+from refladder.backends.protocol import Backend
 from refladder.backends.stored import label_keys, read_completion, read_reading, write_keys
+from refladder.backends.usage import Price, Usage, characters
 from refladder.errors import DataError, UnknownNameError
 from refladder.jobs.score import batches
 from refladder.parsing import parse_toml
@@ -28,7 +29,6 @@ from refladder.scoring.judgment_log import JudgmentLog
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from refladder.backends import Backend
     from refladder.backends.response_store import ResponseStore
     from refladder.jobs.score import Scorer
     from refladder.records import Output, Prompt, Sampling
@@ -71,7 +71,7 @@ class _More(NamedTuple):
     answer_tokens: int
 
 
-class DryRun:
+class DryRun(Backend):
     """A backend that counts what it is asked; it answers from the store, else "not asked" or a text to stand for one.
 
     Args:
@@ -81,20 +81,42 @@ class DryRun:
 
     def __init__(self, backend: Backend, store: ResponseStore | None = None) -> None:
         self.backend = backend
-        self.usage = Usage()
+        self._usage = Usage()
         self.free = 0
         self.exact = True
         self.too_long = 0
         self._store = store
         self._seen: set[bytes] = set()
         self._pools: list[_Pool] = []
-        if hasattr(backend, "count_label_tokens"):  # else gptscore would say that it cannot be run, and count nothing
-            self.count_label_tokens = backend.count_label_tokens
 
     @property
     def fingerprint(self) -> str:
         """The backend's own, so that what is kept from earlier runs is found."""
         return self.backend.fingerprint
+
+    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int] | None:
+        """As the backend that is to be asked."""
+        return self.backend.count_label_tokens(prompt, labels)
+
+    @property
+    def only_counts(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def wants_all(self) -> bool:
+        """As the backend that is to be asked."""
+        return self.backend.wants_all
+
+    @property
+    def shares_contexts(self) -> bool:
+        """As the backend that is to be asked."""
+        return self.backend.shares_contexts
+
+    @property
+    def usage(self) -> Usage:
+        """What was counted so far."""
+        return self._usage
 
     def estimate(self, price: Price | None) -> Estimate:
         """What was counted, and what may be asked of the rest at most."""
@@ -120,7 +142,7 @@ class DryRun:
 
     def read_at_most(self, prompts: Sequence[Prompt], labels: Sequence[str], most: int) -> None:
         """Count that `most` of these prompts will be asked at most: which, the answers to others will tell."""
-        self._bound(label_keys(self.backend, prompts, labels), prompts, label_tokens(self.backend), most)
+        self._bound(label_keys(self.backend, prompts, labels), prompts, self.backend.label_tokens, most)
 
     def write_at_most(self, prompts: Sequence[Prompt], sampling: Sampling, most: int) -> None:
         """As `read_at_most`, for texts."""
@@ -129,7 +151,7 @@ class DryRun:
     def _bound(self, keys: Sequence[bytes], prompts: Sequence[Prompt], answer_tokens: int, most: int) -> None:
         found = {} if self._store is None else self._store.find(keys)
         fresh = {key: _without_stand_ins(prompt) for key, prompt in zip(keys, prompts, strict=True) if key not in found}
-        tokens = count_tokens(self.backend, [prompt for prompt, _ in fresh.values()])
+        tokens = self.backend.count_tokens([prompt for prompt, _ in fresh.values()])
         sizes: dict[bytes, tuple[int | None, int]] = {}
         for place, (key, (prompt, more)) in enumerate(fresh.items()):
             sizes[key] = (None if tokens is None else tokens[place] + more, characters(prompt))
@@ -163,7 +185,7 @@ class DryRun:
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Stored readings, and no reading for each that is to be made."""
         keys = label_keys(self.backend, prompts, labels)
-        found = self._count(keys, prompts, label_tokens(self.backend), labels)
+        found = self._count(keys, prompts, self.backend.label_tokens, labels)
         unread = LabelReading(logprobs=None, mass=None, note=DRY)
         return [read_reading(found[key]) if key in found else unread for key in keys]
 
@@ -180,15 +202,15 @@ class DryRun:
         bounded = [_without_stand_ins(prompt) for prompt in fresh.values()]
         asked = [prompt for prompt, _ in bounded]
         self.exact = self.exact and not any(more for _, more in bounded)
-        tokens = count_tokens(self.backend, asked)
+        tokens = self.backend.count_tokens(asked)
         if tokens is not None:
             self.too_long += tokens.count(0)
             tokens = [count + more for count, (_, more) in zip(tokens, bounded, strict=True)]
-        distinct = getattr(self.backend, "count_distinct_tokens", None)
-        if tokens is not None and distinct is not None:  # a model on this machine; only what is read is shared in full
-            run = distinct(asked, labels) + sum(more for _, more in bounded) if labels else sum(tokens)
-            self.usage = replace(self.usage, run_tokens=(self.usage.run_tokens or 0) + run)
-        self.usage = self.usage.plus(asked, tokens, answer_tokens)
+        shared = self.backend.count_distinct_tokens(asked, labels)
+        if tokens is not None and shared is not None:  # a model on this machine
+            run = shared + sum(more for _, more in bounded)
+            self._usage = replace(self._usage, run_tokens=(self._usage.run_tokens or 0) + run)
+        self._usage = self._usage.plus(asked, tokens, answer_tokens)
         return found
 
 
@@ -231,7 +253,7 @@ def count_scoring(scorer: Scorer, outputs: Iterable[tuple[Output | None, str | N
     """
     kept = judgments if judgments is not None and judgments.exists() else None
     with JudgmentLog(kept, scorer.run, read_only=True) as log:
-        for batch in batches(outputs, getattr(scorer.judge, "backend", None), _context_of):
+        for batch in batches(outputs, scorer.judge, _context_of):
             scorer.score([output for output, _ in batch], [note for _, note in batch], log)
         log.finish()
     return scorer.report.reused

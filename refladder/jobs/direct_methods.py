@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refladder import __version__
-from refladder.backends.metered import characters
+from refladder.backends.usage import characters
 from refladder.errors import LabelsUnavailableError
 from refladder.jobs.evaluate import Method
 from refladder.jobs.measures import Measures, joined, of_judgments
 from refladder.jobs.methods import MethodResult
 from refladder.jobs.score import batches
-from refladder.prompts import load_template
+from refladder.prompts import criterion, fill, load_template
 from refladder.records import Recipe, Run
 from refladder.scoring import gptscore as likelihood
 from refladder.scoring.direct import (
@@ -124,11 +124,11 @@ def gptscore(
     """
     settings.own(GPTSCORE, {})
     backend = judge()
+    template = load_template(benchmark.contexts[0].task, likelihood.ROLE, settings.prompts)
     try:
-        counter = likelihood.token_counter(backend)
+        likelihood.check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
     except LabelsUnavailableError as error:
         return MethodResult(method=None, skipped=str(error))
-    template = load_template(benchmark.contexts[0].task, likelihood.ROLE, settings.prompts)
     recipe = Recipe(backend=backend.fingerprint, prompts=(template.signature,), sampling=None, version=__version__)
     outputs: dict[str, list[int]] = {}
     for place, output in enumerate(benchmark.outputs):
@@ -152,7 +152,7 @@ def gptscore(
                 fresh = likelihood.read_texts(backend, template, recipe.digest, asked[len(judgments) :])
                 log.append(fresh)
                 judgments += fresh
-                values = likelihood.mean_logprobs(counter, template, asked, judgments)
+                values = likelihood.mean_logprobs(backend, template, asked, judgments)
                 for question, value in zip(asked, values, strict=True):
                     scores[question.comparison.subject, dimension.name] = value
                 asked_in_all += len(asked)

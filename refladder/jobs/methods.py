@@ -28,11 +28,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from refladder import lookup
+from refladder.backends.metered import Counted, total
 from refladder.errors import UnknownNameError, UsageError
 from refladder.jobs.columns import Scale
 from refladder.jobs.evaluate import LADDER, Method, evaluation_ladders, ladders_for, score_benchmark
 from refladder.jobs.measures import Measures, joined, of_judgments, of_orders
-from refladder.jobs.metering import Counted, total
 from refladder.jobs.score import Scorer
 from refladder.locks import locked_folder
 from refladder.published import read_ladder_set
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.backends.metered import Spent
     from refladder.jobs import Progress
     from refladder.jobs.columns import ScoreReport
     from refladder.jobs.measures import Part
-    from refladder.jobs.metering import Spent
     from refladder.jobs.pairwise import Comparisons
     from refladder.records import Benchmark, Dimension, Judgment
 

@@ -43,7 +43,7 @@ QUICK, SLOW = 2.0, 20.0  # seconds for a batch: the next is twice as large, or h
 
 
 def batches(
-    rows: Iterable[T], backend: object = None, context_of: Callable[[T], str | None] | None = None
+    rows: Iterable[T], backend: Backend | None = None, context_of: Callable[[T], str | None] | None = None
 ) -> Iterator[list[T]]:
     """Batches that take seconds, not hours, so that a kill loses little of a slow judge and a quick one is not held up.
 
@@ -57,8 +57,8 @@ def batches(
         context_of: the context of a row; None for one that holds nothing to judge.
     """
     rows = iter(rows)
-    size, started = sys.maxsize if getattr(backend, "wants_all", False) else FIRST_BATCH, time.monotonic()
-    together = context_of if getattr(backend, "shares_contexts", False) else None
+    size, started = sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH, time.monotonic()
+    together = context_of if backend is not None and backend.shares_contexts else None
     ahead: list[T] = []
     while batch := [*ahead, *itertools.islice(rows, size - len(ahead))]:
         ahead = []

@@ -2,12 +2,12 @@
 
 The instruction is the task's writing prompt of role `best`: it shows the context and the dimension and asks for the
 best text there can be. Only a backend that reads the log-probability of texts of any length, and can count their
-tokens, can be asked: it has a method `count_label_tokens(prompt, labels) -> list[int]` beside the two of the seam.
+tokens, can be asked: one that overrides `Backend.count_label_tokens`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 from refladder.errors import BackendError, LabelsUnavailableError
 from refladder.prompts import criterion, fill
@@ -25,26 +25,17 @@ ROLE = "best"
 OUTCOME = "text"
 
 
-class CountsTokens(Protocol):
-    """What a backend has beside the seam if it can tell how long a text is to it."""
-
-    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int]:
-        """How many tokens each label is, as the answer to `prompt`."""
-        ...
-
-
-def token_counter(backend: Backend) -> CountsTokens:
-    """The backend, if it can be asked for the likelihood of texts.
+def check_reads_texts(backend: Backend, prompt: Prompt) -> None:
+    """Check that a backend can be asked for the likelihood of whole texts.
 
     Raises:
         LabelsUnavailableError: it cannot.
     """
-    if not callable(getattr(backend, "count_label_tokens", None)):
+    if backend.count_label_tokens(prompt, ["text"]) is None:
         raise LabelsUnavailableError(
             f"judge {backend.fingerprint!r} cannot read the log-probability of a whole text and count its tokens; "
             "use a model on this machine (--judge hf:PATH)"
         )
-    return cast("CountsTokens", backend)
 
 
 def _prompt(template: Template, question: Question) -> Prompt:
@@ -101,14 +92,14 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
 
 
 def mean_logprobs(
-    counter: CountsTokens, template: Template, asked: Sequence[Question], judgments: Sequence[Judgment]
+    judge: Backend, template: Template, asked: Sequence[Question], judgments: Sequence[Judgment]
 ) -> list[float | None]:
     """Log-probability for each token of the text: the sum over the text divided by its tokens.
 
     Source: arXiv 2302.04166, section 3 (weights 1/m for each of m tokens); arXiv 2307.07889, section 4.3.2.
 
     Args:
-        counter: the judge, which counts the tokens.
+        judge: counts the tokens.
         template: of role best.
         asked: questions of one context and dimension.
         judgments: of `read_texts`, in the same order.
@@ -124,7 +115,7 @@ def mean_logprobs(
         for question, judgment in zip(asked, judgments, strict=True)
         if judgment.logprobs is not None
     }
-    counts = counter.count_label_tokens(_prompt(template, asked[0]), list(read)) if read else []
+    counts = (judge.count_label_tokens(_prompt(template, asked[0]), list(read)) or []) if read else []
     for text, count in zip(tuple(read), counts, strict=True):
         if count < 1:
             raise BackendError(f"the judge read the text {text[:40]!r} and counts {count} tokens in it")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -150,18 +150,17 @@ class PairJudge:
     @property
     def only_counts(self) -> bool:
         """Whether the backend is a stand-in that counts what a run will ask, and answers nothing."""
-        return hasattr(self.backend, "read_at_most")
+        return self.backend.only_counts
 
     def ask_at_most(self, questions: Sequence[PairQuestion], most: int) -> None:
         """Let a backend that only counts know that at most `most` of these questions will be asked."""
         new = {question.key: question for question in questions if question.key not in self.kept}
         prompts = [fill(self.template, question.slots) for question in new.values()]
-        counting: Any = self.backend
         if self.answers and self.sampling is not None:
             for answer in range(self.answers):
-                counting.write_at_most(prompts, replace(self.sampling, seed=self.sampling.seed + answer), most)
+                self.backend.write_at_most(prompts, replace(self.sampling, seed=self.sampling.seed + answer), most)
         else:
-            counting.read_at_most(prompts, list(self.template.labels.values()), most)
+            self.backend.read_at_most(prompts, list(self.template.labels.values()), most)
 
     def _keep(self, judgments: Sequence[Judgment]) -> None:
         if self.path is not None:

@@ -269,7 +269,7 @@ def _write_wave(
     for attempt in range(attempts):
         seeded = replace(sampling, seed=sampling.seed + attempt)
         unusable = []
-        for chunk in in_batches(backend, pending, getattr(backend, "texts_at_once", CHUNK)):
+        for chunk in in_batches(backend, pending, backend.texts_at_once or CHUNK):
             settled = 0
             entries = _answers(backend, [(draft, step) for draft, step, _ in chunk], attempt, seeded, journal)
             for (draft, step, reasons), entry in zip(chunk, entries, strict=True):

@@ -3,10 +3,12 @@
 import math
 
 import pytest
+from doubles import Double
 
-from refladder.backends.metered import Budget, Metered, Price, Usage, characters
+from refladder.backends.metered import Metered
 from refladder.backends.response_store import ResponseStore
 from refladder.backends.stored import Stored
+from refladder.backends.usage import Budget, Price, Usage, characters
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading, Sampling
@@ -25,7 +27,7 @@ PROMPTS = [
 ]
 
 
-class Plain:
+class Plain(Double):
     fingerprint = "plain/1"
 
     def __init__(self):
@@ -51,15 +53,13 @@ class Tokens(Plain):
 class Server(Plain):
     """Answers one after the other, last first, and tells its tokens afterwards: 7 and 2 for each."""
 
-    def __init__(self):
-        super().__init__()
-        self.counts = {}
+    usage = Usage(requests=0, prompt_tokens=0)
 
     def read_labels_each(self, prompts, _labels):
         for number in reversed(range(len(prompts))):
             self.asked.append(prompts[number])
             done = len(self.asked)
-            self.counts = {"requests": done + 1, "prompt tokens": 7 * done, "answer tokens": 2 * done}
+            self.usage = Usage(requests=done + 1, prompt_tokens=7 * done, answer_tokens=2 * done)
             yield number, READING
 
 
@@ -111,9 +111,10 @@ def test_tokens_that_the_server_tells_afterwards_are_counted_before_only_for_a_p
 
 
 def test_a_judge_may_say_how_long_its_answers_are():
-    judge = Tokens()
-    judge.label_tokens = 20
-    metered = Metered(judge)
+    class Wordy(Tokens):
+        label_tokens = 20
+
+    metered = Metered(Wordy())
     metered.read_labels(PROMPTS, LABELS)
     assert metered.usage.answer_tokens == 6 * 20
 

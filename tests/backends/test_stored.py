@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from doubles import Double
 
 from refladder.backends import connect
 from refladder.backends.response_store import ResponseStore
@@ -31,7 +32,7 @@ def compare(number=0, **slots):
     return fill(load_template("summarization", "compare"), values)
 
 
-class Counting:
+class Counting(Double):
     """Answers by the length of the target; remembers what it was asked. `failing` prompts cannot be read."""
 
     def __init__(self, fingerprint="counting/1", failing=()):
@@ -225,13 +226,21 @@ def test_what_else_a_backend_has_is_reached(tmp_path):
     judge.count_tokens = lambda prompts: [1] * len(prompts)
     with ResponseStore(tmp_path / "r.sqlite") as store:
         assert Stored(judge, store).count_tokens([compare(1)]) == [1]
-        assert not hasattr(Stored(judge, store), "read_labels_each")
+
+
+def test_answers_as_they_come_are_stored_too(tmp_path):
+    judge = Counting()
+    with ResponseStore(tmp_path / "r.sqlite") as store:
+        kept = Stored(judge, store)
+        first = dict(kept.read_labels_each([compare(1), compare(2)], LABELS))
+        assert dict(kept.read_labels_each([compare(1), compare(2)], LABELS)) == first
+        assert len(judge.asked) == 2
 
 
 SLOW = """
     import sys, time
     from pathlib import Path
-    sys.path.insert(0, {tests!r})
+    sys.path[:0] = {tests!r}
     from test_stored import LABELS, Counting, compare
     from refladder.backends.stored import stored
 
@@ -252,7 +261,7 @@ SLOW = """
 
 def start(tmp_path, *, seconds, numbers, asked="asked.txt"):
     code = textwrap.dedent(SLOW).format(
-        tests=str(Path(__file__).parent),
+        tests=[str(Path(__file__).parent), str(Path(__file__).parent.parent)],
         seconds=seconds,
         numbers=numbers,
         asked=str(tmp_path / asked),

@@ -5,9 +5,11 @@ import sys
 from types import ModuleType
 
 import pytest
+from doubles import Double
 
 from refladder import backends, cli
 from refladder.backends import connect
+from refladder.backends.usage import Usage
 from refladder.cli.spending import Spending
 from refladder.loaders import load_benchmark
 
@@ -15,7 +17,7 @@ ROWS = 3  # outputs in `table`
 EACH = 2 * 5  # dimensions x rungs of demo/summarization
 
 
-class Words:
+class Words(Double):
     """The builtin backend, with a fingerprint of its own and a token a word; remembers what it was sent."""
 
     sent: list = []  # noqa: RUF012  the test's own list, cleared before each
@@ -262,8 +264,8 @@ def test_a_budget_for_a_backend_without_tokens_is_refused(capsys, table, prices,
 def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(capsys, table, prices, monkeypatch):
     class Server(Words):
         @property
-        def counts(self):
-            return {"requests": len(Words.sent), "prompt tokens": 100 * len(Words.sent), "answer tokens": 0}
+        def usage(self):
+            return Usage(requests=len(Words.sent), prompt_tokens=100 * len(Words.sent))
 
         def read_labels_each(self, prompts, labels):
             for number, prompt in enumerate(prompts):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from doubles import Double
 
 from refladder.backends import connect
 from refladder.errors import UsageError
@@ -55,7 +56,7 @@ def judging(benchmark, dimensions, judge, settings, /, *, fill=None, counted=Tru
     )
 
 
-class Answering:
+class Answering(Double):
     """Under the fingerprint by which `judging` tells judges that it can ask."""
 
     fingerprint = "mute"

@@ -6,6 +6,7 @@ import hashlib
 import math
 
 import numpy as np
+from doubles import Double
 
 from refladder.records import Benchmark, Completion, Context, Dimension, LabelReading, Output, Rating
 
@@ -37,7 +38,7 @@ def benchmark_of(qualities, task="story"):
     )  # fmt: skip
 
 
-class Simulated:
+class Simulated(Double):
     """Log-odds that the first is better: the difference of qualities, a preference for the first, noise by the texts.
 
     `bias_of` gives the preference for the first by the prompt's text; `unreadable` says of two texts whether they

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from doubles import Double
 from scipy import stats
 from simulated import Simulated
 
@@ -32,7 +33,7 @@ def table(folder, *rows, name="table.jsonl"):
     return str(path)
 
 
-class Says:
+class Says(Double):
     """A model that writes texts of one quality, and none about what it refuses."""
 
     def __init__(self, name, quality, refuses="nothing"):
@@ -419,6 +420,8 @@ def test_a_model_that_wants_all_is_asked_once(tmp_path, monkeypatch):
     sizes = {}
 
     class Sized(Says):
+        wants_all = False
+
         def write(self, prompts, sampling):
             sizes.setdefault(self.fingerprint, []).append(len(prompts))
             return super().write(prompts, sampling)

@@ -1,6 +1,7 @@
 """What a run will cost, counted before it."""
 
 import pytest
+from doubles import Double
 
 from refladder.backends import connect
 from refladder.backends.metered import Metered
@@ -17,7 +18,7 @@ from refladder.scoring.judgment_log import JudgmentLog
 from refladder.synth import build_ladders
 
 
-class Words:
+class Words(Double):
     """The builtin backend with a tokenizer: a token a word."""
 
     def __init__(self):

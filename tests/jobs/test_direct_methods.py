@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from doubles import Double
 
 from refladder.backends import connect
 from refladder.backends.metered import Metered
@@ -131,16 +132,13 @@ def test_methods_of_one_run_share_what_was_answered(dialogues, tmp_path):
         assert second.result.method.scores == one("g-eval-5", dialogues, connect("builtin")).result.method.scores
 
 
-class Letters:
+class Letters(Double):
     """Each letter of a text is a token with probability 1/e, a vowel one with 1/e^2."""
 
     fingerprint = "letters/1"
 
     def __init__(self):
         self.asked = 0
-
-    def write(self, prompts, sampling):
-        raise NotImplementedError
 
     def read_labels(self, prompts, labels):
         self.asked += len(prompts)

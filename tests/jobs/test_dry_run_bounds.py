@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from simulated import DIMENSION, Simulated, benchmark_of
 
-from refladder.backends.metered import Metered, Price
+from refladder.backends.metered import Metered
+from refladder.backends.usage import Price
 from refladder.jobs.cost import DryRun
 from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.prompts import fill, load_template

@@ -11,12 +11,12 @@ import pytest
 from refladder import lookup
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin
-from refladder.backends.metered import characters
+from refladder.backends.metered import Counted
+from refladder.backends.usage import characters
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
 from refladder.jobs import methods
 from refladder.jobs.evaluate import Method
-from refladder.jobs.metering import Counted
 from refladder.jobs.methods import METHODS, MethodResult, MethodSettings, method_named, run_methods
 from refladder.loaders import load_benchmark
 from refladder.prompts import fill, load_template

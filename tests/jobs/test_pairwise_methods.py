@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from doubles import Double
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
 from refladder.backends import connect
@@ -257,7 +258,7 @@ def test_zepo_says_when_nothing_could_be_read():
     assert found.result.unreadable == found.result.judgments
 
 
-class Writer:
+class Writer(Double):
     fingerprint = "writer/1"
 
     def __init__(self, *texts):

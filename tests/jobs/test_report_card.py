@@ -11,10 +11,10 @@ from rich.console import Console
 from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.backends import connect
-from refladder.backends.metered import Metered, Price
+from refladder.backends.metered import Metered, Spent, total
+from refladder.backends.usage import Price, Usage
 from refladder.jobs.cards import card_tables, cards_to_rich, report_cards
 from refladder.jobs.measures import Share
-from refladder.jobs.metering import Spent, total
 from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.metaeval.tables import latex, markdown
 from refladder.records import LabelReading
@@ -25,12 +25,13 @@ MADE = benchmark_of([[1.0, 2.0, 3.0]])  # one context of three outputs: six orde
 class Local(Simulated):
     """Counts as a model on this machine does: 10 tokens a prompt, of which 4 are its own."""
 
-    tokens_sent = 1000  # of earlier work, which must not be counted
-    tokens_run = 700
+    usage = Usage(prompt_tokens=1000, run_tokens=700)  # of earlier work, which must not be counted
 
     def read_labels(self, prompts, labels):
-        self.tokens_sent += 10 * len(prompts)
-        self.tokens_run += 4 * len(prompts)
+        asked = len(prompts)
+        self.usage = Usage(
+            prompt_tokens=self.usage.prompt_tokens + 10 * asked, run_tokens=self.usage.run_tokens + 4 * asked
+        )
         return super().read_labels(prompts, labels)
 
 

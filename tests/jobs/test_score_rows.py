@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from doubles import Double
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -420,7 +421,7 @@ def test_weights_in_the_order_of_dimensions(values):
 
 
 def test_rows_of_one_context_stay_together_for_a_judge_that_shares_contexts():
-    class Sharing:
+    class Sharing(Double):
         shares_contexts = True
 
     rows = [("a", number) for number in range(20)] + [("b", number) for number in range(300)] + [("c", 0)]
@@ -428,7 +429,7 @@ def test_rows_of_one_context_stay_together_for_a_judge_that_shares_contexts():
     # 16 and the 4 left of a; then b, which is cut at 256 rows; the rest of b is less than the 64 of the next batch
     assert [len(batch) for batch in found] == [20, 256, 45]
     assert [row for batch in found for row in batch] == rows
-    assert [len(batch) for batch in batches(rows, object(), lambda row: row[0])] == [16, 32, 64, 128, 81]
+    assert [len(batch) for batch in batches(rows, Double(), lambda row: row[0])] == [16, 32, 64, 128, 81]
 
 
 def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from doubles import Double
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
 from refladder.jobs.methods import MethodSettings, run_methods
@@ -14,7 +15,7 @@ from refladder.records import Completion, LabelReading
 MADE = benchmark_of(np.random.default_rng(3).standard_normal((10, 6)))
 
 
-class Rewriter:
+class Rewriter(Double):
     """Rewords "number N" to "number N + 1"; from no number, to number 1. Keeps what it was given."""
 
     fingerprint = "rewriter/1"

@@ -5,26 +5,25 @@ from __future__ import annotations
 import math
 
 import pytest
+from doubles import Double
 
 from refladder.backends import connect
 from refladder.errors import BackendError, LabelsUnavailableError
-from refladder.prompts import load_template
+from refladder.prompts import criterion, fill, load_template
 from refladder.records import Context, Dimension, LabelReading, Output
 from refladder.scoring.direct import grade_question
-from refladder.scoring.gptscore import mean_logprobs, read_texts, token_counter
+from refladder.scoring.gptscore import check_reads_texts, mean_logprobs, read_texts
 
 CONTEXT = Context(id="c", task="story", text="A lighthouse keeper finds a letter.")
 DIMENSION = Dimension(name="surprise", description="The end surprises.")
 TEMPLATE = load_template("story", "best")
+PROMPT = fill(TEMPLATE, criterion(CONTEXT, DIMENSION))
 
 
-class Words:
+class Words(Double):
     """Every word of a text has probability 1/4, a long word (over four letters) 1/16; a word is a token."""
 
     fingerprint = "words/1"
-
-    def write(self, prompts, sampling):
-        raise NotImplementedError
 
     def read_labels(self, prompts, labels):
         assert not any(one != other and other.startswith(one) for one in labels for other in labels)
@@ -73,9 +72,8 @@ def test_a_reading_that_failed_is_no_number():
 
 def test_a_backend_that_cannot_count_is_not_asked():
     with pytest.raises(LabelsUnavailableError, match=r"judge 'builtin/1' cannot read .*a whole text .*--judge hf:PATH"):
-        token_counter(connect("builtin"))
-    counting = Words()
-    assert token_counter(counting) is counting
+        check_reads_texts(connect("builtin"), PROMPT)
+    check_reads_texts(Words(), PROMPT)
 
 
 def test_a_backend_that_breaks_its_word_is_refused():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from doubles import Double
 
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, UsageError
@@ -91,7 +92,7 @@ def test_an_unreadable_prompt_is_kept_with_its_reason():
 def test_yes_and_no_by_hand():
     """Three questions; each outcome weighs p(yes) / (p(yes) + p(no)), and the weights are made to sum to 1."""
 
-    class Answers:
+    class Answers(Double):
         fingerprint = "answers"
 
         def read_labels(self, prompts, labels):
@@ -115,7 +116,7 @@ def test_yes_and_no_by_hand():
 
 
 def test_a_note_on_one_of_the_yes_no_questions_is_kept():
-    class Cut:
+    class Cut(Double):
         fingerprint = "cut"
 
         def read_labels(self, prompts, labels):
@@ -158,7 +159,7 @@ def test_inconsistency_by_hand():
     assert inconsistency([one for pair in pairs for one in pair]) == (2, 4)
 
 
-class Broken:
+class Broken(Double):
     fingerprint = "broken/1"
 
     def __init__(self, readings):

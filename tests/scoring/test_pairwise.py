@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from doubles import Double
 
 from refladder.backends import connect
 from refladder.backends.scripted import Rule, Scripted
@@ -26,7 +27,7 @@ def question(first, second):
     return pair_question(CONTEXT, DIMENSION, output(first), output(second))
 
 
-class Counting:
+class Counting(Double):
     """A scripted judge that counts the prompts it is asked."""
 
     def __init__(self, *rules):

@@ -34,6 +34,8 @@ from refladder.backends.endpoint.probe import (
 from refladder.backends.endpoint.running import FAILED, Rows, Thread
 from refladder.backends.endpoint.talk import Talk
 from refladder.backends.endpoint.transport import LOG, Refusal, Server, Tally, unavailable
+from refladder.backends.protocol import Backend
+from refladder.backends.usage import Usage
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.records import Completion, LabelReading
 
@@ -50,7 +52,7 @@ _FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
 Answer = TypeVar("Answer", LabelReading, Completion)
 
 
-class Endpoint:
+class Endpoint(Backend):
     """A model on a server; writes and judges. Keeps no connection open between calls.
 
     Args:
@@ -87,12 +89,19 @@ class Endpoint:
         return dict(self._tally.counts)
 
     @property
-    def tokens_run(self) -> int | None:
-        """Prompt tokens that the server had to read, by its own word; None where it tells not what it had cached."""
+    def usage(self) -> Usage:
+        """Requests and tokens as the server reported them.
+
+        `run_tokens` are the prompt tokens that were not cached; None if the server does not report its cache.
+        """
         counts = self._tally.counts
-        if counts["prompt tokens of unknown cache"]:
-            return None
-        return counts["prompt tokens"] - counts["cached prompt tokens"]
+        unknown = counts["prompt tokens of unknown cache"] or (counts["requests"] and not counts["prompt tokens"])
+        return Usage(
+            requests=counts["requests"],
+            prompt_tokens=counts["prompt tokens"],
+            run_tokens=None if unknown else counts["prompt tokens"] - counts["cached prompt tokens"],
+            answer_tokens=counts["answer tokens"],
+        )
 
     @property
     def probe(self) -> Probe:

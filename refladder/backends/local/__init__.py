@@ -21,11 +21,13 @@ from refladder.backends.local.readings import NOT_NUMBERS, reading_of, sequences
 from refladder.backends.local.tokens import Question, Tokens
 from refladder.backends.local.trie import build_trie
 from refladder.backends.local.writing import BLOCK, Written, rows_of_same_bits, shared_tokens, write_batch
+from refladder.backends.protocol import Backend, in_order
+from refladder.backends.usage import Usage
 from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from refladder.backends.local.opening import Opened
     from refladder.records import Prompt, Sampling
@@ -52,7 +54,7 @@ class _Asked(NamedTuple):
     note: str | None
 
 
-class Local:
+class Local(Backend):
     """A model of transformers as writer and judge.
 
     Its weights are read when they are first needed, or by `load`. `tokens_sent` counts the tokens of all prompts so
@@ -65,9 +67,6 @@ class Local:
         label_variants: whether a label counts in every spelling (case, leading space).
     """
 
-    label_tokens = 0  # labels are read, not written
-    texts_at_once = _BATCH  # more would only be lost together when a run is killed
-
     def __init__(self, opened: Opened, *, memory: int | None, truncate_context: bool, label_variants: bool) -> None:
         self.opened = opened
         self._memory_asked = memory
@@ -75,7 +74,6 @@ class Local:
         self._truncate = truncate_context
         self._variants = label_variants
         self.tokens_sent = 0
-        self.shares_contexts = not opened.encoder_decoder  # so all prompts of a context are best asked together
         self._tokens_to_write = 0
         self._tokens_written = 0
         self._longest: int | None = getattr(opened.config.get_text_config(), "max_position_embeddings", None)
@@ -113,6 +111,21 @@ class Local:
             return 12 * heads * longest**2 <= self._memory
         return fitting(_LEAST, longest, 1, config, self._memory) == _LEAST
 
+    @property
+    def shares_contexts(self) -> bool:
+        """Whether prompts of one context should be asked together: a decoder reads what they share once."""
+        return not self.opened.encoder_decoder
+
+    @property
+    def label_tokens(self) -> int:
+        """0: labels are read, not written."""
+        return 0
+
+    @property
+    def texts_at_once(self) -> int:
+        """One batch: more would only be lost together when a run is killed."""
+        return _BATCH
+
     def load(self) -> None:
         """Read the weights now, and try out how prompts are best read.
 
@@ -131,9 +144,9 @@ class Local:
         return self._tokens_to_write + (0 if scorer is None else scorer.tokens_run)
 
     @property
-    def counts(self) -> dict[str, int]:
-        """Tokens of prompts so far, each whole, and those that were written."""
-        return {"prompt tokens": self.tokens_sent, "answer tokens": self._tokens_written}
+    def usage(self) -> Usage:
+        """Tokens of prompts so far, each whole; tokens that went through the model; tokens that were written."""
+        return Usage(prompt_tokens=self.tokens_sent, run_tokens=self.tokens_run, answer_tokens=self._tokens_written)
 
     @property
     def fingerprint(self) -> str:
@@ -152,7 +165,7 @@ class Local:
             UsageError: a label is no token at all.
             BackendError: memory is short even for one row at a time.
         """
-        return _in_order(self.read_labels_each(prompts, labels))
+        return in_order(self.read_labels_each(prompts, labels))
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
         """The number of a prompt and its reading, a group of prompts of one context (or several) after the other.
@@ -194,11 +207,14 @@ class Local:
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
         """The tokens of the tree of these prompts with their labels, which are what is run where the model allows.
 
-        An encoder shares nothing: there the tokens of all prompts count. No weights needed.
+        An encoder shares nothing, and neither do prompts without labels, after which a text is written: there the
+        tokens of all prompts count. No weights needed.
 
         Raises:
             UsageError: a label is no token at all.
         """
+        if not labels:
+            return sum(self.count_tokens(prompts))
         flat = [text for label in labels for text in self.tokens.variants_of(label)]
         distinct = 0
         for rows in _groups(prompts):
@@ -226,7 +242,7 @@ class Local:
         Raises:
             BackendError: memory is short even for one row at a time.
         """
-        return _in_order(self.write_each(prompts, sampling))
+        return in_order(self.write_each(prompts, sampling))
 
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """The number of a prompt and its text, batch by batch, prompts that begin alike together.
@@ -386,10 +402,6 @@ def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
                 continue
         yield range(first, row)
         first = row
-
-
-def _in_order(numbered: Iterable[tuple[int, T]]) -> list[T]:
-    return [answer for _, answer in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def open_local(

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from batch_server import BatchServer
+from doubles import Double
 from toy_server import OPENAI
 
 from refladder import synth
@@ -86,7 +87,7 @@ def test_a_pairwise_judge_asks_all_at_once(monkeypatch):
     monkeypatch.setattr(pairwise, "BATCH", 1)
     sizes = []
 
-    class All:
+    class All(Double):
         wants_all = True
         fingerprint = "all/1"
 
@@ -118,9 +119,9 @@ def test_a_dry_run_with_a_kept_handshake_asks_the_server_nothing(arguments, serv
 
 
 def test_a_backend_that_wants_all_gets_all_through_its_wrappers():
-    class All:
+    class All(Double):
         wants_all = True
 
     assert [len(batch) for batch in batches(range(5000), All())] == [5000]
     assert [len(batch) for batch in batches(range(5000), Stored(All(), None))] == [5000]
-    assert next(batches(range(5000), object())) == list(range(FIRST_BATCH))
+    assert next(batches(range(5000), Double())) == list(range(FIRST_BATCH))

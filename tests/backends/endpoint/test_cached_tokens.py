@@ -25,11 +25,11 @@ def test_what_the_server_had_cached_was_not_read():
         backend.read_labels(questions(4), LABELS)
         counts = backend.counts
         assert counts["requests"] >= 4
-        assert backend.tokens_run == counts["prompt tokens"] - counts["cached prompt tokens"]
+        assert backend.usage.run_tokens == counts["prompt tokens"] - counts["cached prompt tokens"]
         assert counts["cached prompt tokens"] >= 3 * 4  # those of the handshake too
         server.told = False
         backend.read_labels(questions(4), LABELS)
-        assert backend.tokens_run is None
+        assert backend.usage.run_tokens is None
 
 
 @pytest.mark.parametrize("details", [None, "3", {}, {"cached_tokens": None}, {"cached_tokens": 11}])

@@ -206,11 +206,9 @@ def test_lines_estimate_what_is_left(monkeypatch, capsys):
 
 def test_tokens_that_were_written_are_counted(opened, prompts):
     backend = opened("llama")
-    before = dict(backend.counts)
+    before = backend.usage
     sent = sum(backend.count_tokens(prompts[:2]))
     texts = backend.write(prompts[:2], Sampling(max_tokens=5))
     assert {one.finish for one in texts} == {"length"}
-    assert backend.counts == {
-        "prompt tokens": before["prompt tokens"] + sent,
-        "answer tokens": before["answer tokens"] + 10,
-    }
+    assert backend.usage.prompt_tokens == before.prompt_tokens + sent
+    assert backend.usage.answer_tokens == before.answer_tokens + 10

@@ -1,0 +1,90 @@
+"""Tokens, prices and budgets: what backends are asked, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.records import Prompt
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model costs, in USD for a million tokens of prompts (`input`) and of answers (`output`)."""
+
+    model: str
+    input: float
+    output: float
+
+    def of(self, prompt_tokens: int, answer_tokens: int) -> float:
+        """USD for so many tokens."""
+        return (prompt_tokens * self.input + answer_tokens * self.output) / MILLION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a backend was asked, or is to be asked.
+
+    Attributes:
+        prompts: number of prompts.
+        requests: number of HTTP requests; None for a backend that is not a server.
+        characters: total length of the prompts.
+        prompt_tokens: tokens of the prompts as sent, each prompt whole; None where the backend cannot count.
+        run_tokens: tokens that the model had to read: a beginning that prompts share counts once. None where unknown.
+        answer_tokens: tokens of the answers; before a run, the most that they can have (a text counts at its limit).
+        seconds: time in which the backend answered.
+    """
+
+    prompts: int = 0
+    requests: int | None = None
+    characters: int = 0
+    prompt_tokens: int | None = None
+    run_tokens: int | None = None
+    answer_tokens: int = 0
+    seconds: float = 0.0
+
+    def plus(self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int) -> Usage:
+        """Add prompts, each with its tokens and answered with at most `answer_tokens`."""
+        counted = self.prompt_tokens if self.prompts else 0
+        return replace(
+            self,
+            prompts=self.prompts + len(prompts),
+            characters=self.characters + sum(map(characters, prompts)),
+            prompt_tokens=None if tokens is None or counted is None else counted + sum(tokens),
+            answer_tokens=self.answer_tokens + answer_tokens * len(prompts),
+        )
+
+    def cost(self, price: Price | None) -> float | None:
+        """USD; None where the price or the number of tokens is unknown."""
+        if price is None or (self.prompt_tokens is None and self.prompts):
+            return None
+        return price.of(self.prompt_tokens or 0, self.answer_tokens)
+
+
+def characters(prompt: Prompt) -> int:
+    """The length of a prompt's text, without building the text."""
+    return sum(map(len, prompt.literals)) + sum(len(prompt.slots[name]) for name in prompt.names)
+
+
+class Budget:
+    """Money that the backends of one run may spend together.
+
+    Args:
+        limit: USD.
+
+    Raises:
+        UsageError: it is not a number above 0.
+    """
+
+    def __init__(self, limit: float) -> None:
+        if not 0 < limit < float("inf"):
+            raise UsageError(f"a budget is a number of USD above 0, found {limit}")
+        self.limit = limit
+        self.spent = 0.0
