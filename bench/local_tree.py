@@ -31,9 +31,9 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from refladder.backends.local import Local
-from refladder.backends.local.memory import ask_for_huge_pages, keep_freed_memory
-from refladder.backends.local.opening import Opened
+from refladder.backends.hf import Local
+from refladder.backends.hf.opening import Opened
+from refladder.engine.memory import ask_for_huge_pages, keep_freed_memory
 from refladder.prompts import fill, load_template
 from refladder.records import Sampling
 

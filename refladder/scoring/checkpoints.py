@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from refladder.backends.local import Local
-from refladder.backends.local.memory import memory_beside, parse_memory
-from refladder.backends.local.opening import TEXT_TO_TEXT, open_model, split_revision
-from refladder.backends.local.readers import Reader
+from refladder.backends.hf import Local
+from refladder.backends.hf.opening import TEXT_TO_TEXT, open_model, split_revision
+from refladder.backends.hf.readers import Reader
+from refladder.engine.memory import memory_beside, parse_memory
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from refladder.backends.local.opening import Opened
-    from refladder.backends.local.tokens import Tokens
+    from refladder.backends.hf.opening import Opened
+    from refladder.backends.hf.tokens import Tokens
 
 # Sentences about what went amiss, each with its count.
 CUT = "{:,} inputs were longer than the model takes and were cut off"
@@ -32,7 +32,7 @@ NO_NUMBER = "{:,} outputs have no score, since the model gave no finite number f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """How checkpoints are run; see `refladder.backends.local.open_local` for the values."""
+    """How checkpoints are run; see `refladder.backends.hf.open_local` for the values."""
 
     dtype: str = "float32"
     device: str = "auto"
@@ -86,7 +86,7 @@ def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> Lo
 
 
 def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> Reader:
-    """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.local.opening`.
+    """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.hf.opening`.
 
     Raises:
         UsageError: as `open_writer`.

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from refladder.backends.local import Local
-    from refladder.backends.local.readers import Reader, Row
-    from refladder.backends.local.writing import Written
+    from refladder.backends.hf import Local
+    from refladder.backends.hf.readers import Reader, Row
+    from refladder.engine.sampling import Written
     from refladder.records import Context
 
     FloatArray = NDArray[np.float64]

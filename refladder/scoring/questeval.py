@@ -21,7 +21,7 @@ from refladder.scoring.trained import first_logprobs, sentences
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.backends.local import Local
+    from refladder.backends.hf import Local
     from refladder.records import Context
 
 SUGGESTION = (

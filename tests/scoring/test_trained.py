@@ -9,8 +9,8 @@ import shutil
 
 import pytest
 
-from refladder.backends.local.opening import CLASSIFIER, ENCODER, split_revision
-from refladder.backends.local.tokens import Tokens
+from refladder.backends.hf.opening import CLASSIFIER, ENCODER, split_revision
+from refladder.backends.hf.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.records import Context
 from refladder.scoring import trained

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends.local.memory import fitting, halving
-from refladder.backends.local.tokens import Tokens
+from refladder.backends.hf.tokens import Tokens
+from refladder.engine.memory import fitting, halving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from refladder.backends.local.opening import Opened
+    from refladder.backends.hf.opening import Opened
 
     FloatArray = NDArray[np.float64]
 

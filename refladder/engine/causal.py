@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.backends.local import attention
-from refladder.backends.local.memory import fitting, halving
-from refladder.backends.local.shortcuts import Shortcuts
-from refladder.backends.local.trie import Node, Pop, Push, Read, Segment, build_trie, plan
+from refladder.engine import attention
+from refladder.engine.kernels import Shortcuts
+from refladder.engine.memory import fitting, halving
+from refladder.engine.trie import Node, Pop, Push, Read, Segment, build_trie, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

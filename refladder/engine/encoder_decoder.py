@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.backends.local.memory import fitting, halving
+from refladder.engine.memory import fitting, halving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

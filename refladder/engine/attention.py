@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from refladder.backends.local.trie import Segment
+    from refladder.engine.trie import Segment
 
 NAME = "refladder_tree"
 _TOGETHER = 128  # tokens: smaller subtrees that stand side by side share a piece

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from refladder.backends import connect
-from refladder.backends.local.writing import BLOCK, _alike, _sampled, rows_of_same_bits, stream_of
+from refladder.engine.sampling import BLOCK, _alike, _sampled, rows_of_same_bits, stream_of
 from refladder.errors import BackendError
 from refladder.records import Sampling
 from refladder.testing import check_backend
@@ -190,11 +190,11 @@ def test_draws_follow_the_probabilities_and_top_p():
     # p = .5 .3 .2: u below .5 is token 0, below .8 token 1, else token 2; top_p .7 leaves 0 and 1, as .625 and .375.
     scores = torch.log(torch.tensor([[0.5, 0.3, 0.2]])).repeat(6, 1)
     drawn = torch.tensor([0.0, 0.49, 0.51, 0.79, 0.81, 0.999], dtype=torch.float64)
-    assert _sampled(scores, Sampling(), drawn).tolist() == [0, 0, 1, 1, 2, 2]
-    assert _sampled(scores, Sampling(top_p=0.7), drawn).tolist() == [0, 0, 0, 1, 1, 1]
+    assert _sampled(scores, 1.0, 1.0, drawn).tolist() == [0, 0, 1, 1, 2, 2]
+    assert _sampled(scores, 1.0, 0.7, drawn).tolist() == [0, 0, 0, 1, 1, 1]
     # Temperature .5 squares them: .25 .09 .04 of .38, so the bounds are .658 and .895.
-    assert _sampled(scores, Sampling(temperature=0.5), drawn).tolist() == [0, 0, 0, 1, 1, 2]
-    assert _sampled(scores, Sampling(top_p=0.0), drawn).tolist() == [0] * 6
+    assert _sampled(scores, 0.5, 1.0, drawn).tolist() == [0, 0, 0, 1, 1, 2]
+    assert _sampled(scores, 1.0, 0.0, drawn).tolist() == [0] * 6
 
 
 def test_streams_differ_by_prompt_and_by_seed():
@@ -217,15 +217,15 @@ def test_a_prompt_that_leaves_no_room_for_the_text_is_refused_by_row(opened, pro
 
 
 def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
-    from refladder.backends import local  # noqa: PLC0415
+    from refladder.backends import hf as local  # noqa: PLC0415
 
     sizes = []
 
-    def scarce(model, batch, *arguments, rows):
+    def scarce(model, batch, ends, *, rows, **settings):
         sizes.append((len(batch), rows))
         if rows > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return real(model, batch, *arguments, rows=rows)
+        return real(model, batch, ends, rows=rows, **settings)
 
     monkeypatch.setitem(opened("llama").__dict__, "_sizes", [32])
     real = local.write_batch

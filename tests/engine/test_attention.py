@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from refladder.backends.local.attention import attend, cover, parts_of
-from refladder.backends.local.trie import Push, Row, build_trie, plan
+from refladder.engine.attention import attend, cover, parts_of
+from refladder.engine.trie import Push, Row, build_trie, plan
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
 

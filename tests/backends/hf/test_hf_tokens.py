@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from refladder.backends.local.tokens import Tokens
+from refladder.backends.hf.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from local_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
+from hf_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
 
 from refladder.backends import connect
-from refladder.backends.local.causal import WAYS
+from refladder.engine.causal import WAYS
 from refladder.records import Sampling
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
@@ -149,7 +149,7 @@ def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(folder, 
 
 
 def test_a_way_that_does_not_hold_is_stepped_down_from_with_a_message(folder, caplog, monkeypatch, prompts):
-    from refladder.backends.local import causal  # noqa: PLC0415  imports nothing heavy, but belongs to this test
+    from refladder.engine import causal  # noqa: PLC0415  imports nothing heavy, but belongs to this test
 
     def blind(self, root, reads, row):
         return self._tree(root, reads, row, lambda _segment: {})
@@ -166,7 +166,7 @@ def test_a_way_that_does_not_hold_is_stepped_down_from_with_a_message(folder, ca
 
 
 def test_a_way_that_fails_is_stepped_down_from_with_a_message(folder, caplog, monkeypatch):
-    from refladder.backends.local import causal  # noqa: PLC0415
+    from refladder.engine import causal  # noqa: PLC0415
 
     def broken(*_arguments):
         raise RuntimeError("shapes do not match")

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.local.memory import ask_for_huge_pages, is_out_of_memory
+from refladder.engine.memory import ask_for_huge_pages, is_out_of_memory
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:

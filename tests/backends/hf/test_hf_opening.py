@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 import pytest
-from local_unit import ARTICLE, LABELS, compare
+from hf_unit import ARTICLE, LABELS, compare
 
 from refladder.backends import connect
-from refladder.backends.local.memory import free_memory, halving, kept_bytes, parse_memory
+from refladder.engine.memory import free_memory, halving, kept_bytes, parse_memory
 from refladder.errors import BackendError, BackendUnavailableError, UnknownNameError, UsageError
 from refladder.records import Sampling
 
@@ -250,7 +250,7 @@ def test_free_memory_is_below_what_the_machine_has():
 
 def test_free_memory_in_a_container_is_below_its_limit(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
-    from refladder.backends.local import memory  # noqa: PLC0415
+    from refladder.engine import memory  # noqa: PLC0415
 
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
     (tmp_path / "memory.current").write_text("1000\n")

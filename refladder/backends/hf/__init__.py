@@ -13,21 +13,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from refladder.backends import CONTEXT_CUT
-from refladder.backends.local.causal import Causal
-from refladder.backends.local.encoder_decoder import EncoderDecoder
-from refladder.backends.local.memory import fitting, halving, kept_bytes, memory_beside, parse_memory
-from refladder.backends.local.opening import open_model
-from refladder.backends.local.readings import NOT_NUMBERS, reading_of, sequences_of
-from refladder.backends.local.tokens import Question, Tokens
-from refladder.backends.local.trie import build_trie
-from refladder.backends.local.writing import BLOCK, Written, rows_of_same_bits, shared_tokens, write_batch
+from refladder.backends.hf.opening import open_model
+from refladder.backends.hf.readings import NOT_NUMBERS, reading_of, sequences_of
+from refladder.backends.hf.tokens import Question, Tokens
+from refladder.engine.causal import Causal
+from refladder.engine.encoder_decoder import EncoderDecoder
+from refladder.engine.memory import fitting, halving, kept_bytes, memory_beside, parse_memory
+from refladder.engine.sampling import BLOCK, Written, rows_of_same_bits, shared_tokens, write_batch
+from refladder.engine.trie import build_trie
 from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from refladder.backends.local.opening import Opened
+    from refladder.backends.hf.opening import Opened
     from refladder.records import Prompt, Sampling
 
 T = TypeVar("T")
@@ -282,7 +282,16 @@ class Local:
             for first in range(0, len(prompts), most):
                 part = prompts[first : first + most]
                 rows = next((size for size in self._sizes if len(part) <= size <= most), most) if fixed else None
-                texts += write_batch(model, part, sampling, ends, rows=rows)
+                texts += write_batch(
+                    model,
+                    part,
+                    ends,
+                    max_tokens=sampling.max_tokens,
+                    temperature=sampling.temperature,
+                    top_p=sampling.top_p,
+                    seed=sampling.seed,
+                    rows=rows,
+                )
                 if fixed and not self.opened.encoder_decoder:
                     read -= sum(shared_tokens(part))
             return texts, read

@@ -12,8 +12,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from refladder.records import Sampling
-
 BLOCK = 512  # keys; attention kernels sum over so many at a time, or over a fraction of it
 _FEWER = (1, 2, 4, 8, 16)  # rows that a batch may have instead of all, where that changes no bit
 _PIECE = 256  # tokens: as fast as 128 or 512 where contexts are shared, and faster than 128 where not
@@ -33,9 +31,10 @@ class _Draw:
     Row k draws with the stream that belongs to its own prompt and seed, so its text does not depend on the batch.
     """
 
-    def __init__(self, streams: Sequence[np.random.Generator], sampling: Sampling) -> None:
+    def __init__(self, streams: Sequence[np.random.Generator], temperature: float, top_p: float) -> None:
         self._streams = streams
-        self._sampling = sampling
+        self._temperature = temperature
+        self._top_p = top_p
         self.broken = [False] * len(streams)
 
     def __call__(self, _input_ids: Any, scores: Any) -> Any:  # noqa: ANN401  tensors
@@ -47,14 +46,15 @@ class _Draw:
             self.broken[row] = True
         scores = torch.where(bad[:, None], 0.0, scores)
         drawn = [stream.random() for stream in self._streams]
-        if self._sampling.temperature == 0:
+        if self._temperature == 0:
             chosen = scores.argmax(dim=-1)
         else:
-            chosen = _sampled(scores, self._sampling, torch.tensor(drawn, dtype=torch.float64, device=scores.device))
+            uniform = torch.tensor(drawn, dtype=torch.float64, device=scores.device)
+            chosen = _sampled(scores, self._temperature, self._top_p, uniform)
         return torch.full_like(scores, -torch.inf).scatter_(1, chosen[:, None], 0.0)
 
 
-def _sampled(scores: Any, sampling: Sampling, drawn: Any) -> Any:  # noqa: ANN401  tensors
+def _sampled(scores: Any, temperature: float, top_p: float, drawn: Any) -> Any:  # noqa: ANN401  tensors
     """The token at the drawn place of the cumulative distribution, in the order of token ids.
 
     In that order rounding moves a boundary by its own size only; in the order of probability, two tokens that are
@@ -62,10 +62,10 @@ def _sampled(scores: Any, sampling: Sampling, drawn: Any) -> Any:  # noqa: ANN40
     """
     import torch  # noqa: PLC0415  optional
 
-    probabilities = torch.softmax(scores.double() / sampling.temperature, dim=-1)
-    if sampling.top_p < 1:
+    probabilities = torch.softmax(scores.double() / temperature, dim=-1)
+    if top_p < 1:
         ordered, tokens = torch.sort(probabilities, dim=-1, descending=True, stable=True)
-        within = ordered.cumsum(dim=-1) - ordered < sampling.top_p
+        within = ordered.cumsum(dim=-1) - ordered < top_p
         within[:, 0] = True
         probabilities = torch.zeros_like(probabilities).scatter_(1, tokens, torch.where(within, ordered, 0.0))
     reached = probabilities.cumsum(dim=-1)
@@ -105,9 +105,12 @@ def rows_of_same_bits(model: Any, most: int) -> list[int]:  # noqa: ANN401  of t
 def write_batch(
     model: Any,  # noqa: ANN401  of transformers
     prompts: Sequence[Sequence[int]],
-    sampling: Sampling,
     ends: Sequence[int],
     *,
+    max_tokens: int,
+    temperature: float,
+    top_p: float,
+    seed: int,
     rows: int | None,
 ) -> list[Written]:
     """Continue some prompts, all in one batch.
@@ -120,8 +123,11 @@ def write_batch(
     Args:
         model: of transformers, causal or encoder-decoder.
         prompts: token ids, each at least one; neighbours that begin alike share pieces.
-        sampling: length, temperature, share of probability, seed.
         ends: ids that end a text.
+        max_tokens: of a text, at most.
+        temperature: 0 takes the most probable token.
+        top_p: draw from the most probable tokens that together have this probability.
+        seed: with the prompt, it determines the random stream of a row.
         rows: of the batch, at least as many as prompts: the last prompt fills it up. None for causal models whose cache
             cannot be put together: their prompts are read in one padded batch, whose shape can change a text.
     """
@@ -144,13 +150,13 @@ def write_batch(
             places = slice(0, len(prompt)) if encodes else slice(width - len(prompt), width)
             ids[row, places] = torch.as_tensor(prompt)
             mask[row, places] = 1
-        draw = _Draw([stream_of(prompt, sampling.seed) for prompt in prompts], sampling)
+        draw = _Draw([stream_of(prompt, seed) for prompt in prompts], temperature, top_p)
         with _silenced():
             out = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
                 generation_config=GenerationConfig(
-                    max_new_tokens=sampling.max_tokens,
+                    max_new_tokens=max_tokens,
                     do_sample=False,
                     eos_token_id=list(ends) or None,
                     pad_token_id=ends[0] if ends else 0,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refladder.backends.local.trie import Pop, Push, Read, Row, build_trie, plan
+from refladder.engine.trie import Pop, Push, Read, Row, build_trie, plan
 
 # a b c d / a b c e f / a b g, so that the distinct tokens are a b c d e f g
 SEQUENCES = [[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]

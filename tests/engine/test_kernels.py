@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from local_unit import LABELS
+from hf_unit import LABELS
 
 from refladder.backends import connect
 
@@ -14,7 +14,7 @@ transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed; pip install 'refladder[local]'"
 )
 
-from refladder.backends.local.shortcuts import Shortcuts  # noqa: E402
+from refladder.engine.kernels import Shortcuts  # noqa: E402
 
 IDS = torch.randint(0, 300, (2, 300), generator=torch.Generator().manual_seed(0))
 PLACES = torch.tensor([3, 150, 299])

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.backends.local.trie import Read
+from refladder.engine.trie import Read
 from refladder.records import LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.backends.local.tokens import Question
+    from refladder.backends.hf.tokens import Question
 
 NOT_NUMBERS = "the model gave no finite number for this prompt ({}); load it with dtype=bfloat16 or dtype=float32"
 _SMALLEST = -math.log(np.finfo(np.float32).max)  # nats: what is left of a label that always goes on to a longer one
