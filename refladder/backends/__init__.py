@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 BACKENDS = {
     "builtin": "refladder.backends.builtin:open_builtin",
-    "hf": "refladder.backends.hf:open_local",
+    "hf": "refladder.backends.hf:open_hf",
     "openai": "refladder.backends.endpoint:open_endpoint",
     "scripted": "refladder.backends.scripted:open_scripted",
 }

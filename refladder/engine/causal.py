@@ -1,16 +1,17 @@
-"""Log-probabilities of tokens from a causal model, in five ways that give the same numbers.
+"""Log-probabilities of tokens from a causal model, by one of five strategies that return the same numbers.
 
-- `tree`: every distinct token of all prompts once; one cache as a stack, and attention in parts (see `attention`).
+- `tree`: every distinct token of all prompts once; one cache used as a stack, and attention in parts (see `attention`).
 - `masked`: the same with the model's own attention and a mask that shows a token its ancestors.
-- `copied`: every distinct token once; the cache is copied where prompts part. For caches that cannot be cropped.
+- `copied`: every distinct token once; the cache is copied where prompts branch. For caches that cannot be cropped.
 - `batches`: every prompt whole, in right-padded batches.
-- `single`: every prompt whole and alone.
+- `single`: every prompt whole and alone, without fused kernels; the reference for the self-check.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import itertools
 import logging
@@ -20,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.engine import attention
-from refladder.engine.kernels import Shortcuts
-from refladder.engine.memory import fitting, halving
-from refladder.engine.trie import Node, Pop, Push, Read, Segment, build_trie, plan
+from refladder.engine.kernels import FusedKernels
+from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
+from refladder.engine.trie import Node, NodeRead, Pop, Push, Read, Segment, build_trie, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,83 +34,88 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WAYS = ("tree", "masked", "copied", "batches", "single")
-ROW = 8192  # a fifth faster than 2,048; memory bounds it (see `fitting`)
-_AT_ONCE = 16  # places whose logits become float32 together: all of them would not stay in a cache
-_ROWS = 16  # of a padded batch
-_FEW = (
-    16  # of so many tokens one is read, or fewer, where attention of the last layer is for those alone: it needs masks
-)
-_LEAST = 16
-_TOLERANCE = 1e-3  # nats, between two ways in float32
-_HALF_TOLERANCE = 0.1
-_LONGEST_CHECK = 1100  # a window up to here is made shorter than the prompts of the check
+STRATEGIES = {  # fastest first, with their names in messages
+    "tree": "Prefix-tree inference",
+    "masked": "Prefix-tree inference with masks",
+    "copied": "Prefix-tree inference with copied caches",
+    "batches": "Batched inference",
+    "single": "Plain inference",
+}
+_ORDER = tuple(STRATEGIES)
+_FORWARD_TOKENS = 8192  # a fifth faster than 2,048; the memory limits it further (see `tokens_that_fit`)
+_LEAST_TOKENS = 16
+_BATCH_ROWS = 16
+_LOGIT_ROWS = 16  # positions whose logits are converted to float32 together: more would not stay in a cache
+_TOKENS_PER_READ = 16  # with fewer, the last layer's attention covers all tokens: restricting it needs masks
+_TOLERANCE = 1e-3  # nats, between two strategies in float32
+_HALF_TOLERANCE = 0.1  # nats, in bfloat16 and float16
+_LONGEST_CHECK = 1100  # tokens; with a window up to this, the prompts of the self-check are longer than the window
 
 
 class Causal:
-    """A causal model that gives the log-probabilities of chosen tokens.
+    """A causal model that returns the log-probabilities of chosen tokens.
 
-    `way` is the one in use, and `tokens_run` counts the tokens that went through the model, padding included.
+    `strategy` is the one in use. `tokens_run` counts the tokens that went through the model, padding included.
 
     Args:
         model: of transformers.
         dtype: "float32", "bfloat16" or "float16".
         memory: bytes that may be used beside the weights.
-        row: tokens in one forward at most.
+        forward_tokens: maximum number of tokens in one forward pass.
     """
 
-    def __init__(self, model: Any, dtype: str, memory: int, row: int = ROW) -> None:  # noqa: ANN401
+    def __init__(self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS) -> None:  # noqa: ANN401
         self.model = model
         self.tokens_run = 0
         self._dtype = dtype
         self._memory = memory
-        self._row = row
+        self._forward_tokens = forward_tokens
         self._config = model.config.get_text_config()
         self._arguments = set(inspect.signature(model.forward).parameters)
-        kinds = set(getattr(self._config, "layer_types", None) or ())
+        layer_kinds = set(getattr(self._config, "layer_types", None) or ())
         window = getattr(self._config, "sliding_window", None)
-        self._mixed = "sliding_attention" in kinds  # the model takes a mask for each kind of layer
-        self._window: int | None = window if self._mixed or not kinds else None
-        self.ways = self._possible()
-        self.way = self.ways[0]
-        self._shortcuts: Shortcuts | None = Shortcuts(model)
+        self._mixed = "sliding_attention" in layer_kinds  # the model takes a mask for each kind of layer
+        self._window: int | None = window if self._mixed or not layer_kinds else None
+        self.strategies = self._supported()
+        self.strategy = self.strategies[0]
+        self._kernels: FusedKernels | None = FusedKernels(model)
 
     @property
-    def longest(self) -> int | None:
-        """Tokens that fit in the model's context; None where it sets no limit."""
-        return getattr(self._config, "max_position_embeddings", None)
-
-    @property
-    def crops(self) -> bool:
-        """Whether the cache holds keys and values of every token, so that a prefix can be kept and shared."""
-        return "masked" in self.ways
-
-    @property
-    def in_pieces(self) -> bool:
-        """Whether a prompt may be run in pieces: the cache keeps every token, and no rotation depends on the length."""
+    def reads_in_chunks(self) -> bool:
+        """Whether prompts may be read in chunks: the cache keeps every token, and no rotation depends on the length."""
         rotation = getattr(self._config, "rope_parameters", None) or getattr(self._config, "rope_scaling", None)
-        return self.way in {"tree", "masked"} and not any(kind in str(rotation) for kind in ("dynamic", "longrope"))
+        return self.strategy in {"tree", "masked"} and not any(
+            kind in str(rotation) for kind in ("dynamic", "longrope")
+        )
 
-    def _possible(self) -> tuple[str, ...]:
-        """The ways that the architecture allows; `settle` then tries them."""
+    def _supported(self) -> tuple[str, ...]:
+        """The strategies that the architecture allows, fastest first; `choose_strategy` then checks them."""
         from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer  # noqa: PLC0415
 
         if "past_key_values" not in self._arguments:
-            return WAYS[3:]
+            return _ORDER[3:]
         layers = DynamicCache(config=self._config).layers
         croppable = all(type(layer) in {DynamicLayer, DynamicSlidingWindowLayer} for layer in layers)
         named = set(getattr(self._config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
-        by_distance = getattr(self._config, "alibi", False)  # counted along the row, whatever the positions say
-        if croppable and named and not by_distance and "position_ids" in self._arguments:
-            plain = not getattr(self._config, "attn_logit_softcapping", None) and self.model.device.type == "cpu"
-            return WAYS if plain and self.model.config._attn_implementation == "sdpa" else WAYS[1:]  # noqa: SLF001
-        return WAYS[2:]
+        alibi = getattr(self._config, "alibi", False)  # measures distance along the row and ignores position ids
+        if croppable and named and not alibi and "position_ids" in self._arguments:
+            plain_scores = not getattr(self._config, "attn_logit_softcapping", None)
+            if plain_scores and self.model.device.type == "cpu" and self._attention_name == "sdpa":
+                return _ORDER
+            return _ORDER[1:]
+        return _ORDER[2:]
 
-    def settle(self, ids: Sequence[int]) -> None:
-        """Compare the ways with the plain one on a few short prompts, and keep the first that agrees.
+    @property
+    def _attention_name(self) -> str:
+        return str(self.model.config._attn_implementation)  # noqa: SLF001  no public name exists
+
+    def choose_strategy(self, ids: Sequence[int]) -> None:
+        """Compare the strategies with plain inference on four short prompts, and use the first that agrees.
+
+        A strategy that disagrees is tried again without fused kernels; then a warning is logged.
 
         Args:
-            ids: some tokens of plain text, 200 or more.
+            ids: tokens of plain text, 200 or more.
         """
         length = 40
         if self._window is not None and self._window <= _LONGEST_CHECK:
@@ -120,227 +126,251 @@ class Causal:
         outputs = [rest[100:140], rest[140:180]]
         sequences = [[*article, *rung, *output] for rung in rungs for output in outputs]
         reads = [
-            Read(number, place, int(rest[5 + place % 7]))
+            Read(number, position, int(rest[5 + position % 7]))
             for number, sequence in enumerate(sequences)
-            for place in (length + 30, len(sequence) - 1)
+            for position in (length + 30, len(sequence) - 1)
         ]
-        kept, self.way = self.way, "single"
-        known, self._shortcuts = self._shortcuts, None
+        first, self.strategy = self.strategy, "single"
+        kernels, self._kernels = self._kernels, None
         plain = self.logprobs(sequences, reads)
-        allowed = _TOLERANCE
-        if self._dtype != "float32":  # such a model differs from itself with the shape of a batch
-            self.way = "batches"
+        limit = _TOLERANCE
+        if self._dtype != "float32":  # in half precision even plain inference changes with the shape of a batch
+            self.strategy = "batches"
             noise = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
-            allowed = max(_HALF_TOLERANCE, 3 * noise) if np.isfinite(noise) else _HALF_TOLERANCE
-        waiting = itertools.product(self.ways[self.ways.index(kept) :], dict.fromkeys((known, None)))
-        for self.way, self._shortcuts in waiting:
-            if self.way == "single":
+            limit = max(_HALF_TOLERANCE, 3 * noise) if np.isfinite(noise) else _HALF_TOLERANCE
+        candidates = itertools.product(self.strategies[self.strategies.index(first) :], dict.fromkeys((kernels, None)))
+        for self.strategy, self._kernels in candidates:
+            if self.strategy == "single":
                 break
             try:
                 difference = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
-                if difference <= allowed or not np.isfinite(plain).all():
+                if difference <= limit or not np.isfinite(plain).all():
                     break
-                why = f"differs from the plain one by {difference:.2g} nats, more than {allowed:.2g}"
+                reason = f"disagrees with plain inference by {difference:.2g} nats (limit {limit:#.2g})"
             except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
-                why = f"fails here ({error})"
-            if self._shortcuts is None:
-                log.warning("%s: the %r way %s; stepping down", self._config.model_type, self.way, why)
-        log.info("%s: prompts are read the %r way", self._config.model_type, self.way)
+                reason = f"fails ({error})"
+            if self._kernels is None:
+                log.warning(
+                    "%s: %s %s. Falling back to a slower strategy.",
+                    self._config.model_type,
+                    STRATEGIES[self.strategy],
+                    reason,
+                )
+        log.info("%s: inference strategy %r", self._config.model_type, self.strategy)
         self.tokens_run = 0
 
     def logprobs(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> FloatArray:
-        """Natural-log probabilities of tokens after chosen places of chosen sequences.
+        """Log-probabilities of tokens after chosen positions of sequences.
 
         Args:
             sequences: token ids, none of them empty.
-            reads: what is wanted.
+            reads: the log-probabilities that are requested.
 
         Returns:
-            Shape (reads,), nats. NaN where the model gave NaN.
+            Shape (reads,), natural logarithms. NaN where the model returned NaN.
 
         Raises:
-            BackendError: memory is short even for a few tokens at a time.
+            BackendError: memory runs out even with a few tokens at a time.
         """
         longest = max(map(len, sequences))
-        row = fitting(self._row, longest, len(reads), self._config, self._memory)
+        most = tokens_that_fit(self._forward_tokens, longest, len(reads), self._config, self._memory)
         root, leaf_of = build_trie(sequences, reads)
-        what = f"{self._config.model_type} with prompts of up to {longest} tokens"
-        found = np.full(len(reads), np.nan)
-        if self.way == "tree" and (self._window is None or longest <= self._window):
-            found = halving(lambda most: self._in_parts(root, len(reads), most), row, _LEAST, what)
-        elif self.way in {"tree", "masked"}:
-            found = halving(lambda most: self._tree(root, len(reads), most, self._mask), row, _LEAST, what)
-        elif self.way == "copied":
-            found = halving(lambda most: self._copied(root, len(reads), most), row, _LEAST, what)
-        # NaN goes through a mask, so that one bad token spoils what stands in its row: those reads once more, apart.
-        again = np.flatnonzero(~np.isfinite(found)).tolist()
-        if again:
-            moved = [Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in again]
-            most = 1 if self.way == "single" else max(row, longest)
-            found[again] = halving(lambda tokens: self._batches(sequences, moved, tokens), most, 1, what)
-        return found
+        description = f"{self._config.model_type} with prompts of up to {longest} tokens"
+        count = len(reads)
+        run: Callable[[int], FloatArray] | None = None
+        if self.strategy == "tree" and (self._window is None or longest <= self._window):
+            run = functools.partial(self._with_tree_attention, root, count)
+        elif self.strategy in {"tree", "masked"}:
+            run = functools.partial(self._over_tree, root, count, self._mask)
+        elif self.strategy == "copied":
+            run = functools.partial(self._with_copied_caches, root, count)
+        logprobs = np.full(count, np.nan)
+        if run is not None:
+            logprobs = halve_until_it_fits(run, most, _LEAST_TOKENS, description)
+        # A NaN passes through masks and spoils the other tokens of its row, so these reads are repeated apart.
+        missing = np.flatnonzero(~np.isfinite(logprobs)).tolist()
+        if missing:
+            repeated = [Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in missing]
+            batch_tokens = 1 if self.strategy == "single" else max(most, longest)
+            logprobs[missing] = halve_until_it_fits(
+                lambda tokens: self._in_batches(sequences, repeated, tokens), batch_tokens, 1, description
+            )
+        return logprobs
 
-    def _in_parts(self, root: Node, reads: int, row: int) -> FloatArray:
-        """`_tree` with the attention of this package, which the model keeps only meanwhile."""
+    def _with_tree_attention(self, root: Node, reads: int, most: int) -> FloatArray:
+        """`_over_tree` with the attention of this package; afterwards the model has its own again."""
         attention.register()
-        kept = self.model.config._attn_implementation  # noqa: SLF001  what transformers itself sets
+        original = self._attention_name
         self.model.set_attn_implementation(attention.NAME)
         try:
-            return self._tree(root, reads, row, self._parts)
+            return self._over_tree(root, reads, self._parts, most)
         finally:
-            self.model.set_attn_implementation(kept)
+            self.model.set_attn_implementation(original)
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
-        dtype, places = self.model.dtype, _places(segment)
-        few = self._shortcuts is not None and len(places) * _FEW <= segment.tokens.size
-        at_last = attention.parts_of(segment, dtype, places) if few else None
-        return {"parts": attention.parts_of(segment, dtype), "at_last": at_last}
+        dtype, indices = self.model.dtype, _read_indices(segment)
+        few = self._kernels is not None and len(indices) * _TOKENS_PER_READ <= segment.tokens.size
+        last_layer_parts = attention.parts_of(segment, dtype, indices) if few else None
+        return {"parts": attention.parts_of(segment, dtype), "last_layer_parts": last_layer_parts}
 
-    def _tree(self, root: Node, reads: int, row: int, shown: Callable[[Segment], dict[str, Any]]) -> FloatArray:
+    def _over_tree(
+        self, root: Node, reads: int, visibility: Callable[[Segment], dict[str, Any]], most: int
+    ) -> FloatArray:
+        """Run a tree with one cache; `visibility` returns the arguments that show each token its ancestors."""
         from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
 
-        found = np.full(reads, np.nan)
-        cache = DynamicCache()  # without the configuration: also layers with a window keep all, their masks hide it
-        for step in plan(root, row):
+        logprobs = np.full(reads, np.nan)
+        cache = DynamicCache()  # without the configuration, so that layers with a window keep all keys; masks hide them
+        for step in plan(root, most):
             if isinstance(step, Pop):
                 cache.crop(-step.tokens)
                 continue
             segment = step.segment
             if segment.tokens.size:
-                self._run(segment, found, past_key_values=cache, **shown(segment))
+                self._run(segment, logprobs, past_key_values=cache, **visibility(segment))
                 if not isinstance(step, Push):
                     cache.crop(-segment.tokens.size)
-        return found
+        return logprobs
 
-    def _copied(self, root: Node, reads: int, row: int) -> FloatArray:
+    def _with_copied_caches(self, root: Node, reads: int, most: int) -> FloatArray:
         from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
 
-        found = np.full(reads, np.nan)
-        waiting = [(root, DynamicCache(config=self._config))]
-        while waiting:
-            node, cache = waiting.pop()
-            for step in plan(replace(node, children=[], size=node.tokens.size + row), row):
+        logprobs = np.full(reads, np.nan)
+        pending = [(root, DynamicCache(config=self._config))]
+        while pending:
+            node, cache = pending.pop()
+            # As a node larger than a row and without children, its tokens are all pushed.
+            for step in plan(replace(node, children=[], size=node.tokens.size + most), most):
                 if isinstance(step, Push):
-                    self._run(step.segment, found, past_key_values=cache)
+                    self._run(step.segment, logprobs, past_key_values=cache)
             last = len(node.children) - 1
             for number, child in enumerate(node.children):
-                waiting.append((child, copy.deepcopy(cache) if number < last else cache))
-        return found
+                pending.append((child, copy.deepcopy(cache) if number < last else cache))
+        return logprobs
 
-    def _run(self, segment: Segment, found: FloatArray, **arguments: Any) -> None:  # noqa: ANN401
+    def _run(self, segment: Segment, logprobs: FloatArray, **arguments: Any) -> None:  # noqa: ANN401
+        """Run a segment and write its reads into `logprobs`."""
         import torch  # noqa: PLC0415  optional
 
         device = self.model.device
-        places = _places(segment)
         if "position_ids" in self._arguments:
             arguments["position_ids"] = torch.from_numpy(segment.positions)[None].to(device)
         ids = torch.from_numpy(segment.tokens)[None].to(device)
-        wanted = [(0, place, token) for place, token, _ in segment.reads]
-        found[[number for _, _, number in segment.reads]] = self._forward(
-            ids, places, wanted, use_cache=True, **arguments
-        )
+        numbers = [read.number for read in segment.reads]
+        wanted = [(0, read.offset, read.token) for read in segment.reads]
+        logprobs[numbers] = self._forward(ids, _read_indices(segment), wanted, use_cache=True, **arguments)
 
-    def _batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], most: int) -> FloatArray:
+    def _in_batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int) -> FloatArray:
         """Whole sequences, padded at their ends, where no token sees the padding."""
         import torch  # noqa: PLC0415  optional
 
-        found = np.full(len(reads), np.nan)
-        wanted: dict[int, list[tuple[int, Read]]] = {}
+        logprobs = np.full(len(reads), np.nan)
+        reads_of: dict[int, list[NodeRead]] = {}
         for number, read in enumerate(reads):
-            wanted.setdefault(read.sequence, []).append((number, read))
-        order = sorted(wanted, key=lambda sequence: -len(sequences[sequence]))
+            reads_of.setdefault(read.sequence, []).append(NodeRead(read.position, read.token, number))
+        order = sorted(reads_of, key=lambda sequence: -len(sequences[sequence]))
+        device = self.model.device
         while order:
             width = len(sequences[order[0]])
-            batch = order[: min(_ROWS, max(1, most // width))]
+            batch = order[: min(_BATCH_ROWS, max(1, batch_tokens // width))]
             del order[: len(batch)]
             ids = torch.zeros((len(batch), width), dtype=torch.long)
             mask = torch.zeros_like(ids)
             for row, sequence in enumerate(batch):
                 ids[row, : len(sequences[sequence])] = torch.as_tensor(sequences[sequence])
                 mask[row, : len(sequences[sequence])] = 1
-            chosen = [(row, *item) for row, sequence in enumerate(batch) for item in wanted[sequence]]
-            places = sorted({read.place for _, _, read in chosen})
-            device = self.model.device
+            chosen = [(row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]]
             padded = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
-            found[[number for _, number, _ in chosen]] = self._forward(
+            logprobs[[read.number for _, read in chosen]] = self._forward(
                 ids.to(device),
-                places,
-                [(row, read.place, read.token) for row, _, read in chosen],
+                sorted({read.offset for _, read in chosen}),
+                [(row, read.offset, read.token) for row, read in chosen],
                 use_cache=False,
                 **padded,
             )
-        return found
+        return logprobs
 
     def _forward(
         self,
         ids: Any,  # noqa: ANN401  a tensor
-        places: list[int],
+        indices: list[int],
         wanted: Sequence[tuple[int, int, int]],
         **arguments: Any,  # noqa: ANN401  tensors
     ) -> FloatArray:
-        """Log-probabilities, in float32, of what is wanted as (row, place, token); `places` holds all these places."""
+        """Run the model once.
+
+        Args:
+            ids: shape (rows, tokens).
+            indices: the token indices that are read in any row, ascending.
+            wanted: (row, index, next token) of each requested log-probability.
+            **arguments: of the model.
+
+        Returns:
+            Shape (wanted,), computed in float32.
+        """
         import torch  # noqa: PLC0415  optional
 
-        keep = torch.as_tensor(places, device=ids.device)
+        read_at = torch.as_tensor(indices, device=ids.device)
         selects = "logits_to_keep" in self._arguments
         if selects:
-            arguments["logits_to_keep"] = keep
+            arguments["logits_to_keep"] = read_at
         self.tokens_run += ids.numel()
-        found = np.empty(len(wanted))
+        logprobs = np.empty(len(wanted))
         with torch.inference_mode():
-            shortcuts: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-            if self._shortcuts is not None and self.way != "single":  # which is the plain model
-                shortcuts = self._shortcuts.taken(keep, ids.shape[1])
-            with shortcuts:
+            kernels: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if self._kernels is not None and self.strategy != "single":
+                kernels = self._kernels.active(read_at, ids.shape[1])
+            with kernels:
                 logits = self.model(input_ids=ids, **arguments).logits
             if not selects:
-                logits = logits[:, keep]
+                logits = logits[:, read_at]
             flat = logits.flatten(0, 1)
-            index = {place: number for number, place in enumerate(places)}
-            at = np.array([row * len(places) + index[place] for row, place, _ in wanted], dtype=np.int64)
+            column_of = {index: number for number, index in enumerate(indices)}
+            rows = np.array([row * len(indices) + column_of[index] for row, index, _ in wanted], dtype=np.int64)
             tokens = np.array([token for _, _, token in wanted], dtype=np.int64)
-            order = np.argsort(at, kind="stable")
-            needed, starts = np.unique(at[order], return_index=True)
+            order = np.argsort(rows, kind="stable")
+            distinct, starts = np.unique(rows[order], return_index=True)
             edges = [*starts.tolist(), order.size]
-            for first in range(0, needed.size, _AT_ONCE):
-                some = needed[first : first + _AT_ONCE]
-                here = order[edges[first] : edges[first + some.size]]
+            for first in range(0, distinct.size, _LOGIT_ROWS):
+                some = distinct[first : first + _LOGIT_ROWS]
+                members = order[edges[first] : edges[first + some.size]]
                 chosen = flat.index_select(0, torch.from_numpy(some).to(ids.device))
-                logprobs = torch.log_softmax(chosen.float(), dim=-1)
-                found[here] = logprobs[np.searchsorted(some, at[here]), tokens[here]].double().cpu().numpy()
-        return found
+                distributions = torch.log_softmax(chosen.float(), dim=-1)
+                selected = distributions[np.searchsorted(some, rows[members]), tokens[members]]
+                logprobs[members] = selected.double().cpu().numpy()
+        return logprobs
 
     def _mask(self, segment: Segment) -> dict[str, Any]:
-        """What each token of a segment sees, to be added to the scores; nothing where the model's own mask does it."""
+        """An additive mask of what each token sees; no mask if the model's own has the same effect."""
         import torch  # noqa: PLC0415  optional
 
         length, past = segment.tokens.size, segment.start
         if not past and segment.is_chain and (self._window is None or length <= self._window):
             return {}
         device, dtype = self.model.device, self.model.dtype
-        place = torch.arange(length, device=device)
+        index = torch.arange(length, device=device)
         ends = torch.from_numpy(segment.ends).to(device)
-        within = (place[None, :] <= place[:, None]) & (place[:, None] < ends[None, :])
-        seen = torch.cat([torch.ones((length, past), dtype=torch.bool, device=device), within], dim=1)
+        within = (index[None, :] <= index[:, None]) & (index[:, None] < ends[None, :])
+        visible = torch.cat([torch.ones((length, past), dtype=torch.bool, device=device), within], dim=1)
         if self._window is None:
-            return {"attention_mask": _additive(seen, dtype)}
+            return {"attention_mask": _additive(visible, dtype)}
         position = torch.from_numpy(segment.positions).to(device)
-        keys = torch.cat([torch.arange(past, device=device), position])
-        near = seen & (position[:, None] - keys[None, :] < self._window)
+        key_positions = torch.cat([torch.arange(past, device=device), position])
+        near = visible & (position[:, None] - key_positions[None, :] < self._window)
         if not self._mixed:
             return {"attention_mask": _additive(near, dtype)}
-        masks = {"full_attention": _additive(seen, dtype), "sliding_attention": _additive(near, dtype)}
+        masks = {"full_attention": _additive(visible, dtype), "sliding_attention": _additive(near, dtype)}
         return {"attention_mask": masks}
 
 
-def _places(segment: Segment) -> list[int]:
-    """Where a segment is read, in order; its end where nothing is."""
-    return sorted({place for place, _, _ in segment.reads}) or [segment.tokens.size - 1]
+def _read_indices(segment: Segment) -> list[int]:
+    """The indices at which a segment is read, ascending; its last index if there is no read."""
+    return sorted({read.offset for read in segment.reads}) or [segment.tokens.size - 1]
 
 
-def _additive(seen: Any, dtype: Any) -> Any:  # noqa: ANN401  tensors
-    """0 where seen, the lowest number elsewhere: unlike a boolean mask, right for every attention implementation."""
+def _additive(visible: Any, dtype: Any) -> Any:  # noqa: ANN401  tensors
+    """0 where visible, the lowest number elsewhere: right for every attention implementation, unlike a boolean mask."""
     import torch  # noqa: PLC0415  optional
 
-    added = torch.zeros(seen.shape, dtype=dtype, device=seen.device)
-    return added.masked_fill_(~seen, torch.finfo(dtype).min)[None, None]
+    mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    return mask.masked_fill_(~visible, torch.finfo(dtype).min)[None, None]

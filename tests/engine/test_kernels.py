@@ -1,73 +1,68 @@
-"""What a decoder leaves out or joins where it is read at a few places: the same numbers, and nothing left behind."""
+"""Fused kernels: the same numbers as the plain model, and a model that is unchanged afterwards."""
 
 from __future__ import annotations
 
-import logging
-
 import pytest
-from hf_unit import LABELS
-
-from refladder.backends import connect
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install 'refladder[local]'")
 transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed; pip install 'refladder[local]'"
 )
 
-from refladder.engine.kernels import Shortcuts  # noqa: E402
+from refladder.engine.kernels import FusedKernels  # noqa: E402
 
 IDS = torch.randint(0, 300, (2, 300), generator=torch.Generator().manual_seed(0))
-PLACES = torch.tensor([3, 150, 299])
+INDICES = torch.tensor([3, 150, 299])
 
 
 def model_of(folder, dtype):
     return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
 
 
-def logits(model, shortcuts=None):
+def logits(model, kernels=None):
     with torch.inference_mode():
-        if shortcuts is None:
-            return model(input_ids=IDS, use_cache=False).logits[:, PLACES].double()
-        with shortcuts.taken(PLACES, IDS.shape[1]):
-            return model(input_ids=IDS, use_cache=False, logits_to_keep=PLACES).logits.double()
+        if kernels is None:
+            return model(input_ids=IDS, use_cache=False).logits[:, INDICES].double()
+        with kernels.active(INDICES, IDS.shape[1]):
+            return model(input_ids=IDS, use_cache=False, logits_to_keep=INDICES).logits.double()
 
 
-def replaced(shortcuts):
-    return [type(module).__name__ for module, _ in shortcuts._replaced]
+def replaced(kernels):
+    return [type(module).__name__ for module, _ in kernels._replacements]
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "gemma2", "gpt-oss", "phi3"])
 def test_in_float32_the_numbers_are_those_of_the_plain_model(folder, name):
     model = model_of(folder(name), torch.float32)
-    shortcuts = Shortcuts(model)
-    assert shortcuts._last is not None
-    assert not any("MLP" in kind for kind in replaced(shortcuts))
-    assert len(replaced(shortcuts)) >= 5  # the norms: two a layer and one at the end, or more
+    kernels = FusedKernels(model)
+    assert kernels._last_feed_forward is not None
+    assert not any("MLP" in kind for kind in replaced(kernels))
+    assert len(replaced(kernels)) >= 5  # the norms: two a layer and one at the end, or more
     plain = logits(model)
-    torch.testing.assert_close(logits(model, shortcuts), plain, atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits(model, kernels), plain, atol=1e-5, rtol=0)
     assert torch.equal(logits(model), plain)  # nothing is left behind
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen2", "gemma2"])  # SiLU, with biases of queries, and GELU
-def test_in_bfloat16_joined_steps_are_as_near_to_float32_as_the_plain_model(folder, name):
+def test_in_bfloat16_fused_steps_are_as_near_to_float32_as_the_plain_model(folder, name):
     model = model_of(folder(name), torch.bfloat16)
-    shortcuts = Shortcuts(model)
+    kernels = FusedKernels(model)
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this processor has no products in bfloat16")
-    assert sum("MLP" in kind for kind in replaced(shortcuts)) == 2
+    assert sum("MLP" in kind for kind in replaced(kernels)) == 2
     exact = logits(model_of(folder(name), torch.float32))
     error = (logits(model) - exact).square().mean().sqrt()
-    assert (logits(model, shortcuts) - exact).square().mean().sqrt() < 1.2 * error
+    assert (logits(model, kernels) - exact).square().mean().sqrt() < 1.2 * error
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("shape", [(3, 64), (2, 5, 64), (0, 64), (1, 0, 64)])  # an expert may be chosen for no token
-def test_joined_steps_take_any_number_of_rows(folder, shape):
-    shortcuts = Shortcuts(model_of(folder("llama"), torch.bfloat16))
-    joined = [(module, forward) for module, forward in shortcuts._replaced if "MLP" in type(module).__name__]
+def test_fused_steps_take_any_number_of_rows(folder, shape):
+    kernels = FusedKernels(model_of(folder("llama"), torch.bfloat16))
+    fused = [(module, forward) for module, forward in kernels._replacements if "MLP" in type(module).__name__]
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this processor has no products in bfloat16")
-    module, forward = joined[0]
+    module, forward = fused[0]
     hidden = torch.randn(shape, generator=torch.Generator().manual_seed(0)).bfloat16()
     plain = module(hidden)
     largest = float(plain.abs().max()) if plain.numel() else 0.0  # rounding is in proportion to what is added up
@@ -89,34 +84,12 @@ def test_a_feed_forward_that_is_not_known_stays_as_it_is(folder, monkeypatch, ch
             layer.mlp.act_fn = torch.nn.functional.silu
         elif change == "quantised":
             layer.mlp.up_proj.__class__ = type("Quantised", (torch.nn.Linear,), {})
-    assert not any("MLP" in kind for kind in replaced(Shortcuts(model)))
+    assert not any("MLP" in kind for kind in replaced(FusedKernels(model)))
 
 
 def test_an_error_in_the_forward_leaves_the_model_plain(folder):
     model = model_of(folder("llama"), torch.bfloat16)
     plain = logits(model)
-    with pytest.raises(RuntimeError, match="in between"), Shortcuts(model).taken(PLACES, 300):
+    with pytest.raises(RuntimeError, match="in between"), FusedKernels(model).active(INDICES, 300):
         raise RuntimeError("in between")
     assert torch.equal(logits(model), plain)
-
-
-def test_a_model_that_shares_its_last_feed_forward_is_read_the_same_way_without_shortcuts(folder, prompts, caplog):
-    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
-    layers = backend.opened.model.model.layers
-    layers[0].mlp = layers[1].mlp  # so what it leaves out for the last layer, the first one misses
-    with caplog.at_level(logging.INFO):
-        found = backend.read_labels(prompts, LABELS)
-    assert backend.scorer._shortcuts is None
-    assert "prompts are read the 'tree' way" in caplog.text
-    assert "stepping down" not in caplog.text
-    backend.scorer.way = "single"
-    for one, other in zip(found, backend.read_labels(prompts, LABELS), strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
-
-
-def test_the_plain_way_takes_no_shortcut(folder, prompts, monkeypatch):
-    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
-    assert backend.scorer._shortcuts is not None
-    monkeypatch.setattr(Shortcuts, "taken", lambda *_given: pytest.fail("a shortcut"))
-    backend.scorer.way = "single"
-    assert backend.read_labels(prompts[:1], LABELS)[0].logprobs is not None

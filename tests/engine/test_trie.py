@@ -81,7 +81,7 @@ def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequence
             cache += segment.tokens.tolist()
     assert cache == []
     assert ran == len({tuple(one[:end]) for one in sequences for end in range(1, len(one) + 1)})
-    assert seen == {number: sequences[number][: reads[number].place + 1] for number in range(len(reads))}
+    assert seen == {number: sequences[number][: reads[number].position + 1] for number in range(len(reads))}
 
 
 @pytest.mark.parametrize("count", [1, 5000])

@@ -1,11 +1,11 @@
-"""Models that read texts and give numbers: encoders, sequence classifiers, multiple-choice readers."""
+"""Models that read texts and return numbers: encoders, sequence classifiers, multiple-choice models."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.hf.tokens import Tokens
-from refladder.engine.memory import fitting, halving
+from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
 
-_TOKENS = 4096  # of a batch, padding included
-_POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "longformer", "camembert"}  # their first position is padding + 1
+_BATCH_TOKENS = 4096  # of a batch, padding included
+# Their first position is the padding id + 1.
+_POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "longformer", "camembert"}
 
 
 class Row(NamedTuple):
-    """What a model reads at once: token ids, their types where the model has some, and whether a text was cut."""
+    """An input of a model: token ids, their types if the model has types, and whether a text was cut."""
 
     ids: list[int]
     types: list[int] | None
@@ -30,7 +31,7 @@ class Row(NamedTuple):
 
 
 class Reader:
-    """A model that reads texts or pairs of texts, in batches of like length that fit in the memory.
+    """A model that reads texts or pairs of texts, in batches of similar length that fit in memory.
 
     Args:
         opened: the model.
@@ -43,11 +44,11 @@ class Reader:
         self._memory = memory
         self._config = opened.model.config.get_text_config()
         self._frame = opened.tokenizer("a", "a")
-        self._mark = self.tokens.plain("a")
+        self._placeholder = self.tokens.plain("a")
 
     @property
     def longest(self) -> int:
-        """Tokens that the model takes: what its tokenizer says, unless its position table is shorter."""
+        """Maximum number of tokens: that of the tokenizer, unless the model's position table is shorter."""
         longest = int(self.opened.tokenizer.model_max_length)
         positions = getattr(self._config, "max_position_embeddings", None)
         if isinstance(positions, int) and positions > 0:
@@ -57,85 +58,92 @@ class Reader:
         return longest
 
     def single(self, text: str) -> Row:
-        """A text alone, its end cut off where it is too long."""
+        """A text alone, its end cut off if it is too long."""
         ids, cut = self.tokens.framed(self.tokens.plain(text), self.longest)
         return Row(ids, None, cut)
 
     def pair(self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()) -> Row | None:
-        """Two texts as ids, framed as the tokenizer does it; the end of the first is cut off where they are too long.
+        """Two texts with the tokenizer's special tokens; the end of the first is cut off if they are too long.
 
         Args:
             first: `tokens.plain` of a text.
-            second: likewise, always whole.
-            tail: ids that stand after the first text and stay, such as a question about it.
+            second: likewise; it is never cut.
+            tail: ids that follow the first text and are never cut, such as a question about it.
 
         Returns:
-            None where nothing of the first text would be left, or the rest alone is too long.
+            None if nothing of the first text would be left, or the rest alone is too long.
         """
-        frame, mark = list(self._frame["input_ids"]), self._mark
-        places = [place for place in range(len(frame)) if frame[place : place + len(mark)] == mark]
-        one, two, width = places[0], places[-1], len(mark)
-        room = self.longest - (len(frame) - 2 * width) - len(tail) - len(second)
-        if room < min(1, len(first)):
+        frame, width = list(self._frame["input_ids"]), len(self._placeholder)
+        starts = [index for index in range(len(frame)) if frame[index : index + width] == self._placeholder]
+        first_start, second_start = starts[0], starts[-1]
+        most = self.longest - (len(frame) - 2 * width) - len(tail) - len(second)
+        if most < min(1, len(first)):
             return None
-        start = [*first[:room], *tail]
-        ids = [*frame[:one], *start, *frame[one + width : two], *second, *frame[two + width :]]
+        start = [*first[:most], *tail]
+        ids = [
+            *frame[:first_start],
+            *start,
+            *frame[first_start + width : second_start],
+            *second,
+            *frame[second_start + width :],
+        ]
         types = self._frame.get("token_type_ids")
         if types is not None:
             types = [
-                *types[:one],
-                *[types[one]] * len(start),
-                *types[one + width : two],
-                *[types[two]] * len(second),
-                *types[two + width :],
+                *types[:first_start],
+                *[types[first_start]] * len(start),
+                *types[first_start + width : second_start],
+                *[types[second_start]] * len(second),
+                *types[second_start + width :],
             ]
-        return Row(ids, types, len(first) > room)
+        return Row(ids, types, len(first) > most)
 
     def run(self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any]) -> list[FloatArray]:
-        """What a model gives for each row.
+        """Run the model on each row.
 
         Args:
-            rows: of `single` or of `pair`.
-            outputs: from the model and its arguments (ids, mask, types) to a tensor, whose first axis is the batch.
+            rows: from `single` or `pair`.
+            outputs: a function from the model and its arguments (ids, mask, types) to a tensor whose first axis is the
+                batch.
 
         Returns:
-            An array for each row; on an axis of tokens there may be padding at its end.
+            An array for each row; an axis of tokens may be padded at its end.
 
         Raises:
-            BackendError: memory is short even for one row at a time.
+            BackendError: memory runs out even with one row at a time.
         """
         if not rows:
             return []
         longest = max(len(row.ids) for row in rows)
-        most = fitting(max(_TOKENS, longest), 0, 0, self._config, self._memory)
-        what = f"{self.opened.name} with texts of up to {longest} tokens"
-        return halving(lambda tokens: self._batches(rows, outputs, tokens), most, 1, what)
+        most = tokens_that_fit(max(_BATCH_TOKENS, longest), 0, 0, self._config, self._memory)
+        description = f"{self.opened.name} with texts of up to {longest} tokens"
+        return halve_until_it_fits(lambda tokens: self._in_batches(rows, outputs, tokens), most, 1, description)
 
-    def _batches(
+    def _in_batches(
         self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any], most: int
     ) -> list[FloatArray]:
         import torch  # noqa: PLC0415  optional
 
         model = self.opened.model
-        found: dict[int, FloatArray] = {}
-        order = sorted(range(len(rows)), key=lambda place: -len(rows[place].ids))
+        results: dict[int, FloatArray] = {}
+        order = sorted(range(len(rows)), key=lambda number: -len(rows[number].ids))
         while order:
             width = len(rows[order[0]].ids)
             batch = order[: max(1, most // width)]
             del order[: len(batch)]
             padding = self.opened.tokenizer.pad_token_id or 0
             columns = {
-                "input_ids": [[*rows[place].ids, *[padding] * (width - len(rows[place].ids))] for place in batch],
+                "input_ids": [[*rows[number].ids, *[padding] * (width - len(rows[number].ids))] for number in batch],
                 "attention_mask": [
-                    [1] * len(rows[place].ids) + [0] * (width - len(rows[place].ids)) for place in batch
+                    [1] * len(rows[number].ids) + [0] * (width - len(rows[number].ids)) for number in batch
                 ],
             }
             if rows[batch[0]].types is not None:
                 columns["token_type_ids"] = [
-                    [*(rows[place].types or ()), *[0] * (width - len(rows[place].ids))] for place in batch
+                    [*(rows[number].types or ()), *[0] * (width - len(rows[number].ids))] for number in batch
                 ]
             with torch.inference_mode():
-                arguments = {name: torch.tensor(values, device=model.device) for name, values in columns.items()}
-                numbers = outputs(model, arguments).float().cpu().double().numpy()
-            found.update(zip(batch, numbers, strict=True))
-        return [found[place] for place in range(len(rows))]
+                arguments = {name: torch.tensor(column, device=model.device) for name, column in columns.items()}
+                values = outputs(model, arguments).float().cpu().double().numpy()
+            results.update(zip(batch, values, strict=True))
+        return [results[number] for number in range(len(rows))]
