@@ -7,10 +7,10 @@
 
 One unit of work is a context of 450 words, 5 rungs and 16 outputs on one dimension: 80 prompts. Whoever shares more of
 a prompt gains more, so `--words CONTEXT,RUNG,OUTPUT` makes others. The model has the shape of Qwen2.5-0.5B with random
-weights, the texts are made-up words, the tokenizer is trained on them. Ways are timed in interleaved rounds, each in a
-process of its own, with the allocators of glibc and torch as users have them, or, with `--memory kept`, as `hf` sets
-them for itself: freed memory is kept, and large buffers are in huge pages. The slow ways run on a part of the prompts,
-and are scaled. On a GPU, memory is that of the GPU, and seconds end when it is done.
+weights, the texts are made-up words, the tokenizer is trained on them. Methods are timed in interleaved rounds, each in
+its own process, with the default allocator settings of glibc and torch, or with `tune_allocators` of the hf backend
+(`--memory kept`): freed memory is kept, and large buffers are in huge pages. refladder is timed with both. The slow
+methods run on a part of the prompts and are scaled. On a GPU, memory is that of the GPU, and the clock waits for it.
 """
 
 # ruff: noqa: ANN401, D102, ISC004, PLC0415, S106
@@ -31,9 +31,10 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from refladder.backends.local import Local
-from refladder.backends.local.memory import ask_for_huge_pages, keep_freed_memory
-from refladder.backends.local.opening import Opened
+from refladder.backends.hf import Local
+from refladder.backends.hf.allocator import tune_allocators
+from refladder.backends.hf.opening import Opened
+from refladder.engine.causal import STRATEGIES
 from refladder.prompts import fill, load_template
 from refladder.records import Sampling
 
@@ -165,7 +166,7 @@ def rendered(tokenizer: Any, prompts: list[Prompt]) -> list[str]:
 
 @torch.inference_mode()
 def padded(model: Any, tokenizer: Any, prompts: list[Prompt], size: int) -> None:
-    """The usual way: left-padded batches, logits of the last place only (so labels of one token only)."""
+    """The usual method: left-padded batches, logits of the last place only (so labels of one token only)."""
     tokenizer.padding_side = "left"
     texts = rendered(tokenizer, prompts)
     for first in range(0, len(texts), size):
@@ -266,10 +267,10 @@ def resident(field: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
-def ways_of(
+def methods_of(
     shape: str, part: int, words: tuple[int, int, int], device: str
 ) -> tuple[Local, list[Prompt], dict[str, tuple[float, Callable[[], object]]]]:
-    """The model, the prompts of one unit, and for each way its scale (it may run on a part) and a function."""
+    """The model, the prompts of one unit, and for each method its scale (it may run on a part) and a function."""
     texts = Texts(0)
     tokenizer = texts.tokenizer()
     backend = causal(shape, tokenizer, device)
@@ -277,31 +278,31 @@ def ways_of(
     prompts = texts.unit(words[0], words=words[1:])
     few = prompts[:: len(prompts) // part][:part]
     scale = len(prompts) / len(few)
-    ways: dict[str, tuple[float, Callable[[], object]]] = {
+    methods: dict[str, tuple[float, Callable[[], object]]] = {
         TREE: (1, lambda: backend.read_labels(prompts, LABELS)),
         "batches of 8, left-padded, last logits": (scale / 2, lambda: padded(model, tokenizer, few * 2, 8)),
         "one prompt at a time, last logits": (scale, lambda: padded(model, tokenizer, few, 1)),
     }
     if run := harness(model, tokenizer):
-        ways["lm-evaluation-harness HFLM, batch 8"] = (scale, lambda: run(few))
-    ways["one prompt and one label at a time, all logits"] = (scale, lambda: one_label(model, tokenizer, few))
-    return backend, prompts, ways
+        methods["lm-evaluation-harness HFLM, batch 8"] = (scale, lambda: run(few))
+    methods["one prompt and one label at a time, all logits"] = (scale, lambda: one_label(model, tokenizer, few))
+    return backend, prompts, methods
 
 
 def work(name: str, shape: str, part: int, words: tuple[int, int, int], device: str) -> None:
-    """One way in a process of its own: for every line that comes in, run it once and print what it took."""
-    backend, prompts, ways = ways_of(shape, part, words, device)
+    """One method in its own process: for every line that comes in, run it once and print what it took."""
+    backend, prompts, methods = methods_of(shape, part, words, device)
     config = backend.scorer.model.config
-    factor, way = ways[name]
+    factor, run_method = methods[name]
     facts = {"operations": operations(backend, prompts), "scale": factor, "prompts": len(prompts)}
     facts["tokens"] = sum(len(backend.tokens.prompt(prompt.text)) for prompt in prompts)
     print(json.dumps(facts), flush=True)
     for number, _ in enumerate(sys.stdin):
-        if not number:  # what loading left would hide what a way takes
+        if not number:  # memory left over from loading would hide what a method takes
             ctypes.CDLL(None).malloc_trim(0)
         before = backend.scorer.tokens_run
         wall = time.perf_counter()
-        seconds, memory = peak(way)
+        seconds, memory = peak(run_method)
         wall = time.perf_counter() - wall
         rate = matrix_rate(config.hidden_size, config.intermediate_size, device)
         result = {"seconds": seconds, "wall": wall, "memory": memory, "rate": rate}
@@ -309,9 +310,9 @@ def work(name: str, shape: str, part: int, words: tuple[int, int, int], device: 
 
 
 def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) -> list[str]:
-    """Every way in a process of its own, in turns."""
+    """Every method in its own process, in turns."""
     shape = "tiny" if arguments.quick else arguments.shape
-    asked = [(TREE, "kept")] + [(name, arguments.memory or "default") for name in PLAIN]
+    asked = [(TREE, "kept"), (TREE, "default")] + [(name, arguments.memory or "default") for name in PLAIN]
     workers = {}
     for name, memory in asked:
         command = [sys.executable, __file__, "--worker", name, "--memory", memory, "--shape", shape]
@@ -353,7 +354,7 @@ def table(facts: dict[Any, Any], results: dict[Any, list[dict[str, float]]]) -> 
         f"{min(rates) / 1e12:.2f} to {max(rates) / 1e12:.2f}), so the floor is {floor:.2f} s. Against the rate measured"
         f" right after it in its own process the tree took {own:.2f} times the floor ({len(trees)} rounds).",
         "",
-        "| way | memory | median s | wall s | x floor | tree is faster by | peak GiB above the model | on |",
+        "| method | memory | median s | wall s | x floor | tree is faster by | peak GiB above the model | on |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for (name, kind), several in results.items():
@@ -466,7 +467,7 @@ def encoder_decoder(*, quick: bool) -> list[str]:
 
 
 def precision() -> list[str]:
-    """How far the ways are from each other and from float32, on a small shape (4 layers, width 128)."""
+    """How far the strategies are from each other and from float32, on a small shape (4 layers, width 128)."""
     texts = Texts(2)
     tokenizer = texts.tokenizer()
     backend = causal("tiny", tokenizer)
@@ -474,10 +475,10 @@ def precision() -> list[str]:
     read = {}
     for dtype in (torch.bfloat16, torch.float32):
         backend.scorer.model.to(dtype)  # weights stored in bfloat16 are the same numbers in float32
-        for way in ("single", "batches", "tree"):
-            backend.scorer.way = way
+        for strategy in ("single", "batches", "tree"):
+            backend.scorer.strategy = strategy
             readings = backend.read_labels(prompts, LABELS)
-            read[dtype, way] = torch.tensor([reading.logprobs for reading in readings], dtype=torch.float64)
+            read[dtype, strategy] = torch.tensor([reading.logprobs for reading in readings], dtype=torch.float64)
 
     def apart(first: tuple[Any, str], second: tuple[Any, str]) -> str:
         difference = read[first] - read[second]
@@ -496,6 +497,29 @@ def precision() -> list[str]:
     ]
 
 
+def strategies() -> list[str]:
+    """What each strategy of the engine takes for one unit, on 4 layers of width 256; the single one on a part."""
+    texts = Texts(4)
+    backend = causal("small", texts.tokenizer())
+    prompts = texts.unit()
+    lines = [
+        f"Each strategy on one unit ({len(prompts)} prompts, 4 layers of width 256):",
+        "",
+        "| strategy | s, the faster of two | tokens run |",
+        "|---|---|---|",
+    ]
+    for strategy in STRATEGIES:
+        backend.scorer.strategy = strategy
+        part = prompts[::10] if strategy == "single" else prompts
+        before = backend.scorer.tokens_run
+        seconds = [peak(lambda asked=part: backend.read_labels(asked, LABELS))[0] for _ in range(2)]
+        scale = len(prompts) / len(part)
+        run = (backend.scorer.tokens_run - before) / 2 * scale
+        lines.append(f"| `{strategy}` | {min(seconds) * scale:.2f} | {run:,.0f} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
 def machine(arguments: argparse.Namespace) -> str:
     return torch.cuda.get_device_name() if arguments.device == "cuda" else f"{arguments.threads} thread(s)"
 
@@ -509,7 +533,7 @@ def main() -> None:
     global clock  # noqa: PLW0603  set once, before anything is timed
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--part", type=int, default=4, help="prompts that the slow ways run on")
+    parser.add_argument("--part", type=int, default=4, help="prompts that the slow methods run on")
     parser.add_argument("--words", type=_words, default=WORDS, metavar="CONTEXT,RUNG,OUTPUT")
     parser.add_argument("--threads", type=int, default=1, help="1: processor seconds are counted, else seconds")
     parser.add_argument("--quick", action="store_true", help="a tiny model, one round")
@@ -517,7 +541,9 @@ def main() -> None:
     parser.add_argument("--others", action="store_true", help="only writing, encoder-decoder and precision")
     parser.add_argument("--markdown", type=Path, help="file for the tables")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--memory", choices=("default", "kept"), help="of the ways that are not refladder's: default")
+    parser.add_argument(
+        "--memory", choices=("default", "kept"), help="of the methods that are not refladder's: default"
+    )
     parser.add_argument("--shape", default="0.5B", choices=tuple(SHAPES), help="of the model")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     arguments = parser.parse_args()
@@ -530,8 +556,7 @@ def main() -> None:
         clock = time.process_time
     measured_here = arguments.worker or arguments.growth or arguments.others  # else by workers, who would inherit it
     if measured_here and arguments.memory != "default":
-        ask_for_huge_pages()
-        keep_freed_memory()
+        tune_allocators()
     if arguments.worker:
         work(arguments.worker, arguments.shape, arguments.part, arguments.words, arguments.device)
         return
@@ -552,7 +577,15 @@ def main() -> None:
     elif arguments.others:
         texts = Texts(0)
         backend = causal("tiny" if arguments.quick else "0.5B", texts.tokenizer())
-        lines = [*writing(backend, texts.unit()[:8]), "", *encoder_decoder(quick=arguments.quick), "", *precision()]
+        lines = [
+            *writing(backend, texts.unit()[:8]),
+            "",
+            *encoder_decoder(quick=arguments.quick),
+            "",
+            *precision(),
+            "",
+            *strategies(),
+        ]
     else:
         lines = compare(arguments, report)
     report(lines)

@@ -18,7 +18,8 @@ LEVELS = [
     {"errors"},
     {"records", "parsing"},
     {"artifacts", "locks", "lookup", "rows", "published"},
-    {"loaders", "prompts", "backends", "ranking", "metaeval"},
+    {"loaders", "prompts", "engine", "ranking", "metaeval"},
+    {"backends"},
     {"synth", "scoring"},
     {"jobs"},
     {"testing"},
@@ -80,6 +81,49 @@ def test_imports_point_one_way(path):
     assert unit in LEVEL_OF, f"{unit} stands on no level: put it in LEVELS"
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert [name for name in imported(tree) if against_the_arrow(unit, name)] == []
+
+
+ENGINE = [path for path in FILES if unit_of(path) == "engine"]
+
+
+def every_import(tree: ast.AST):
+    """Every module that a file names in an import: at the top, inside a function, or for types only."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def outside_the_engine(tree: ast.AST):
+    """The imports from refladder that the engine must not have: it knows token ids and arrays only."""
+    allowed = ("refladder.engine", "refladder.errors", "refladder.arrays")
+    names = [name for name in every_import(tree) if name.partition(".")[0] == "refladder"]
+    return [name for name in names if not any(f"{name}.".startswith(f"{module}.") for module in allowed)]
+
+
+def test_the_check_sees_an_import_that_the_engine_must_not_have():
+    source = (
+        "if TYPE_CHECKING:\n    from refladder.records import Prompt\n"
+        "def f():\n    import refladder.backends.hf\n"
+        "from refladder import records\nfrom refladder import engines\n"
+        "from refladder.errors import UsageError\nfrom refladder.engine import trie\nimport torch\n"
+    )
+    assert sorted(outside_the_engine(ast.parse(source))) == [
+        "refladder.backends.hf",
+        "refladder.engines",
+        "refladder.records",
+        "refladder.records.Prompt",
+    ]
+
+
+@pytest.mark.parametrize("path", ENGINE, ids=lambda path: path.name)
+def test_the_engine_imports_errors_and_arrays_alone(path):
+    assert outside_the_engine(ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+def test_the_engine_is_there():
+    assert {path.name for path in ENGINE} >= {"trie.py", "attention.py", "kernels.py", "causal.py", "sampling.py"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

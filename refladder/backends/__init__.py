@@ -16,7 +16,7 @@ __all__ = ["BACKENDS", "CONTEXT_CUT", "Backend", "Wrapper", "connect", "in_batch
 
 BACKENDS = {
     "builtin": "refladder.backends.builtin:open_builtin",
-    "hf": "refladder.backends.local:open_local",
+    "hf": "refladder.backends.hf:open_hf",
     "openai": "refladder.backends.endpoint:open_endpoint",
     "scripted": "refladder.backends.scripted:open_scripted",
 }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refladder import __version__
-from refladder.backends.local.opening import CLASSIFIER, MULTIPLE_CHOICE
+from refladder.backends.hf.opening import CLASSIFIER, MULTIPLE_CHOICE
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.jobs.evaluate import Method
 from refladder.jobs.methods import MethodResult
@@ -23,7 +23,7 @@ from refladder.scoring.reference_metrics import ROUGE_TYPES, bleu, chrf, meteor,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from refladder.backends.local.readers import Reader
+    from refladder.backends.hf.readers import Reader
     from refladder.jobs.methods import Judge, MethodFunction, MethodSettings
     from refladder.records import Benchmark, Context, Dimension, Output
     from refladder.scoring.checkpoints import Found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.backends.local.opening import ENCODER
+from refladder.backends.hf.opening import ENCODER
 from refladder.errors import UsageError
 from refladder.scoring.checkpoints import Machine, open_reader
 from refladder.scoring.reference_metrics import ReferenceMetric
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from refladder.backends.local.readers import Reader
+    from refladder.backends.hf.readers import Reader
 
     FloatArray = NDArray[np.float64]
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from refladder.backends.local import Local
-from refladder.backends.local.memory import memory_beside, parse_memory
-from refladder.backends.local.opening import TEXT_TO_TEXT, open_model, split_revision
-from refladder.backends.local.readers import Reader
+from refladder.backends.hf import Local
+from refladder.backends.hf.opening import TEXT_TO_TEXT, open_model, parse_memory, split_revision
+from refladder.backends.hf.readers import Reader
+from refladder.engine.memory import usable_memory
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Sequence
 
-    from refladder.backends.local.opening import Opened
-    from refladder.backends.local.tokens import Tokens
+    from refladder.backends.hf.opening import Opened
+    from refladder.backends.hf.tokens import Tokens
 
 # Sentences about what went amiss, each with its count.
 CUT = "{:,} inputs were longer than the model takes and were cut off"
@@ -32,7 +32,7 @@ NO_NUMBER = "{:,} outputs have no score, since the model gave no finite number f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """How checkpoints are run; see `refladder.backends.local.open_local` for the values."""
+    """How checkpoints are run; see `refladder.backends.hf.open_hf` for the values."""
 
     dtype: str = "float32"
     device: str = "auto"
@@ -86,7 +86,7 @@ def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> Lo
 
 
 def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> Reader:
-    """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.local.opening`.
+    """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.hf.opening`.
 
     Raises:
         UsageError: as `open_writer`.
@@ -98,7 +98,7 @@ def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Mac
 def _opened(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> tuple[Opened, int]:
     if not name:
         raise UsageError(f"no checkpoint was named; {suggestion}")
-    memory = parse_memory(machine.memory)
+    requested = parse_memory(machine.memory)
     target, revision = split_revision(name)
     try:
         opened = open_model(
@@ -110,7 +110,8 @@ def _opened(name: str, kind: str, method: str, suggestion: str, machine: Machine
             kind=kind,
             prefix=f"{method}:",
         )
-        return opened, memory_beside(opened.model.device, memory)  # the weights are read here
+        device = opened.model.device  # the weights are read here
+        return opened, usable_memory(device) if requested is None else requested
     except BackendUnavailableError as error:
         raise BackendUnavailableError(f"{error}; {suggestion}") from error
 

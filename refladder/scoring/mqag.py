@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from refladder.backends.local import Local
-    from refladder.backends.local.readers import Reader, Row
-    from refladder.backends.local.writing import Written
+    from refladder.backends.hf import Local
+    from refladder.backends.hf.readers import Reader, Row
+    from refladder.engine.sampling import GeneratedText
     from refladder.records import Context
 
     FloatArray = NDArray[np.float64]
@@ -129,9 +129,9 @@ def _separators(writer: Local) -> list[int]:
     return [token_id(writer.opened, "sep_token_id", SUGGESTION), *extra]
 
 
-def _parts(writer: Local, written: Written, separators: Sequence[int]) -> list[str]:
+def _parts(writer: Local, written: GeneratedText, separators: Sequence[int]) -> list[str]:
     """The texts between separators; none where the whole has not ended or is NaN."""
-    if not written.ended or written.broken:
+    if not written.ended or written.has_nan:
         return []
     parts: list[list[int]] = [[]]
     for token in written.ids:

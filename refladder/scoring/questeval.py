@@ -21,7 +21,7 @@ from refladder.scoring.trained import first_logprobs, sentences
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.backends.local import Local
+    from refladder.backends.hf import Local
     from refladder.records import Context
 
 SUGGESTION = (
@@ -196,4 +196,4 @@ def _asked(reader: Local, questions: Sequence[Asked], text: str, amiss: Counter[
 def _greedy_texts(writer: Local, inputs: Sequence[Sequence[int]], most: int) -> list[str | None]:
     """The most probable text after each input; None where it is empty, has not ended after `most` tokens or is NaN."""
     written = writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0))
-    return [(writer.tokens.text(one.ids) or None) if one.ended and not one.broken else None for one in written]
+    return [(writer.tokens.text(one.ids) or None) if one.ended and not one.has_nan else None for one in written]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.backends.local.encoder_decoder import EncoderDecoder
+from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.scoring.checkpoints import CUT, EMPTY, NO_NUMBER, TOO_LONG, Found, joined, token_id
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from refladder.backends.local import Local
-    from refladder.backends.local.readers import Reader
+    from refladder.backends.hf import Local
+    from refladder.backends.hf.readers import Reader
     from refladder.records import Context
 
     FloatArray = NDArray[np.float64]

@@ -149,7 +149,7 @@ def small(tmp_path_factory):
     """Small random models by method, with the benchmark that each can work on."""
     for package in ("torch", "transformers"):
         pytest.importorskip(package, reason=f"{package} is not installed; pip install torch transformers")
-    sys.path[:0] = [str(HERE / "scoring"), str(HERE / "backends" / "local")]
+    sys.path[:0] = [str(HERE / "scoring")]
     import small_models  # noqa: PLC0415  imports torch
     import tiny_models  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from refladder.backends.local.opening import MULTIPLE_CHOICE
+from refladder.backends.hf.opening import MULTIPLE_CHOICE
 from refladder.errors import BackendUnavailableError
 from refladder.records import Context
 from refladder.scoring.checkpoints import CUT, EMPTY, Machine, open_reader, open_writer

@@ -9,8 +9,8 @@ import shutil
 
 import pytest
 
-from refladder.backends.local.opening import CLASSIFIER, ENCODER, split_revision
-from refladder.backends.local.tokens import Tokens
+from refladder.backends.hf.opening import CLASSIFIER, ENCODER, split_revision
+from refladder.backends.hf.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.records import Context
 from refladder.scoring import trained
@@ -331,7 +331,7 @@ def test_what_cannot_be_opened(models, tmp_path):
         match=r"^nli:/.*: 2 of its weights are not in its files \(such as classifier.bias\), and .*; fetch it$",
     ):
         classifier(models["encoder"])
-    with pytest.raises(BackendUnavailableError, match=r"^nli:/.*: no config.json in this folder.*; fetch it$"):
+    with pytest.raises(BackendUnavailableError, match=r"^nli:/.*: this folder has no config.json.*; fetch it$"):
         classifier(str(tmp_path))
     with pytest.raises(BackendUnavailableError, match=r"^nli:/none: no such folder; pass nli:FOLDER or nli:ORG/MODEL;"):
         classifier("/none")
@@ -361,7 +361,7 @@ def test_the_revision_is_asked_of_the_hub(monkeypatch):
         raise OSError("offline")
 
     monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", refuse)
-    with pytest.raises(BackendUnavailableError, match=r"the Hub did not give it: offline; .*; fetch it$"):
+    with pytest.raises(BackendUnavailableError, match=r"the Hub did not return it: offline; .*; fetch it$"):
         classifier("org/model@abc123")
     assert asked == {"org/model": {"revision": "abc123", "trust_remote_code": False}}
 
@@ -398,7 +398,9 @@ def test_weights_that_are_pickled_are_refused(models, tmp_path, kind):
     model.config.save_pretrained(tmp_path)
     transformers.AutoTokenizer.from_pretrained(models["nli"]).save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(BackendUnavailableError, match=r"no .safetensors file in this folder, and nothing else is load"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"this folder has no .safetensors file, and other formats are not load"
+    ):
         open_reader(str(tmp_path), kind, "nli", "fetch it", Machine())
 
 
@@ -413,7 +415,7 @@ def test_code_that_comes_with_a_model_is_not_run(models, tmp_path):
     (tmp_path / "own/own.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
     with pytest.raises(
         BackendUnavailableError,
-        match=r"^nli:.*Python files that would have to be run, and here they are not; use another",
+        match=r"^nli:.*Python files of its own to be run, which is not allowed here; use another",
     ):
         classifier(str(tmp_path / "own"))
     assert not (tmp_path / "ran").exists()

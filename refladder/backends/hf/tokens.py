@@ -1,4 +1,4 @@
-"""From a prompt and its labels to token ids: chat template, empty thought, no control token out of a user's text."""
+"""From a prompt and its labels to token ids: chat template, empty thought, no control tokens from a user's text."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SAMPLE = (
     "yesterday's bread away, and students carry it through the town by bicycle every morning before eight. Where does "
     "the river end? Nobody knew; 14 of 23 maps showed a lake, and the rest (printed in 1908) a marsh. They walked on. "
 )
-# In place of today's date, which some templates write into every prompt: a score must not change overnight.
+# Replaces today's date, which some templates write into every prompt, so that a score does not change overnight.
 _FIXED_DATE = (
     "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
 )
-_TOGETHER = 64  # texts given to the tokenizer at once: it keeps some 100 bytes a token meanwhile
-_TAIL = 200  # characters after the last control token, within which a label's tokens do not depend on what is before
+_TEXTS_AT_ONCE = 64  # for the tokenizer, which needs about 100 bytes per token
+_TAIL = 200  # maximum distance in characters of the last control token from the end of a prompt
 
 
 class Question(NamedTuple):
     """A prompt with its labels, as tokens.
 
-    `prompt` holds the ids that all of prompt and prompt + label begin with; `labels` the ids that follow, for each
-    label. For an encoder-decoder `prompt` is what the encoder reads.
+    `prompt` holds the ids that the prompt alone and the prompt with each label have in common at their start; `labels`
+    holds the ids that follow, for each label. For an encoder-decoder, `prompt` is the encoder's input.
     """
 
     prompt: list[int]
@@ -46,8 +46,8 @@ class Tokens:
     Args:
         tokenizer: of transformers.
         name: the model, for messages.
-        encoder_decoder: prompts go to an encoder, labels to a decoder; no template.
-        variants: read every label also in lower case, capitalised and after a space, and add those up.
+        encoder_decoder: whether prompts go to an encoder and labels to a decoder, without a template.
+        variants: whether a label also counts in lower case, capitalised and after a space.
     """
 
     def __init__(self, tokenizer: Any, name: str, *, encoder_decoder: bool = False, variants: bool = False) -> None:  # noqa: ANN401
@@ -62,7 +62,9 @@ class Tokens:
         self._space = " " if template is None else self._space_before_answer()
         if template is None and not encoder_decoder:
             log.warning(
-                "hf:%s has no chat template: prompts go in as plain text, and an answer begins after one space", name
+                "hf:%s has no chat template. Prompts are sent as plain text. Base models rarely follow the format; an "
+                "instruct model is recommended.",
+                name,
             )
         controls = [
             str(token)
@@ -74,7 +76,7 @@ class Tokens:
         self._last_end: tuple[str, tuple[str, ...], list[list[int]]] = ("", (), [])
         [bare] = self._ids(["a"])
         framed = list(tokenizer("a", return_attention_mask=False)["input_ids"])
-        start = next((place for place in range(len(framed)) if framed[place : place + len(bare)] == bare), 0)
+        start = next((index for index in range(len(framed)) if framed[index : index + len(bare)] == bare), 0)
         self._before, self._after = framed[:start], framed[start + len(bare) :]
 
     @property
@@ -85,30 +87,30 @@ class Tokens:
         return hashlib.blake2b(self._template.encode(), digest_size=4).hexdigest()
 
     def prompt(self, text: str) -> list[int]:
-        """The ids of a prompt up to where the answer begins."""
+        """The ids of a prompt up to the start of the answer."""
         return self.prompts([text])[0]
 
     def prompts(self, texts: Sequence[str]) -> list[list[int]]:
-        """`prompt` of each text; a tokenizer in Rust takes many at once on all cores."""
+        """`prompt` of each text; a tokenizer in Rust works on many at once, on all cores."""
         return self._encode([self._pieces(text) for text in texts])
 
     def plain(self, text: str) -> list[int]:
-        """The ids of a text with nothing around it; a control token that it spells becomes none."""
+        """The ids of a text without special tokens; control tokens spelt in the text stay text."""
         return list(itertools.chain.from_iterable(self._ids(self._pieces(text))))
 
     def framed(self, ids: Sequence[int], longest: int) -> tuple[list[int], bool]:
-        """Ids between what the tokenizer puts around a text, and whether their end was cut off to fit."""
-        room = longest - len(self._before) - len(self._after)
-        return [*self._before, *ids[:room], *self._after], len(ids) > room
+        """Ids with the special tokens that surround a text, and whether their end was cut off to fit."""
+        most = longest - len(self._before) - len(self._after)
+        return [*self._before, *ids[:most], *self._after], len(ids) > most
 
     def question(self, text: str, labels: Sequence[str]) -> Question:
         """A prompt with the ids of every label as its answer.
 
-        Prompt and label are one text to the tokenizer. Where it joins the end of a prompt with a label, all labels
+        The tokenizer reads prompt and label as one text. If it merges the end of the prompt with a label, all labels
         are read from the last token that prompt and prompt + label have in common.
 
         Raises:
-            UsageError: a label is no token at all.
+            UsageError: a label has no tokens.
         """
         return self.questions([text], labels)[0]
 
@@ -116,73 +118,75 @@ class Tokens:
         """`question` of each text.
 
         Raises:
-            UsageError: a label is no token at all.
+            UsageError: a label has no tokens.
         """
-        several = [self._pieces(text) for text in texts]
-        prompts = self._encode(several)
+        pieces_of = [self._pieces(text) for text in texts]
+        prompts = self._encode(pieces_of)
         if self._encoder_decoder:
             answers = self._ids(labels)
-            found = [Question(prompt, answers) for prompt in prompts]
+            questions = [Question(prompt, answers) for prompt in prompts]
         else:
-            found = [self._answered(*one, labels) for one in zip(prompts, several, strict=True)]
-        for question in found:
+            questions = [
+                self._with_labels(prompt, pieces, labels) for prompt, pieces in zip(prompts, pieces_of, strict=True)
+            ]
+        for question in questions:
             for label, ids in zip(labels, question.labels, strict=True):
                 if not ids:
                     raise UsageError(
-                        f"label {label!r} is no token at all to hf:{self._name}; give a label with text in it"
+                        f"label {label!r} has no tokens in the tokenizer of hf:{self._name}; use a label with text"
                     )
-        return found
+        return questions
 
-    def _answered(self, prompt: list[int], pieces: Sequence[str], labels: Sequence[str]) -> Question:
+    def _with_labels(self, prompt: list[int], pieces: Sequence[str], labels: Sequence[str]) -> Question:
         answers = tuple(self._answer(pieces[-1], label) for label in labels)
         tail = self._tail(pieces[-1])
         if tail:
-            if self._last_end[:2] != (tail, answers):  # most templates end all prompts alike
+            if self._last_end[:2] != (tail, answers):  # with most templates, all prompts have the same end
                 self._last_end = (tail, answers, self._ids([tail, *(tail + answer for answer in answers)]))
-            own, *ends = self._last_end[2]
-            if own and prompt[-len(own) :] == own:
-                return _split(prompt, [prompt[: -len(own)] + end for end in ends])
+            tail_ids, *ends = self._last_end[2]
+            if tail_ids and prompt[-len(tail_ids) :] == tail_ids:
+                return _split(prompt, [prompt[: -len(tail_ids)] + end for end in ends])
         return _split(prompt, self._encode([[*pieces[:-1], pieces[-1] + answer] for answer in answers]))
 
     def variants_of(self, label: str) -> list[str]:
-        """The spellings that count as one label: itself first."""
+        """The spellings that count as a label, the label itself first."""
         if not self._variants:
             return [label]
         spellings = [label, label.lower(), label.capitalize()]
         return list(dict.fromkeys(spellings + [" " + spelling for spelling in spellings]))
 
     def text(self, ids: Sequence[int]) -> str:
-        """What ids say, without special tokens."""
+        """The text of ids, without special tokens."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
     def sample(self) -> list[int]:
-        """Some 200 ids of plain text, to try a model out with."""
+        """200 or more ids of plain text, for the engine's self-check."""
         [ids] = self._ids([_SAMPLE])
         return ids * (200 // max(1, len(ids)) + 1)
 
-    def ends(self, model: Any) -> list[int]:  # noqa: ANN401  of transformers
-        """The ids that end a text: those of the model's generation settings, and the tokenizer's."""
+    def end_ids(self, model: Any) -> list[int]:  # noqa: ANN401  of transformers
+        """The ids that end a text, from the model's generation settings and the tokenizer."""
         stored = model.generation_config.eos_token_id
-        found = [*stored] if isinstance(stored, list) else [stored]
-        return list(dict.fromkeys(token for token in [*found, self._tokenizer.eos_token_id] if token is not None))
+        ids = [*stored] if isinstance(stored, list) else [stored]
+        return list(dict.fromkeys(token for token in [*ids, self._tokenizer.eos_token_id] if token is not None))
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        found: list[list[int]] = []
-        for first in range(0, len(texts), _TOGETHER):
-            some = list(texts[first : first + _TOGETHER])
-            found += self._tokenizer(some, add_special_tokens=False, return_attention_mask=False)["input_ids"]
-        return found
+        ids: list[list[int]] = []
+        for first in range(0, len(texts), _TEXTS_AT_ONCE):
+            group = list(texts[first : first + _TEXTS_AT_ONCE])
+            ids += self._tokenizer(group, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        return ids
 
     def _answer(self, rendered: str, label: str) -> str:
-        """A label as it stands after a prompt, with the space that belongs between."""
+        """A label with the space that separates it from a prompt, if one is needed."""
         spaced = rendered[-1:].isspace() or label[:1].isspace()
         return label if spaced else self._space + label
 
     def _pieces(self, text: str) -> list[str]:
-        """The whole prompt as text, cut wherever the user's text spells a control token, so that it becomes none."""
+        """The whole prompt as text, split inside every control token that the user's text spells, to keep it text."""
         mark = next(chr(code) for code in _PRIVATE_USE if chr(code) not in text)
-        while self._controls is not None and (found := self._controls.search(text)):
-            text = text[: found.start() + 1] + mark + text[found.start() + 1 :]
+        while self._controls is not None and (match := self._controls.search(text)):
+            text = text[: match.start() + 1] + mark + text[match.start() + 1 :]
         return self._rendered(text).split(mark)
 
     def _rendered(self, text: str) -> str:
@@ -204,7 +208,7 @@ class Tokens:
                     chat_template=_FIXED_DATE * ("strftime_now" in template) + template,
                     tokenize=False,
                     add_generation_prompt=start_answer,
-                    enable_thinking=False,  # variables that a template does not use do no harm
+                    enable_thinking=False,  # templates ignore variables that they do not use
                     thinking=False,
                     date_string="26 Jul 2024",
                 )
@@ -217,30 +221,30 @@ class Tokens:
             ) from error
 
     def _space_before_answer(self) -> str:
-        """The white space that the template puts before an answer and leaves out of its generation prompt.
+        """The white space that the template writes before an answer, but not in its generation prompt.
 
         Llama 2 and Mistral write `[/INST] Better`, and their models expect the space.
         """
-        asked = [{"role": "user", "content": "a"}]
+        messages = [{"role": "user", "content": "a"}]
         try:
-            start = self._chat(asked, start_answer=True)
-            whole = self._chat([*asked, {"role": "assistant", "content": "Better"}], start_answer=False)
-        except BackendUnavailableError:  # a prompt will say so
+            start = self._chat(messages, start_answer=True)
+            whole = self._chat([*messages, {"role": "assistant", "content": "Better"}], start_answer=False)
+        except BackendUnavailableError:  # the first prompt raises it again
             return ""
-        space, found, _ = whole[len(start) :].partition("Better")
-        return space if whole.startswith(start) and found and not space.strip() else ""
+        space, answer, _ = whole[len(start) :].partition("Better")
+        return space if whole.startswith(start) and answer and not space.strip() else ""
 
-    def _encode(self, several: Sequence[Sequence[str]]) -> list[list[int]]:
-        """The ids of prompts that are cut into pieces."""
-        parts = iter(self._ids([piece for pieces in several for piece in pieces]))
-        found = [[token for _ in pieces for token in next(parts)] for pieces in several]
+    def _encode(self, pieces_of: Sequence[Sequence[str]]) -> list[list[int]]:
+        """The ids of prompts that are split into pieces."""
+        parts = iter(self._ids([piece for pieces in pieces_of for piece in pieces]))
+        prompts = [[token for _ in pieces for token in next(parts)] for pieces in pieces_of]
         if self._template is not None:
-            return found
+            return prompts
         after = self._after if self._encoder_decoder else []
-        return [[*self._before, *ids, *after] for ids in found]
+        return [[*self._before, *ids, *after] for ids in prompts]
 
     def _tail(self, rendered: str) -> str:
-        """What stands after the last control token, where that is close to the end."""
+        """The text after the last control token, if that is near the end; a label's tokens depend on nothing before."""
         if self._controls is None:
             return ""
         last = None

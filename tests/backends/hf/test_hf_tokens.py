@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from refladder.backends.local.tokens import Tokens
+from refladder.backends.hf.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -38,7 +38,10 @@ def test_without_a_template_a_prompt_is_plain_text_and_an_answer_follows_a_space
     tokenizer = tiny_models.metaspace()
     with caplog.at_level(logging.WARNING):
         tokens = Tokens(tokenizer, "org/base")
-    assert "hf:org/base has no chat template: prompts go in as plain text" in caplog.text
+    assert (
+        "hf:org/base has no chat template. Prompts are sent as plain text. Base models rarely follow the format; an "
+        "instruct model is recommended." in caplog.text
+    )
     found = tokens.question("Answer:", ["Better", " Worse"])
     for ids, label in zip(found.labels, ["Better", "Worse"], strict=True):
         assert found.prompt + ids == tokenizer(f"Answer: {label}")["input_ids"]
@@ -141,7 +144,7 @@ def test_a_template_that_refuses_the_prompt_is_named():
 
 @pytest.mark.parametrize("build", [tiny_models.byte_level, tiny_models.metaspace])
 def test_a_label_without_tokens_is_refused(build):
-    with pytest.raises(UsageError, match=r"label '' is no token at all to hf:m; give a label with text in it"):
+    with pytest.raises(UsageError, match=r"label '' has no tokens in the tokenizer of hf:m; use a label with text"):
         Tokens(build(), "m", encoder_decoder=True).question("Which?", ["Better", ""])
 
 

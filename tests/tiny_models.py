@@ -1,6 +1,8 @@
-"""What `conftest.folder` saves: configurations of two layers and tokenizers trained on a few sentences."""
+"""Random models of two layers in many architectures, and tokenizers trained on a few sentences."""
 
 from __future__ import annotations
+
+import functools
 
 import torch
 import transformers
@@ -183,3 +185,8 @@ def save(name, folder):
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def saved_in(tmp_path_factory):
+    """A function from a model's name to its folder, which is written on first use."""
+    return functools.cache(lambda name: save(name, tmp_path_factory.mktemp(name)))

@@ -112,8 +112,8 @@ def test_memory_is_an_option_and_too_little_of_it_makes_rows_unreadable(folder, 
     assert rows[0]["fluency_score"] is not None
     few = score(folder("llama"), "--memory", "1K")[1]
     assert re.search(
-        r"the compare prompt has [\d,]+ tokens, which take more than the 0.000977 MiB of memory that may be used "
-        r"beside the weights; shorten the texts, raise --memory, or free some",
+        r"the compare prompt has [\d,]+ tokens, which need more than the 0.000977 MiB of memory available "
+        r"beside the weights; shorten the texts, raise --memory, or free memory",
         few[0]["fluency_note"],
     )
     code, rows, told = score(folder("llama"), "--memory", "lots")
@@ -124,22 +124,25 @@ def test_memory_is_an_option_and_too_little_of_it_makes_rows_unreadable(folder, 
 def test_an_encoder_takes_a_long_prompt_whole_or_not_at_all(folder, score):
     _, rows, _ = score(folder("t5"), "--memory", "1G", texts=["A storm.", "word " * 9000])
     assert rows[0]["fluency_score"] is not None
-    assert "which take more than the 1.02e+03 MiB of memory" in rows[1]["fluency_note"]
+    assert "which need more than the 1.02e+03 MiB of memory" in rows[1]["fluency_note"]
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda path: (path / "config.json").unlink(), "no config.json in this folder, so it is no model as save_"),
+        (
+            lambda path: (path / "config.json").unlink(),
+            "this folder has no config.json, so it does not hold a model saved by save_pretrained\n",
+        ),
         (lambda path: (path / "config.json").write_text("{"), "config.json' is not a valid JSON file"),
         (lambda path: (path / "tokenizer.json").write_text("{"), "this folder does not load as a model: "),
         (
             lambda path: [one.unlink() for one in path.glob("tokenizer*")],
-            "no tokenizer in this folder (tokenizer.json or the like); copy the tokenizer's files to the weights",
+            "this folder has no tokenizer (tokenizer.json or similar); save the tokenizer next to the weights with ",
         ),
         (
             lambda path: (path / "model.safetensors").rename(path / "model.bin"),
-            "no .safetensors file in this folder, and nothing else is loaded; convert the model first: AutoModel",
+            "this folder has no .safetensors file, and other formats are not loaded; convert the model: AutoModel",
         ),
         (
             lambda path: (path / "model.safetensors").write_bytes((path / "model.safetensors").read_bytes()[:-9]),
@@ -156,7 +159,7 @@ def test_an_encoder_takes_a_long_prompt_whole_or_not_at_all(folder, score):
         (lambda path: change(path, model_type="mine"), "model type `mine` but Transformers does not recognize"),
         (
             lambda path: change(path, model_type="mine", auto_map={"AutoConfig": "mine.Mine"}),
-            "comes with Python files that would have to be run; if you trust them, pass --judge-option trust_",
+            "this model needs Python files of its own to be run; if you trust them, pass --judge-option trust_",
         ),
     ],
 )

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from refladder.backends.local.attention import attend, cover, parts_of
-from refladder.backends.local.trie import Push, Row, build_trie, plan
+from refladder.engine.attention import attend, cover, parts_of
+from refladder.engine.trie import Push, Row, build_trie, plan
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 
@@ -70,7 +70,10 @@ def test_merged_parts_are_the_masked_softmax(seed, row, longer):
         expected = torch.softmax(scores, dim=-1) @ value.repeat_interleave(2, dim=1)
         torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
         places = sorted(np.random.default_rng(seed).choice(tokens, size=1 + tokens // 9, replace=False).tolist())
-        given = {"parts": parts_of(segment, torch.float32), "at_last": parts_of(segment, torch.float32, places)}
+        given = {
+            "parts": parts_of(segment, torch.float32),
+            "last_layer_parts": parts_of(segment, torch.float32, places),
+        }
         for number, same in ((0, slice(None)), (1, places)):  # the last of two layers computes these places only
             layer = SimpleNamespace(layer_idx=number, config=SimpleNamespace(num_hidden_layers=2))
             at_layer, _ = attend(layer, query, key, value, None, **given, scaling=0.7)
@@ -82,5 +85,5 @@ def test_merged_parts_are_the_masked_softmax(seed, row, longer):
 def test_a_model_that_does_more_to_its_scores_is_refused(given, what):
     parts = None if what == "no parts" else parts_of(segments(0, 1000)[0], torch.float32)
     one = torch.zeros(1, 1, 1, 8)
-    with pytest.raises(NotImplementedError, match=f"attention in parts with {what}"):
+    with pytest.raises(NotImplementedError, match=f"tree attention with {what}"):
         attend(None, one, one, one, None, parts=parts, **given)

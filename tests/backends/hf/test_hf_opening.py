@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -9,11 +10,13 @@ import sys
 
 import numpy as np
 import pytest
-from local_unit import ARTICLE, LABELS, compare
+from hf_unit import ARTICLE, LABELS, compare
 
 from refladder.backends import connect
-from refladder.backends.local.memory import free_memory, halving, kept_bytes, parse_memory
-from refladder.errors import BackendError, BackendUnavailableError, UnknownNameError, UsageError
+from refladder.backends.hf.opening import parse_memory
+from refladder.engine.causal import Causal
+from refladder.engine.trie import Read
+from refladder.errors import BackendUnavailableError, UnknownNameError, UsageError
 from refladder.records import Sampling
 
 LONG = "A storm closed the harbour of Lerwick. " * 400
@@ -27,13 +30,27 @@ def test_missing_libraries_say_what_to_install(monkeypatch):
         connect("hf:org/model")
 
 
-def test_large_buffers_are_asked_for_in_huge_pages_unless_the_user_set_otherwise(folder, monkeypatch):
+def test_reading_the_weights_asks_for_huge_pages_unless_the_user_set_otherwise(folder, monkeypatch):
     monkeypatch.delenv("THP_MEM_ALLOC_ENABLE", raising=False)
-    connect(f"hf:{folder('llama')}")
+    backend = connect(f"hf:{folder('llama')}")
+    assert "THP_MEM_ALLOC_ENABLE" not in os.environ
+    backend.load()
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"
     monkeypatch.setenv("THP_MEM_ALLOC_ENABLE", "0")
-    connect(f"hf:{folder('llama')}")
+    connect(f"hf:{folder('llama')}").load()
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == "0"
+
+
+def test_the_engine_alone_changes_no_setting_of_the_process(folder, monkeypatch):
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.delenv("THP_MEM_ALLOC_ENABLE", raising=False)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_: pytest.fail("a setting of glibc"))
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder("llama")).eval()
+    causal = Causal(model, "float32", 2**30)
+    causal.logprobs([[1, 2, 3]], [Read(0, 2, 1)])
+    assert "THP_MEM_ALLOC_ENABLE" not in os.environ
+    with pytest.raises(pytest.fail.Exception, match="a setting of glibc"):  # the backend does change them
+        connect(f"hf:{folder('llama')}").load()
 
 
 @pytest.mark.usefixtures("folder")
@@ -45,7 +62,7 @@ def test_large_buffers_are_asked_for_in_huge_pages_unless_the_user_set_otherwise
         ("./here", "hf:./here: no such folder"),
         (
             "no-such-org/no-such-model",
-            r"hf:no-such-org/no-such-model: no folder of this name, and the Hub did not give it: .*hf auth login",
+            r"hf:no-such-org/no-such-model: no folder has this name, and the Hub did not return it: .*hf auth login",
         ),
     ],
 )
@@ -64,7 +81,7 @@ def copy(folder, tmp_path):
 def test_weights_that_are_not_safetensors_are_refused(copy):
     (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
     with pytest.raises(
-        BackendUnavailableError, match=r"no .safetensors file in this folder, and nothing else is loaded"
+        BackendUnavailableError, match=r"this folder has no .safetensors file, and other formats are not loaded"
     ):
         connect(f"hf:{copy}")
 
@@ -181,7 +198,7 @@ def test_not_a_number_makes_its_row_unreadable_and_no_other(folder, prompts):
     assert found[-1].logprobs is None
     assert found[-1].mass is None
     assert found[-1].note == (
-        "the model gave no finite number for this prompt (nan); load it with dtype=bfloat16 or dtype=float32"
+        "the model returned no finite number for this prompt (nan); load it with dtype=bfloat16 or dtype=float32"
     )
     np.testing.assert_allclose([one.logprobs for one in found[:-1]], expected, atol=1e-4)
     written = backend.write([compare(ARTICLE, "\x07", "B.")], Sampling(max_tokens=4))[0]
@@ -193,15 +210,15 @@ def test_memory_that_is_short_halves_the_rows_of_the_tree(folder, prompts, monke
     torch = pytest.importorskip("torch")
     backend = connect(f"hf:{folder('llama')}", dtype="float32")
     expected = [one.logprobs for one in backend.read_labels(prompts, LABELS)]
-    real, tried = backend.scorer._tree, []
+    real, tried = backend.scorer._over_tree, []
 
-    def scarce(root, reads, row, shown):
+    def scarce(root, reads, visibility, row):
         tried.append(row)
         if row > 300:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return real(root, reads, row, shown)
+        return real(root, reads, visibility, row)
 
-    monkeypatch.setattr(backend.scorer, "_tree", scarce)
+    monkeypatch.setattr(backend.scorer, "_over_tree", scarce)
     found = [one.logprobs for one in backend.read_labels(prompts, LABELS)]
     assert tried == [8192, 4096, 2048, 1024, 512, 256]
     np.testing.assert_allclose(found, expected, atol=1e-4)
@@ -217,51 +234,11 @@ def test_memory_that_is_asked_for_bounds_the_rows(folder, prompts):
     assert max(lengths) <= 256
 
 
-def test_no_memory_at_all_is_an_error_that_says_what_to_do():
-    def run(_most):
-        raise MemoryError
-
-    with pytest.raises(BackendError, match=r"a model: out of memory even with 4 at a time; use a smaller model"):
-        halving(run, 16, 3, "a model")
-
-    def fails(_most):
-        raise RuntimeError("shapes do not match")
-
-    with pytest.raises(RuntimeError, match="shapes do not match"):
-        halving(fails, 16, 3, "a model")
-
-
 def test_amounts_of_memory():
     amounts = [parse_memory(text) for text in ("auto", "1024", "8G", "1.5k", "2GiB", "512MB")]
     assert amounts == [None, 1024, 8 * 2**30, 1536, 2 * 2**30, 512 * 2**20]
     with pytest.raises(UsageError, match="memory=0: must be an amount"):
         parse_memory("0")
-
-
-def test_keys_and_values_of_a_token(opened):
-    # 2 (keys, values) * 2 layers * 2 heads of them * 16 wide * 4 bytes
-    assert kept_bytes(opened("llama").scorer.model.config, 4) == 512
-
-
-def test_free_memory_is_below_what_the_machine_has():
-    torch = pytest.importorskip("torch")
-    assert 2**20 < free_memory(torch.device("cpu")) < 2**50
-
-
-def test_free_memory_in_a_container_is_below_its_limit(tmp_path, monkeypatch):
-    torch = pytest.importorskip("torch")
-    from refladder.backends.local import memory  # noqa: PLC0415
-
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    (tmp_path / "memory.current").write_text("1000\n")
-    (tmp_path / "memory.max").write_text("3000\n")
-    assert free_memory(torch.device("cpu")) == 1400  # 70 % of 2000
-    (tmp_path / "memory.max").write_text("max\n")
-    assert free_memory(torch.device("cpu")) > 2**20
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    assert free_memory(torch.device("cpu")) > 2**20
-    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:       4 kB\n")
-    assert free_memory(torch.device("cpu")) == 2867  # 70 % of 4096
 
 
 def test_a_tokenizer_without_a_pad_token_is_no_obstacle(opened, prompts):

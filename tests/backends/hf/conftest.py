@@ -7,7 +7,7 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
 
 import pytest
-from local_unit import ARTICLE, OUTPUTS, RUNGS, compare
+from hf_unit import ARTICLE, OUTPUTS, RUNGS, compare
 
 from refladder.backends import connect
 
@@ -20,21 +20,14 @@ def prompts():
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """The folder of a tiny model, made when it is first asked for."""
+    """A function from the name of a tiny model to the folder that holds it; each is built on first use."""
     pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
     pytest.importorskip("transformers", reason="transformers is not installed; pip install torch transformers")
     import tiny_models  # noqa: PLC0415  imports torch
     import torch  # noqa: PLC0415
 
     torch.set_num_threads(1)
-    made = {}
-
-    def get(name):
-        if name not in made:
-            made[name] = tiny_models.save(name, tmp_path_factory.mktemp(name))
-        return made[name]
-
-    return get
+    return tiny_models.saved_in(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,10 @@
-"""Opening a model and its tokenizer: from the Hub or a folder, safetensors only, pinned in a fingerprint."""
+"""Opening a model and its tokenizer from the Hub or a folder: safetensors only, identified by a fingerprint."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.local.memory import ask_for_huge_pages, is_out_of_memory
+from refladder.backends.hf.allocator import tune_allocators
+from refladder.engine.memory import is_out_of_memory
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -26,14 +28,15 @@ CLASSIFIER = "AutoModelForSequenceClassification"
 MULTIPLE_CHOICE = "AutoModelForMultipleChoice"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tekken.json")
 _CONVERT = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
-_SAMPLES, _SAMPLE = 64, 2**16  # of every weights file, for the digest of a folder
+_SAMPLES, _SAMPLE = 64, 2**16  # number and bytes of the samples of a weights file, for the digest of a folder
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A model that was found: its configuration and tokenizer, and `load`, which reads the weights.
+    """A model's configuration and tokenizer, and `load`, which reads its weights.
 
-    `revision` is a commit of the Hub, or the digest of a folder. `load` raises BackendUnavailableError.
+    `revision` is a commit of the Hub, or the digest of a folder. `load` may raise BackendUnavailableError.
     """
 
     name: str
@@ -46,45 +49,58 @@ class Opened:
 
     @cached_property
     def model(self) -> Any:  # noqa: ANN401  of transformers
-        """The model with its weights, read when it is first asked for."""
+        """The model with its weights, read on first use."""
         return self.load()
 
     @property
     def fingerprint(self) -> str:
-        """Name, revision and number format: what of a model can change a number."""
+        """Name, revision and number format: all properties of a model that can change a number."""
         return f"{self.name.replace('|', '_')}@{self.revision},{self.dtype}"
 
 
-def _libraries(asked: str) -> tuple[Any, Any]:
-    ask_for_huge_pages()
+def parse_memory(text: str) -> int | None:
+    """Bytes of `8G`, `512M` or a plain number; None for `auto`.
+
+    Raises:
+        UsageError: the text is none of these.
+    """
+    if text == "auto":
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if match is None or float(match[1]) == 0:
+        raise UsageError(f"memory={text}: must be an amount such as 8G or 512M, or auto")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def _libraries(name: str) -> tuple[Any, Any]:
     try:
         import torch  # noqa: PLC0415  optional
         import transformers  # noqa: PLC0415  optional
     except ImportError as error:
         raise BackendUnavailableError(
-            f"{asked} needs torch and transformers, and {error.name} is not installed; "
+            f"{name} needs torch and transformers, and {error.name} is not installed; "
             "run: pip install torch transformers"
         ) from error
     return torch, transformers
 
 
-def _device(torch: Any, asked: str) -> Any:  # noqa: ANN401
-    if asked == "auto":
+def _device(torch: Any, name: str) -> Any:  # noqa: ANN401
+    if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(asked)
+        device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ValueError) as error:
-        raise UsageError(f"device={asked}: torch has no such device here; use cpu, cuda or cuda:NUMBER") from error
+        raise UsageError(f"device={name}: torch has no such device here; use cpu, cuda or cuda:NUMBER") from error
     return device
 
 
-def _dtype(torch: Any, asked: str, stored: Any, device: Any) -> Any:  # noqa: ANN401
-    """What was asked for; else what the weights are stored in, but bfloat16 for float16 (T5 overflows in it)."""
-    if asked not in DTYPES:
-        raise UsageError(f"dtype={asked}: must be one of {', '.join(DTYPES)}")
-    if asked != "auto":
-        return getattr(torch, asked)
+def _dtype(torch: Any, name: str, stored: Any, device: Any) -> Any:  # noqa: ANN401
+    """The dtype of a name; for `auto` the format of the weights, with bfloat16 for float16 (T5 overflows in it)."""
+    if name not in DTYPES:
+        raise UsageError(f"dtype={name}: must be one of {', '.join(DTYPES)}")
+    if name != "auto":
+        return getattr(torch, name)
     if stored is None:
         return torch.float32
     if stored is torch.float16 and not (device.type == "cuda" and not torch.cuda.is_bf16_supported()):
@@ -93,10 +109,10 @@ def _dtype(torch: Any, asked: str, stored: Any, device: Any) -> Any:  # noqa: AN
 
 
 def split_revision(target: str) -> tuple[str, str | None]:
-    """`ORG/MODEL@REVISION` as (`ORG/MODEL`, `REVISION`); a folder, or a name alone, has no revision.
+    """Split `ORG/MODEL@REVISION` into (`ORG/MODEL`, `REVISION`); a folder, or a name alone, has no revision.
 
     Raises:
-        UsageError: a revision stands after a folder.
+        UsageError: a folder has a revision.
     """
     name, _, revision = target.rpartition("@")
     if not name or Path(target).expanduser().is_dir():
@@ -118,48 +134,48 @@ def open_model(
     kind: str | None = None,
     prefix: str = "hf:",
 ) -> Opened:
-    """Find a model, and read all of it but its weights.
+    """Read a model's configuration and tokenizer, but not its weights.
 
     Args:
         target: `ORG/MODEL` on the Hub, or a folder.
-        dtype: one of DTYPES; `auto` is what the weights are stored in, with bfloat16 for float16.
-        device: `auto` (a GPU where there is one), `cpu`, `cuda`, `cuda:1`, ...
-        revision: a commit, tag or branch of the Hub; None is the newest.
+        dtype: one of DTYPES; `auto` is the format of the weights, with bfloat16 for float16.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ...
+        revision: a commit, tag or branch of the Hub; None means the newest.
         trust_remote_code: whether Python files that come with the model may be run.
-        kind: the class of transformers to load it with, such as CLASSIFIER; None is a model that writes.
+        kind: the class of transformers that loads it, such as CLASSIFIER; None means a model that generates text.
         prefix: what the user typed before the name, for messages.
 
     Raises:
-        UsageError: dtype or device is not there.
-        BackendUnavailableError: a library is missing, there is no such model, or it has no weights that are loaded.
+        UsageError: dtype or device does not exist.
+        BackendUnavailableError: a library is missing, the model does not exist, or it has no safetensors weights.
     """
-    asked = f"{prefix}{target}"
+    name = f"{prefix}{target}"
     if not target:
         raise BackendUnavailableError(f"no model was named; pass {prefix}ORG/MODEL or {prefix}FOLDER")
-    torch, transformers = _libraries(asked)
-    place = _device(torch, device)
+    torch, transformers = _libraries(name)
+    torch_device = _device(torch, device)
     folder = Path(target).expanduser()
-    where = str(folder) if folder.is_dir() else target
+    source = str(folder) if folder.is_dir() else target
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if folder.is_dir():
-        _check_folder(asked, folder)
+        _check_folder(name, folder)
     else:
         common["revision"] = revision
     with _explained(prefix, target, folder):
-        config = transformers.AutoConfig.from_pretrained(where, **common)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(where, **common)
+        config = transformers.AutoConfig.from_pretrained(source, **common)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **common)
     if kind == TEXT_TO_TEXT and not config.is_encoder_decoder:
-        raise BackendUnavailableError(f"{asked} is no encoder-decoder (T5, BART), and one is needed here")
+        raise BackendUnavailableError(f"{name} is no encoder-decoder (T5, BART), and one is needed here")
     kind = kind or (TEXT_TO_TEXT if config.is_encoder_decoder else "AutoModelForCausalLM")
-    chosen = _dtype(torch, dtype, config.get_text_config().dtype or config.dtype, place)
+    chosen = _dtype(torch, dtype, config.get_text_config().dtype or config.dtype, torch_device)
     commit = getattr(config, "_commit_hash", None)
     if commit:
-        common["revision"] = commit  # the weights of the configuration that was read, whatever is pushed meanwhile
+        common["revision"] = commit  # so that a later push cannot combine other weights with this configuration
     return Opened(
         name=folder.resolve().name if folder.is_dir() else target,
         config=config,
         tokenizer=tokenizer,
-        load=lambda: _load(kind, prefix, target, place, config=config, dtype=chosen, **common),
+        load=lambda: _load(kind, prefix, target, torch_device, config=config, dtype=chosen, **common),
         revision=commit[:12] if commit else folder_digest(folder),
         dtype=str(chosen).removeprefix("torch."),
         encoder_decoder=bool(config.is_encoder_decoder),
@@ -167,17 +183,19 @@ def open_model(
 
 
 def _load(kind: str, prefix: str, target: str, device: Any, **settings: Any) -> Any:  # noqa: ANN401
-    """A model with its weights, all of them."""
+    """Read a model's weights, and refuse a model whose files do not hold all of them."""
     _, transformers = _libraries(f"{prefix}{target}")
+    if device.type == "cpu":
+        tune_allocators()
     folder = Path(target).expanduser()
     quiet = transformers.utils.logging.is_progress_bar_enabled() and not sys.stderr.isatty()
     if quiet:
         transformers.utils.logging.disable_progress_bar()
     verbosity = transformers.utils.logging.get_verbosity()
-    transformers.utils.logging.set_verbosity_error()  # instead of its report on weights, the sentences below
+    transformers.utils.logging.set_verbosity_error()  # the messages below replace its report on weights
     try:
         with _explained(prefix, target, folder):
-            model, found = getattr(transformers, kind).from_pretrained(
+            model, loading = getattr(transformers, kind).from_pretrained(
                 str(folder) if folder.is_dir() else target,
                 use_safetensors=True,
                 output_loading_info=True,
@@ -189,38 +207,38 @@ def _load(kind: str, prefix: str, target: str, device: Any, **settings: Any) -> 
         transformers.utils.logging.set_verbosity(verbosity)
         if quiet:
             transformers.utils.logging.enable_progress_bar()
-    # transformers 5 gives the name with both shapes, 4.57 the name
-    wrong = sorted(one if isinstance(one, str) else str(one[0]) for one in found["mismatched_keys"])
-    if wrong:
+    # transformers 5 returns the name with both shapes, 4.57 the name alone
+    mismatched = sorted(key if isinstance(key, str) else str(key[0]) for key in loading["mismatched_keys"])
+    if mismatched:
         raise BackendUnavailableError(
-            f"{prefix}{target}: {len(wrong)} of its weights have another shape than config.json says (such as "
-            f"{wrong[0]}); files of different models are mixed: copy or download them again"
+            f"{prefix}{target}: {len(mismatched)} of its weights have another shape than config.json says (such as "
+            f"{mismatched[0]}); files of different models are mixed: copy or download them again"
         )
-    missing = sorted(found["missing_keys"])
-    if kind == ENCODER:  # it may lack the pooler, which nothing here reads
+    missing = sorted(loading["missing_keys"])
+    if kind == ENCODER:  # it may lack the pooler, which is not used here
         missing = [name for name in missing if not name.startswith("pooler.")]
     if missing:
         raise BackendUnavailableError(
             f"{prefix}{target}: {len(missing)} of its weights are not in its files (such as {missing[0]}), and it "
             "would answer at random; it was not trained for this, or its files are not complete"
         )
-    if model.can_generate():  # without penalties and limits: texts are drawn as Sampling says and no other way
-        kept = model.generation_config
+    if model.can_generate():  # without the model's own penalties and limits: Sampling alone determines the draw
+        stored = model.generation_config
         model.generation_config = transformers.GenerationConfig(
-            bos_token_id=kept.bos_token_id,
-            eos_token_id=kept.eos_token_id,
-            pad_token_id=kept.pad_token_id,
-            decoder_start_token_id=kept.decoder_start_token_id,
-            forced_bos_token_id=kept.forced_bos_token_id,
+            bos_token_id=stored.bos_token_id,
+            eos_token_id=stored.eos_token_id,
+            pad_token_id=stored.pad_token_id,
+            decoder_start_token_id=stored.decoder_start_token_id,
+            forced_bos_token_id=stored.forced_bos_token_id,
         )
     return model
 
 
 @contextmanager
 def _explained(prefix: str, target: str, folder: Path) -> Iterator[None]:
-    """Turn whatever goes wrong in reading a model into one sentence.
+    """Turn any error while reading a model into one sentence.
 
-    The libraries that read its files raise errors of every type, bare `Exception` among them.
+    The libraries that read its files raise errors of every type, including bare `Exception`.
     """
     try:
         yield
@@ -228,44 +246,41 @@ def _explained(prefix: str, target: str, folder: Path) -> Iterator[None]:
         raise _unavailable(prefix, target, folder, error) from error
 
 
-def _check_folder(asked: str, folder: Path) -> None:
+def _check_folder(name: str, folder: Path) -> None:
     if not (folder / "config.json").is_file():
-        other = "; for a GGUF model start llama-server with it, and name it openai:MODEL" if _gguf(folder) else ""
+        gguf = any(folder.glob("*.gguf"))
+        advice = "; for a GGUF model start llama-server with it, and name it openai:MODEL" if gguf else ""
         raise BackendUnavailableError(
-            f"{asked}: no config.json in this folder, so it is no model as save_pretrained writes it{other}"
+            f"{name}: this folder has no config.json, so it does not hold a model saved by save_pretrained{advice}"
         )
     if not any(folder.glob("*.safetensors")):
         raise BackendUnavailableError(
-            f"{asked}: no .safetensors file in this folder, and nothing else is loaded; convert the model first: "
+            f"{name}: this folder has no .safetensors file, and other formats are not loaded; convert the model: "
             f"{_CONVERT}"
         )
-
-
-def _gguf(folder: Path) -> bool:
-    return any(folder.glob("*.gguf"))
 
 
 def _unavailable(prefix: str, target: str, folder: Path, error: Exception) -> BackendUnavailableError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = (lines[0] if lines else type(error).__name__).rstrip(".")
-    reason = _known_reason(prefix, error, first)
+    reason = _common_reason(prefix, error, first)
     if reason is None:
-        reason = _not_a_model(folder, first) if folder.exists() else _not_there(prefix, target, first)
+        reason = _not_a_model(folder, first) if folder.exists() else _does_not_exist(prefix, target, first)
     return BackendUnavailableError(f"{prefix}{target}: {reason}")
 
 
-def _known_reason(prefix: str, error: Exception, first: str) -> str | None:
+def _common_reason(prefix: str, error: Exception, first: str) -> str | None:
     if type(error).__name__ == "SafetensorError":
         return f"the weights are damaged or cut off ({first}); download or copy them again"
     if is_out_of_memory(error):
         return (
-            f"out of memory while the weights were read ({first:.80}); use a smaller model, dtype=bfloat16, or a "
+            f"out of memory while reading the weights ({first:.80}); use a smaller model, dtype=bfloat16, or a "
             "machine with more memory"
         )
     if "trust_remote_code" in str(error):
-        code = "this model comes with Python files that would have to be run"
+        code = "this model needs Python files of its own to be run"
         if prefix != "hf:":
-            return f"{code}, and here they are not; use another"
+            return f"{code}, which is not allowed here; use another model"
         return f"{code}; if you trust them, pass --judge-option trust_remote_code=true (--writer-option for a writer)"
     if isinstance(error, ModuleNotFoundError):
         return f"this model needs a package that is not installed: {first}"
@@ -274,30 +289,30 @@ def _known_reason(prefix: str, error: Exception, first: str) -> str | None:
 
 def _not_a_model(folder: Path, first: str) -> str:
     if folder.is_file():
-        how = "start llama-server with it and name it openai:MODEL" if folder.suffix == ".gguf" else "pass its folder"
-        return f"this is a file, and hf opens a folder with config.json; {how}"
+        step = "start llama-server with it and name it openai:MODEL" if folder.suffix == ".gguf" else "pass its folder"
+        return f"this is a file, and hf opens a folder with config.json; {step}"
     if not any((folder / name).is_file() for name in _TOKENIZERS):
         return (
-            f"no tokenizer in this folder ({_TOKENIZERS[0]} or the like); copy the tokenizer's files to the weights, "
-            "as save_pretrained of the tokenizer writes them"
+            f"this folder has no tokenizer ({_TOKENIZERS[0]} or similar); save the tokenizer next to the weights with "
+            "its save_pretrained"
         )
     return f"this folder does not load as a model: {first}"
 
 
-def _not_there(prefix: str, target: str, first: str) -> str:
+def _does_not_exist(prefix: str, target: str, first: str) -> str:
     if target.startswith(("/", ".", "~")) or target.count("/") > 1:
         return f"no such folder; pass {prefix}FOLDER or {prefix}ORG/MODEL"
     return (
-        f"no folder of this name, and the Hub did not give it: {first}; check the spelling of "
+        f"no folder has this name, and the Hub did not return it: {first}; check the spelling of "
         f"{prefix}ORG/MODEL, the network, and for a gated model run: hf auth login"
     )
 
 
 def folder_digest(folder: Path) -> str:
-    """Twelve hexadecimal digits that stand for a model folder.
+    """Twelve hexadecimal digits that identify the contents of a model folder.
 
-    Small files count whole; of every weights file the size, the first 64 KiB and 64 samples over its length, so that
-    a large model is not read twice.
+    Small files are hashed whole. Of a large weights file, its size and 64 evenly spaced samples of 64 KiB are hashed,
+    so that a large model is not read twice.
     """
     state = hashlib.blake2b(digest_size=6)
     for path in sorted(folder.iterdir()):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refladder.backends.local.trie import Pop, Push, Read, Row, build_trie, plan
+from refladder.engine.trie import Pop, Push, Read, Row, build_trie, plan
 
 # a b c d / a b c e f / a b g, so that the distinct tokens are a b c d e f g
 SEQUENCES = [[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]
@@ -81,7 +81,7 @@ def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequence
             cache += segment.tokens.tolist()
     assert cache == []
     assert ran == len({tuple(one[:end]) for one in sequences for end in range(1, len(one) + 1)})
-    assert seen == {number: sequences[number][: reads[number].place + 1] for number in range(len(reads))}
+    assert seen == {number: sequences[number][: reads[number].position + 1] for number in range(len(reads))}
 
 
 @pytest.mark.parametrize("count", [1, 5000])

@@ -1,22 +1,25 @@
-"""Label probabilities: every way against the plain one, written here with transformers alone."""
+"""Label probabilities: every strategy against plain inference, written here with transformers alone."""
 
 from __future__ import annotations
 
 import logging
 import math
+import re
 
 import numpy as np
 import pytest
-from local_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
+from hf_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
 
 from refladder.backends import connect
-from refladder.backends.local.causal import WAYS
+from refladder.engine import causal
+from refladder.engine.causal import STRATEGIES
+from refladder.engine.kernels import FusedKernels
 from refladder.records import Sampling
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-WAY = {
+STRATEGY = {
     "llama": "tree",
     "llama-metaspace": "tree",
     "qwen2": "tree",
@@ -68,31 +71,31 @@ def read(backend, prompts, labels=LABELS):
     return np.array([reading.logprobs for reading in backend.read_labels(prompts, labels)])
 
 
-@pytest.mark.parametrize("name", WAY)
+@pytest.mark.parametrize("name", STRATEGY)
 def test_labels_have_the_probabilities_of_one_prompt_at_a_time(name, folder, opened, prompts):
     backend = opened(name)
     expected, sequences = plain(folder(name), prompts)
     before = backend.scorer.tokens_run
     found = backend.read_labels(prompts, LABELS)
-    assert backend.scorer.way == WAY[name]
+    assert backend.scorer.strategy == STRATEGY[name]
     np.testing.assert_allclose([reading.logprobs for reading in found], expected, atol=1e-4, rtol=0)
     masses = [reading.mass for reading in found]
     np.testing.assert_allclose(masses, np.exp(expected).sum(axis=1), rtol=1e-3)
-    if WAY[name] in {"tree", "copied"}:
+    if STRATEGY[name] in {"tree", "copied"}:
         distinct = len({one[:end] for one in sequences for end in range(1, len(one) + 1)})
         assert backend.scorer.tokens_run - before == distinct
 
 
 @pytest.mark.parametrize(
-    ("name", "way"),
-    [(name, way) for name in ("llama", "mistral-short-window", "gpt-oss") for way in WAYS]
-    + [("qwen3-next", way) for way in WAYS[2:]],
+    ("name", "strategy"),
+    [(name, strategy) for name in ("llama", "mistral-short-window", "gpt-oss") for strategy in STRATEGIES]
+    + [("qwen3-next", strategy) for strategy in list(STRATEGIES)[2:]],
 )
 @pytest.mark.parametrize("row", [16, 100])
-def test_every_way_and_row_length_gives_the_same(name, way, row, folder, prompts):
+def test_every_strategy_and_row_length_gives_the_same(name, strategy, row, folder, prompts):
     backend = connect(f"hf:{folder(name)}", dtype="float32")
-    backend.scorer.way = way
-    backend.scorer._row = row
+    backend.scorer.strategy = strategy
+    backend.scorer._forward_tokens = row
     np.testing.assert_allclose(read(backend, prompts), plain(folder(name), prompts)[0], atol=1e-4, rtol=0)
 
 
@@ -148,41 +151,44 @@ def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(folder, 
     np.testing.assert_allclose(read(opened("t5"), prompts), expected, atol=1e-4, rtol=0)
 
 
-def test_a_way_that_does_not_hold_is_stepped_down_from_with_a_message(folder, caplog, monkeypatch, prompts):
-    from refladder.backends.local import causal  # noqa: PLC0415  imports nothing heavy, but belongs to this test
+def test_strategies_that_disagree_are_skipped_with_a_warning(folder, caplog, monkeypatch, prompts):
+    def blind(self, root, reads, most):
+        return self._over_tree(root, reads, lambda _segment: {}, most)
 
-    def blind(self, root, reads, row):
-        return self._tree(root, reads, row, lambda _segment: {})
-
-    monkeypatch.setattr(causal.Causal, "_in_parts", blind)  # tokens of other branches are seen
+    monkeypatch.setattr(causal.Causal, "_with_tree_attention", blind)  # tokens of other branches are visible
     monkeypatch.setattr(causal.Causal, "_mask", lambda _self, _segment: {})
     with caplog.at_level(logging.WARNING):
         backend = connect(f"hf:{folder('llama')}", dtype="float32")
-    assert backend.scorer.way == "copied"
-    assert "llama: the 'tree' way differs from the plain one by" in caplog.text
-    assert "llama: the 'masked' way differs from the plain one by" in caplog.text
+        backend.load()
+    assert backend.scorer.strategy == "copied"
+    for name in ("Prefix-tree inference", "Prefix-tree inference with masks"):
+        message = (
+            rf"llama: {name} disagrees with plain inference by [\d.]+ nats \(limit 0\.0010\)\. "
+            r"Falling back to a slower strategy\."
+        )
+        assert re.search(message, caplog.text)
     monkeypatch.undo()
     np.testing.assert_allclose(read(backend, prompts), plain(folder("llama"), prompts)[0], atol=1e-4, rtol=0)
 
 
-def test_a_way_that_fails_is_stepped_down_from_with_a_message(folder, caplog, monkeypatch):
-    from refladder.backends.local import causal  # noqa: PLC0415
-
+def test_strategies_that_fail_are_skipped_with_a_warning(folder, caplog, monkeypatch):
     def broken(*_arguments):
         raise RuntimeError("shapes do not match")
 
-    monkeypatch.setattr(causal.Causal, "_tree", broken)
+    monkeypatch.setattr(causal.Causal, "_over_tree", broken)
     with caplog.at_level(logging.WARNING):
         backend = connect(f"hf:{folder('llama')}", dtype="float32")
-    assert backend.scorer.way == "copied"
-    assert "llama: the 'tree' way fails here (shapes do not match); stepping down" in caplog.text
+        backend.load()
+    assert backend.scorer.strategy == "copied"
+    message = "llama: Prefix-tree inference fails (shapes do not match). Falling back to a slower strategy."
+    assert message in caplog.text
 
 
 def test_half_precision_loads_in_its_dtype_and_says_so(folder, prompts):
     backend = connect(f"hf:{folder('qwen3')}", dtype="bfloat16")
     assert backend.scorer.model.dtype == torch.bfloat16
     assert ",bfloat16," in backend.fingerprint
-    assert backend.scorer.way == "tree"
+    assert backend.scorer.strategy == "tree"
     assert np.isfinite(read(backend, prompts)).all()
 
 
@@ -205,3 +211,25 @@ def test_tokens_sent_are_those_of_whole_prompts_and_tokens_run_share_what_is_com
     backend.write(prompts[:2], Sampling(max_tokens=3, temperature=0.0))
     assert backend.tokens_sent == sum(lengths) + sum(lengths[:2])
     assert backend.tokens_run == read + sum(lengths[:2])
+
+
+def test_a_model_that_shares_its_last_feed_forward_is_read_without_fused_kernels(folder, prompts, caplog):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
+    layers = backend.opened.model.model.layers
+    layers[0].mlp = layers[1].mlp  # so the first layer lacks what is skipped for the last
+    with caplog.at_level(logging.INFO):
+        readings = backend.read_labels(prompts, LABELS)
+    assert backend.scorer._kernels is None
+    assert "llama: inference strategy 'tree'" in caplog.text
+    assert "Falling back" not in caplog.text
+    backend.scorer.strategy = "single"
+    for reading, expected in zip(readings, backend.read_labels(prompts, LABELS), strict=True):
+        assert reading.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
+
+
+def test_plain_inference_uses_no_fused_kernel(folder, prompts, monkeypatch):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
+    assert backend.scorer._kernels is not None
+    monkeypatch.setattr(FusedKernels, "active", lambda *_given: pytest.fail("a fused kernel"))
+    backend.scorer.strategy = "single"
+    assert backend.read_labels(prompts[:1], LABELS)[0].logprobs is not None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from refladder.backends import connect
-from refladder.backends.local.writing import BLOCK, _alike, _sampled, rows_of_same_bits, stream_of
+from refladder.engine.sampling import BLOCK
 from refladder.errors import BackendError
 from refladder.records import Sampling
 from refladder.testing import check_backend
@@ -102,7 +102,7 @@ def test_a_prompt_is_read_in_the_same_pieces_whatever_it_shares(opened, long_pro
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_a_batch_has_rows_of_the_same_bits_and_whole_blocks(name, opened, long_prompts, monkeypatch):
-    monkeypatch.setitem(opened(name).__dict__, "_sizes", [4, 16, 32])
+    monkeypatch.setitem(opened(name).__dict__, "_batch_sizes", [4, 16, 32])
     model = opened(name).opened.model
     real, masks = model.generate, []
 
@@ -116,23 +116,6 @@ def test_a_batch_has_rows_of_the_same_bits_and_whole_blocks(name, opened, long_p
         opened(name).write_ids(prompts, Sampling(max_tokens=1))
     assert [mask.shape for mask in masks] == [(16, 1024), (4, BLOCK), (4, 2 * BLOCK)]  # 40 and 512 tokens alone
     assert not any(mask.all(dim=1).any() for mask in masks)
-
-
-class Uneven(torch.nn.Linear):
-    """A product that comes out otherwise when it has few rows; of zeros, as rounding would add to that."""
-
-    def forward(self, states):
-        return super().forward(0 * states) + (0.5 if len(states) < self.out_features else 0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_rows_of_the_same_bits_are_tried_out_with_every_kind_of_product(opened, dtype):
-    one, other = Uneven(6, 3).to(dtype), Uneven(6, 5).to(dtype)
-    assert rows_of_same_bits(one, 32) == [4, 8, 16, 32]
-    assert rows_of_same_bits(torch.nn.Sequential(one, other), 32) == [8, 16, 32]
-    assert rows_of_same_bits(Uneven(6, 32).to(dtype), 32) == [32]
-    assert rows_of_same_bits(opened("gpt2").opened.model, 32)[-1] == 32
-    assert rows_of_same_bits(opened("gpt-oss").opened.model, 32) == [32]  # experts
 
 
 def test_padding_is_not_taken_for_a_text_that_is_too_long(folder, tmp_path, monkeypatch):
@@ -158,7 +141,7 @@ def test_tokens_that_are_run_are_counted_where_prompts_begin_alike(folder, monke
     backend.write_ids(prompts, Sampling(max_tokens=2, temperature=0.0))
     assert backend.tokens_run - before == 3 * 630 - 2 * 512
     assert backend.tokens_run - before == sum(ids.numel() for ids in read if len(ids) == 1 and ids.shape[1] > 1)
-    monkeypatch.setattr(type(backend.scorer), "in_pieces", False)  # then all are read, in one padded batch
+    monkeypatch.setattr(type(backend.scorer), "reads_in_chunks", False)  # then all are read, in one padded batch
     before = backend.tokens_run
     backend.write_ids(prompts, Sampling(max_tokens=2, temperature=0.0))
     assert backend.tokens_run - before == 3 * 630
@@ -170,7 +153,7 @@ def test_a_text_stops_at_the_end_of_its_turn_or_at_the_limit(opened, prompts, mo
     backend = opened("llama")
     first = backend.tokens.prompt(prompts[0].text)
     logits = backend.scorer.model(input_ids=torch.tensor([first])).logits[0, -1]
-    monkeypatch.setattr(backend.tokens, "ends", lambda _model: [int(logits.argmax())])
+    monkeypatch.setattr(backend.tokens, "end_ids", lambda _model: [int(logits.argmax())])
     ended = backend.write(prompts[:1], Sampling(max_tokens=3, temperature=0))[0]
     assert (ended.text, ended.finish) == ("", "stop")
 
@@ -186,30 +169,6 @@ def test_settings_of_the_model_do_not_change_the_draw(folder, prompts, tmp_path)
     assert texts[0] == texts[1]
 
 
-def test_draws_follow_the_probabilities_and_top_p():
-    # p = .5 .3 .2: u below .5 is token 0, below .8 token 1, else token 2; top_p .7 leaves 0 and 1, as .625 and .375.
-    scores = torch.log(torch.tensor([[0.5, 0.3, 0.2]])).repeat(6, 1)
-    drawn = torch.tensor([0.0, 0.49, 0.51, 0.79, 0.81, 0.999], dtype=torch.float64)
-    assert _sampled(scores, Sampling(), drawn).tolist() == [0, 0, 1, 1, 2, 2]
-    assert _sampled(scores, Sampling(top_p=0.7), drawn).tolist() == [0, 0, 0, 1, 1, 1]
-    # Temperature .5 squares them: .25 .09 .04 of .38, so the bounds are .658 and .895.
-    assert _sampled(scores, Sampling(temperature=0.5), drawn).tolist() == [0, 0, 0, 1, 1, 2]
-    assert _sampled(scores, Sampling(top_p=0.0), drawn).tolist() == [0] * 6
-
-
-def test_streams_differ_by_prompt_and_by_seed():
-    draws = {stream_of(prompt, seed).random() for prompt in ([1, 2], [1, 2, 0], [2, 1]) for seed in (0, 1, -1)}
-    assert len(draws) == 9
-    assert stream_of([1, 2], 0).random() == stream_of(np.array([1, 2]), 0).random()
-
-
-def test_what_two_prompts_begin_with():
-    assert _alike([1, 2, 3], [1, 2, 4, 5]) == 2
-    assert _alike([1, 2], [1, 2]) == 2
-    assert _alike([1, 2, 3], [1, 2]) == 2
-    assert _alike([1, 2], [2, 2]) == 0
-
-
 def test_a_prompt_that_leaves_no_room_for_the_text_is_refused_by_row(opened, prompts):
     found = opened("llama").write(prompts[:1], Sampling(max_tokens=2000))
     assert found[0].finish == "error"
@@ -217,26 +176,26 @@ def test_a_prompt_that_leaves_no_room_for_the_text_is_refused_by_row(opened, pro
 
 
 def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
-    from refladder.backends import local  # noqa: PLC0415
+    from refladder.backends import hf  # noqa: PLC0415
 
     sizes = []
 
-    def scarce(model, batch, *arguments, rows):
+    def scarce(model, batch, ends, *, rows, **settings):
         sizes.append((len(batch), rows))
         if rows > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-        return real(model, batch, *arguments, rows=rows)
+        return real(model, batch, ends, rows=rows, **settings)
 
-    monkeypatch.setitem(opened("llama").__dict__, "_sizes", [32])
-    real = local.write_batch
+    monkeypatch.setitem(opened("llama").__dict__, "_batch_sizes", [32])
+    real = hf.generate_batch
     expected = opened("llama").write(prompts, SAMPLING)
-    monkeypatch.setattr(local, "write_batch", scarce)
+    monkeypatch.setattr(hf, "generate_batch", scarce)
     assert opened("llama").write(prompts, SAMPLING) == expected
     assert sizes == [(9, 32), (9, 16), (8, 8), (4, 4), (2, 2), (2, 2), (2, 2), (2, 2), (1, 2)]
 
     def exhausted(*_arguments, **_options):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(local, "write_batch", exhausted)
+    monkeypatch.setattr(hf, "generate_batch", exhausted)
     with pytest.raises(BackendError, match=r"writing: out of memory even with 1 at a time; use a smaller model"):
         opened("llama").write(prompts, SAMPLING)

@@ -1,4 +1,4 @@
-"""From labels to the tokens that a model is asked for, and from the tokens' log-probabilities to one number a label."""
+"""From labels to the tokens that the engine reads, and from their log-probabilities to one number per label."""
 
 from __future__ import annotations
 
@@ -7,40 +7,47 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.backends.local.trie import Read
+from refladder.engine.trie import Read
 from refladder.records import LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.backends.local.tokens import Question
+    from refladder.backends.hf.tokens import Question
 
-NOT_NUMBERS = "the model gave no finite number for this prompt ({}); load it with dtype=bfloat16 or dtype=float32"
-_SMALLEST = -math.log(np.finfo(np.float32).max)  # nats: what is left of a label that always goes on to a longer one
+NOT_FINITE = "the model returned no finite number for this prompt ({}); load it with dtype=bfloat16 or dtype=float32"
+_SMALLEST = -math.log(np.finfo(np.float32).max)  # nats: for a label that always continues to a longer one
 
 
 def sequences_of(questions: Sequence[Question]) -> tuple[list[list[int]], list[Read]]:
-    """What a model is to run for some questions, a sequence for each label, and what is read of it."""
+    """The sequences that the engine runs for questions, one for each label, and the reads of each label's tokens."""
     sequences: list[list[int]] = []
     reads: list[Read] = []
     for question in questions:
         for label in question.labels:
             first = len(question.prompt) - 1
-            reads += [Read(len(sequences), first + place, token) for place, token in enumerate(label)]
+            reads += [Read(len(sequences), first + offset, token) for offset, token in enumerate(label)]
             sequences.append([*question.prompt, *label[:-1]])
     return sequences, reads
 
 
-def reading_of(
+def label_reading(
     labels: Sequence[Sequence[int]], values: Sequence[Sequence[float]], spellings: Sequence[int], note: str | None
 ) -> LabelReading:
-    """One row: token log-probabilities of every spelling of every label, to one number a label."""
+    """Combine the token log-probabilities of a prompt into one number per label.
+
+    Args:
+        labels: the token ids of every spelling of every label.
+        values: the natural-log probabilities of these tokens.
+        spellings: the number of spellings of each label.
+        note: of the reading.
+    """
     if not all(math.isfinite(value) for tokens in values for value in tokens):
-        found = next(value for tokens in values for value in tokens if not math.isfinite(value))
-        return LabelReading(logprobs=None, mass=None, note=NOT_NUMBERS.format(found))
+        wrong = next(value for tokens in values for value in tokens if not math.isfinite(value))
+        return LabelReading(logprobs=None, mass=None, note=NOT_FINITE.format(wrong))
     distinct: dict[tuple[int, ...], float] = {}
     for ids, tokens in zip(labels, values, strict=True):
-        distinct[tuple(ids)] = _alone(tuple(ids), math.fsum(tokens), labels, values)
+        distinct[tuple(ids)] = _without_longer(tuple(ids), math.fsum(tokens), labels, values)
     logprobs = []
     first = 0
     for count in spellings:
@@ -51,10 +58,10 @@ def reading_of(
     return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), note=note)
 
 
-def _alone(
+def _without_longer(
     ids: tuple[int, ...], logprob: float, labels: Sequence[Sequence[int]], values: Sequence[Sequence[float]]
 ) -> float:
-    """The log-probability of a label without the answers that go on to a longer label: p * (1 - p(rest | label))."""
+    """The log-probability of a label minus the answers that continue to a longer label: p * (1 - p(rest | label))."""
     longer = {
         tuple(other): math.fsum(tokens[len(ids) :])
         for other, tokens in zip(labels, values, strict=True)
@@ -63,7 +70,7 @@ def _alone(
     nearest = [
         value
         for other, value in longer.items()
-        if not any(len(one) < len(other) and other[: len(one)] == one for one in longer)
+        if not any(len(prefix) < len(other) and other[: len(prefix)] == prefix for prefix in longer)
     ]
-    left = -math.expm1(float(np.logaddexp.reduce(nearest))) if nearest else 1.0
-    return logprob + (math.log(left) if left > 0 else _SMALLEST)
+    share = -math.expm1(float(np.logaddexp.reduce(nearest))) if nearest else 1.0
+    return logprob + (math.log(share) if share > 0 else _SMALLEST)

@@ -1,0 +1,149 @@
+"""Models that read texts and return numbers: encoders, sequence classifiers, multiple-choice models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from refladder.backends.hf.tokens import Tokens
+from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from refladder.backends.hf.opening import Opened
+
+    FloatArray = NDArray[np.float64]
+
+_BATCH_TOKENS = 4096  # of a batch, padding included
+# Their first position is the padding id + 1.
+_POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "longformer", "camembert"}
+
+
+class Row(NamedTuple):
+    """An input of a model: token ids, their types if the model has types, and whether a text was cut."""
+
+    ids: list[int]
+    types: list[int] | None
+    cut: bool
+
+
+class Reader:
+    """A model that reads texts or pairs of texts, in batches of similar length that fit in memory.
+
+    Args:
+        opened: the model.
+        memory: bytes that may be used beside the weights.
+    """
+
+    def __init__(self, opened: Opened, memory: int) -> None:
+        self.opened = opened
+        self.tokens = Tokens(opened.tokenizer, opened.name, encoder_decoder=True)
+        self._memory = memory
+        self._config = opened.model.config.get_text_config()
+        self._frame = opened.tokenizer("a", "a")
+        self._placeholder = self.tokens.plain("a")
+
+    @property
+    def longest(self) -> int:
+        """Maximum number of tokens: that of the tokenizer, unless the model's position table is shorter."""
+        longest = int(self.opened.tokenizer.model_max_length)
+        positions = getattr(self._config, "max_position_embeddings", None)
+        if isinstance(positions, int) and positions > 0:
+            if self._config.model_type in _POSITIONS_AFTER_PADDING:
+                positions -= self._config.pad_token_id + 1
+            longest = min(longest, positions)
+        return longest
+
+    def single(self, text: str) -> Row:
+        """A text alone, its end cut off if it is too long."""
+        ids, cut = self.tokens.framed(self.tokens.plain(text), self.longest)
+        return Row(ids, None, cut)
+
+    def pair(self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()) -> Row | None:
+        """Two texts with the tokenizer's special tokens; the end of the first is cut off if they are too long.
+
+        Args:
+            first: `tokens.plain` of a text.
+            second: likewise; it is never cut.
+            tail: ids that follow the first text and are never cut, such as a question about it.
+
+        Returns:
+            None if nothing of the first text would be left, or the rest alone is too long.
+        """
+        frame, width = list(self._frame["input_ids"]), len(self._placeholder)
+        starts = [index for index in range(len(frame)) if frame[index : index + width] == self._placeholder]
+        first_start, second_start = starts[0], starts[-1]
+        most = self.longest - (len(frame) - 2 * width) - len(tail) - len(second)
+        if most < min(1, len(first)):
+            return None
+        start = [*first[:most], *tail]
+        ids = [
+            *frame[:first_start],
+            *start,
+            *frame[first_start + width : second_start],
+            *second,
+            *frame[second_start + width :],
+        ]
+        types = self._frame.get("token_type_ids")
+        if types is not None:
+            types = [
+                *types[:first_start],
+                *[types[first_start]] * len(start),
+                *types[first_start + width : second_start],
+                *[types[second_start]] * len(second),
+                *types[second_start + width :],
+            ]
+        return Row(ids, types, len(first) > most)
+
+    def run(self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any]) -> list[FloatArray]:
+        """Run the model on each row.
+
+        Args:
+            rows: from `single` or `pair`.
+            outputs: a function from the model and its arguments (ids, mask, types) to a tensor whose first axis is the
+                batch.
+
+        Returns:
+            An array for each row; an axis of tokens may be padded at its end.
+
+        Raises:
+            BackendError: memory runs out even with one row at a time.
+        """
+        if not rows:
+            return []
+        longest = max(len(row.ids) for row in rows)
+        most = tokens_that_fit(max(_BATCH_TOKENS, longest), 0, 0, self._config, self._memory)
+        description = f"{self.opened.name} with texts of up to {longest} tokens"
+        return halve_until_it_fits(lambda tokens: self._in_batches(rows, outputs, tokens), most, 1, description)
+
+    def _in_batches(
+        self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any], most: int
+    ) -> list[FloatArray]:
+        import torch  # noqa: PLC0415  optional
+
+        model = self.opened.model
+        results: dict[int, FloatArray] = {}
+        order = sorted(range(len(rows)), key=lambda number: -len(rows[number].ids))
+        while order:
+            width = len(rows[order[0]].ids)
+            batch = order[: max(1, most // width)]
+            del order[: len(batch)]
+            padding = self.opened.tokenizer.pad_token_id or 0
+            columns = {
+                "input_ids": [[*rows[number].ids, *[padding] * (width - len(rows[number].ids))] for number in batch],
+                "attention_mask": [
+                    [1] * len(rows[number].ids) + [0] * (width - len(rows[number].ids)) for number in batch
+                ],
+            }
+            if rows[batch[0]].types is not None:
+                columns["token_type_ids"] = [
+                    [*(rows[number].types or ()), *[0] * (width - len(rows[number].ids))] for number in batch
+                ]
+            with torch.inference_mode():
+                arguments = {name: torch.tensor(column, device=model.device) for name, column in columns.items()}
+                values = outputs(model, arguments).float().cpu().double().numpy()
+            results.update(zip(batch, values, strict=True))
+        return [results[number] for number in range(len(rows))]

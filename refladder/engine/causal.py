@@ -1,0 +1,376 @@
+"""Log-probabilities of tokens from a causal model, by one of five strategies that return the same numbers.
+
+- `tree`: every distinct token of all prompts once; one cache used as a stack, and attention in parts (see `attention`).
+- `masked`: the same with the model's own attention and a mask that shows a token its ancestors.
+- `copied`: every distinct token once; the cache is copied where prompts branch. For caches that cannot be cropped.
+- `batches`: every prompt whole, in right-padded batches.
+- `single`: every prompt whole and alone, without fused kernels; the reference for the self-check.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import itertools
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder.engine import attention
+from refladder.engine.kernels import FusedKernels
+from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
+from refladder.engine.trie import Node, NodeRead, Pop, Push, Read, Segment, build_trie, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+log = logging.getLogger(__name__)
+
+STRATEGIES = {  # fastest first, with their names in messages
+    "tree": "Prefix-tree inference",
+    "masked": "Prefix-tree inference with masks",
+    "copied": "Prefix-tree inference with copied caches",
+    "batches": "Batched inference",
+    "single": "Plain inference",
+}
+_ORDER = tuple(STRATEGIES)
+_FORWARD_TOKENS = 8192  # a fifth faster than 2,048; the memory limits it further (see `tokens_that_fit`)
+_LEAST_TOKENS = 16
+_BATCH_ROWS = 16
+_LOGIT_ROWS = 16  # positions whose logits are converted to float32 together: more would not stay in a cache
+_TOKENS_PER_READ = 16  # with fewer, the last layer's attention covers all tokens: restricting it needs masks
+_TOLERANCE = 1e-3  # nats, between two strategies in float32
+_HALF_TOLERANCE = 0.1  # nats, in bfloat16 and float16
+_LONGEST_CHECK = 1100  # tokens; with a window up to this, the prompts of the self-check are longer than the window
+
+
+class Causal:
+    """A causal model that returns the log-probabilities of chosen tokens.
+
+    `strategy` is the one in use. `tokens_run` counts the tokens that went through the model, padding included.
+
+    Args:
+        model: of transformers.
+        dtype: "float32", "bfloat16" or "float16".
+        memory: bytes that may be used beside the weights.
+        forward_tokens: maximum number of tokens in one forward pass.
+    """
+
+    def __init__(self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS) -> None:  # noqa: ANN401
+        self.model = model
+        self.tokens_run = 0
+        self._dtype = dtype
+        self._memory = memory
+        self._forward_tokens = forward_tokens
+        self._config = model.config.get_text_config()
+        self._arguments = set(inspect.signature(model.forward).parameters)
+        layer_kinds = set(getattr(self._config, "layer_types", None) or ())
+        window = getattr(self._config, "sliding_window", None)
+        self._mixed = "sliding_attention" in layer_kinds  # the model takes a mask for each kind of layer
+        self._window: int | None = window if self._mixed or not layer_kinds else None
+        self.strategies = self._supported()
+        self.strategy = self.strategies[0]
+        self._kernels: FusedKernels | None = FusedKernels(model)
+
+    @property
+    def reads_in_chunks(self) -> bool:
+        """Whether prompts may be read in chunks: the cache keeps every token, and no rotation depends on the length."""
+        rotation = getattr(self._config, "rope_parameters", None) or getattr(self._config, "rope_scaling", None)
+        return self.strategy in {"tree", "masked"} and not any(
+            kind in str(rotation) for kind in ("dynamic", "longrope")
+        )
+
+    def _supported(self) -> tuple[str, ...]:
+        """The strategies that the architecture allows, fastest first; `choose_strategy` then checks them."""
+        from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer  # noqa: PLC0415
+
+        if "past_key_values" not in self._arguments:
+            return _ORDER[3:]
+        layers = DynamicCache(config=self._config).layers
+        croppable = all(type(layer) in {DynamicLayer, DynamicSlidingWindowLayer} for layer in layers)
+        named = set(getattr(self._config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
+        alibi = getattr(self._config, "alibi", False)  # measures distance along the row and ignores position ids
+        if croppable and named and not alibi and "position_ids" in self._arguments:
+            plain_scores = not getattr(self._config, "attn_logit_softcapping", None)
+            if plain_scores and self.model.device.type == "cpu" and self._attention_name == "sdpa":
+                return _ORDER
+            return _ORDER[1:]
+        return _ORDER[2:]
+
+    @property
+    def _attention_name(self) -> str:
+        return str(self.model.config._attn_implementation)  # noqa: SLF001  no public name exists
+
+    def choose_strategy(self, ids: Sequence[int]) -> None:
+        """Compare the strategies with plain inference on four short prompts, and use the first that agrees.
+
+        A strategy that disagrees is tried again without fused kernels; then a warning is logged.
+
+        Args:
+            ids: tokens of plain text, 200 or more.
+        """
+        length = 40
+        if self._window is not None and self._window <= _LONGEST_CHECK:
+            length = self._window + 10
+        text = list(ids) * (length // len(ids) + 1)
+        article, rest = text[:length], list(ids)
+        rungs = [rest[20:60], rest[60:100]]
+        outputs = [rest[100:140], rest[140:180]]
+        sequences = [[*article, *rung, *output] for rung in rungs for output in outputs]
+        reads = [
+            Read(number, position, int(rest[5 + position % 7]))
+            for number, sequence in enumerate(sequences)
+            for position in (length + 30, len(sequence) - 1)
+        ]
+        first, self.strategy = self.strategy, "single"
+        kernels, self._kernels = self._kernels, None
+        plain = self.logprobs(sequences, reads)
+        limit = _TOLERANCE
+        if self._dtype != "float32":  # in half precision even plain inference changes with the shape of a batch
+            self.strategy = "batches"
+            noise = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
+            limit = max(_HALF_TOLERANCE, 3 * noise) if np.isfinite(noise) else _HALF_TOLERANCE
+        candidates = itertools.product(self.strategies[self.strategies.index(first) :], dict.fromkeys((kernels, None)))
+        for self.strategy, self._kernels in candidates:
+            if self.strategy == "single":
+                break
+            try:
+                difference = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
+                if difference <= limit or not np.isfinite(plain).all():
+                    break
+                reason = f"disagrees with plain inference by {difference:.2g} nats (limit {limit:#.2g})"
+            except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
+                reason = f"fails ({error})"
+            if self._kernels is None:
+                log.warning(
+                    "%s: %s %s. Falling back to a slower strategy.",
+                    self._config.model_type,
+                    STRATEGIES[self.strategy],
+                    reason,
+                )
+        log.info("%s: inference strategy %r", self._config.model_type, self.strategy)
+        self.tokens_run = 0
+
+    def logprobs(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> FloatArray:
+        """Log-probabilities of tokens after chosen positions of sequences.
+
+        Args:
+            sequences: token ids, none of them empty.
+            reads: the log-probabilities that are requested.
+
+        Returns:
+            Shape (reads,), natural logarithms. NaN where the model returned NaN.
+
+        Raises:
+            BackendError: memory runs out even with a few tokens at a time.
+        """
+        longest = max(map(len, sequences))
+        most = tokens_that_fit(self._forward_tokens, longest, len(reads), self._config, self._memory)
+        root, leaf_of = build_trie(sequences, reads)
+        description = f"{self._config.model_type} with prompts of up to {longest} tokens"
+        count = len(reads)
+        run: Callable[[int], FloatArray] | None = None
+        if self.strategy == "tree" and (self._window is None or longest <= self._window):
+            run = functools.partial(self._with_tree_attention, root, count)
+        elif self.strategy in {"tree", "masked"}:
+            run = functools.partial(self._over_tree, root, count, self._mask)
+        elif self.strategy == "copied":
+            run = functools.partial(self._with_copied_caches, root, count)
+        logprobs = np.full(count, np.nan)
+        if run is not None:
+            logprobs = halve_until_it_fits(run, most, _LEAST_TOKENS, description)
+        # A NaN passes through masks and spoils the other tokens of its row, so these reads are repeated apart.
+        missing = np.flatnonzero(~np.isfinite(logprobs)).tolist()
+        if missing:
+            repeated = [Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in missing]
+            batch_tokens = 1 if self.strategy == "single" else max(most, longest)
+            logprobs[missing] = halve_until_it_fits(
+                lambda tokens: self._in_batches(sequences, repeated, tokens), batch_tokens, 1, description
+            )
+        return logprobs
+
+    def _with_tree_attention(self, root: Node, reads: int, most: int) -> FloatArray:
+        """`_over_tree` with the attention of this package; afterwards the model has its own again."""
+        attention.register()
+        original = self._attention_name
+        self.model.set_attn_implementation(attention.NAME)
+        try:
+            return self._over_tree(root, reads, self._parts, most)
+        finally:
+            self.model.set_attn_implementation(original)
+
+    def _parts(self, segment: Segment) -> dict[str, Any]:
+        dtype, indices = self.model.dtype, _read_indices(segment)
+        few = self._kernels is not None and len(indices) * _TOKENS_PER_READ <= segment.tokens.size
+        last_layer_parts = attention.parts_of(segment, dtype, indices) if few else None
+        return {"parts": attention.parts_of(segment, dtype), "last_layer_parts": last_layer_parts}
+
+    def _over_tree(
+        self, root: Node, reads: int, visibility: Callable[[Segment], dict[str, Any]], most: int
+    ) -> FloatArray:
+        """Run a tree with one cache; `visibility` returns the arguments that show each token its ancestors."""
+        from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
+
+        logprobs = np.full(reads, np.nan)
+        cache = DynamicCache()  # without the configuration, so that layers with a window keep all keys; masks hide them
+        for step in plan(root, most):
+            if isinstance(step, Pop):
+                cache.crop(-step.tokens)
+                continue
+            segment = step.segment
+            if segment.tokens.size:
+                self._run(segment, logprobs, past_key_values=cache, **visibility(segment))
+                if not isinstance(step, Push):
+                    cache.crop(-segment.tokens.size)
+        return logprobs
+
+    def _with_copied_caches(self, root: Node, reads: int, most: int) -> FloatArray:
+        from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
+
+        logprobs = np.full(reads, np.nan)
+        pending = [(root, DynamicCache(config=self._config))]
+        while pending:
+            node, cache = pending.pop()
+            # As a node larger than a row and without children, its tokens are all pushed.
+            for step in plan(replace(node, children=[], size=node.tokens.size + most), most):
+                if isinstance(step, Push):
+                    self._run(step.segment, logprobs, past_key_values=cache)
+            last = len(node.children) - 1
+            for number, child in enumerate(node.children):
+                pending.append((child, copy.deepcopy(cache) if number < last else cache))
+        return logprobs
+
+    def _run(self, segment: Segment, logprobs: FloatArray, **arguments: Any) -> None:  # noqa: ANN401
+        """Run a segment and write its reads into `logprobs`."""
+        import torch  # noqa: PLC0415  optional
+
+        device = self.model.device
+        if "position_ids" in self._arguments:
+            arguments["position_ids"] = torch.from_numpy(segment.positions)[None].to(device)
+        ids = torch.from_numpy(segment.tokens)[None].to(device)
+        numbers = [read.number for read in segment.reads]
+        wanted = [(0, read.offset, read.token) for read in segment.reads]
+        logprobs[numbers] = self._forward(ids, _read_indices(segment), wanted, use_cache=True, **arguments)
+
+    def _in_batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int) -> FloatArray:
+        """Whole sequences, padded at their ends, where no token sees the padding."""
+        import torch  # noqa: PLC0415  optional
+
+        logprobs = np.full(len(reads), np.nan)
+        reads_of: dict[int, list[NodeRead]] = {}
+        for number, read in enumerate(reads):
+            reads_of.setdefault(read.sequence, []).append(NodeRead(read.position, read.token, number))
+        order = sorted(reads_of, key=lambda sequence: -len(sequences[sequence]))
+        device = self.model.device
+        while order:
+            width = len(sequences[order[0]])
+            batch = order[: min(_BATCH_ROWS, max(1, batch_tokens // width))]
+            del order[: len(batch)]
+            ids = torch.zeros((len(batch), width), dtype=torch.long)
+            mask = torch.zeros_like(ids)
+            for row, sequence in enumerate(batch):
+                ids[row, : len(sequences[sequence])] = torch.as_tensor(sequences[sequence])
+                mask[row, : len(sequences[sequence])] = 1
+            chosen = [(row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]]
+            padded = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
+            logprobs[[read.number for _, read in chosen]] = self._forward(
+                ids.to(device),
+                sorted({read.offset for _, read in chosen}),
+                [(row, read.offset, read.token) for row, read in chosen],
+                use_cache=False,
+                **padded,
+            )
+        return logprobs
+
+    def _forward(
+        self,
+        ids: Any,  # noqa: ANN401  a tensor
+        indices: list[int],
+        wanted: Sequence[tuple[int, int, int]],
+        **arguments: Any,  # noqa: ANN401  tensors
+    ) -> FloatArray:
+        """Run the model once.
+
+        Args:
+            ids: shape (rows, tokens).
+            indices: the token indices that are read in any row, ascending.
+            wanted: (row, index, next token) of each requested log-probability.
+            **arguments: of the model.
+
+        Returns:
+            Shape (wanted,), computed in float32.
+        """
+        import torch  # noqa: PLC0415  optional
+
+        read_at = torch.as_tensor(indices, device=ids.device)
+        selects = "logits_to_keep" in self._arguments
+        if selects:
+            arguments["logits_to_keep"] = read_at
+        self.tokens_run += ids.numel()
+        logprobs = np.empty(len(wanted))
+        with torch.inference_mode():
+            kernels: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if self._kernels is not None and self.strategy != "single":
+                kernels = self._kernels.active(read_at, ids.shape[1])
+            with kernels:
+                logits = self.model(input_ids=ids, **arguments).logits
+            if not selects:
+                logits = logits[:, read_at]
+            flat = logits.flatten(0, 1)
+            column_of = {index: number for number, index in enumerate(indices)}
+            rows = np.array([row * len(indices) + column_of[index] for row, index, _ in wanted], dtype=np.int64)
+            tokens = np.array([token for _, _, token in wanted], dtype=np.int64)
+            order = np.argsort(rows, kind="stable")
+            distinct, starts = np.unique(rows[order], return_index=True)
+            edges = [*starts.tolist(), order.size]
+            for first in range(0, distinct.size, _LOGIT_ROWS):
+                some = distinct[first : first + _LOGIT_ROWS]
+                members = order[edges[first] : edges[first + some.size]]
+                chosen = flat.index_select(0, torch.from_numpy(some).to(ids.device))
+                distributions = torch.log_softmax(chosen.float(), dim=-1)
+                selected = distributions[np.searchsorted(some, rows[members]), tokens[members]]
+                logprobs[members] = selected.double().cpu().numpy()
+        return logprobs
+
+    def _mask(self, segment: Segment) -> dict[str, Any]:
+        """An additive mask of what each token sees; no mask if the model's own has the same effect."""
+        import torch  # noqa: PLC0415  optional
+
+        length, past = segment.tokens.size, segment.start
+        if not past and segment.is_chain and (self._window is None or length <= self._window):
+            return {}
+        device, dtype = self.model.device, self.model.dtype
+        index = torch.arange(length, device=device)
+        ends = torch.from_numpy(segment.ends).to(device)
+        within = (index[None, :] <= index[:, None]) & (index[:, None] < ends[None, :])
+        visible = torch.cat([torch.ones((length, past), dtype=torch.bool, device=device), within], dim=1)
+        if self._window is None:
+            return {"attention_mask": _additive(visible, dtype)}
+        position = torch.from_numpy(segment.positions).to(device)
+        key_positions = torch.cat([torch.arange(past, device=device), position])
+        near = visible & (position[:, None] - key_positions[None, :] < self._window)
+        if not self._mixed:
+            return {"attention_mask": _additive(near, dtype)}
+        masks = {"full_attention": _additive(visible, dtype), "sliding_attention": _additive(near, dtype)}
+        return {"attention_mask": masks}
+
+
+def _read_indices(segment: Segment) -> list[int]:
+    """The indices at which a segment is read, ascending; its last index if there is no read."""
+    return sorted({read.offset for read in segment.reads}) or [segment.tokens.size - 1]
+
+
+def _additive(visible: Any, dtype: Any) -> Any:  # noqa: ANN401  tensors
+    """0 where visible, the lowest number elsewhere: right for every attention implementation, unlike a boolean mask."""
+    import torch  # noqa: PLC0415  optional
+
+    mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    return mask.masked_fill_(~visible, torch.finfo(dtype).min)[None, None]

@@ -1,0 +1,111 @@
+"""Log-probabilities of labels from an encoder-decoder (T5, FLAN-T5, BART).
+
+The encoder reads in both directions, so two prompts have no exact computation in common. Prompts are batched by
+length, each is encoded once, and all its labels are decoded over the same encoder output.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+_BATCH_TOKENS = 4096  # of a batch of prompts, padding included
+
+
+class EncoderDecoder:
+    """An encoder-decoder that returns the log-probabilities of labels.
+
+    `tokens_run` counts encoder tokens, padding included. `strategy` is the name that the speed log shows.
+
+    Args:
+        model: of transformers.
+        memory: bytes that may be used beside the weights.
+    """
+
+    strategy = "batches"
+
+    def __init__(self, model: Any, memory: int) -> None:  # noqa: ANN401
+        self.model = model
+        self.tokens_run = 0
+        self._memory = memory
+        self._config = model.config.get_text_config()
+        start_id = self._config.decoder_start_token_id
+        if start_id is None:
+            start_id = model.generation_config.decoder_start_token_id
+        self._start_id = int(self._config.pad_token_id if start_id is None else start_id)
+
+    def logprobs(self, prompts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]) -> FloatArray:
+        """The log-probability of every token of every label after every prompt.
+
+        Args:
+            prompts: encoder ids.
+            labels: decoder ids, without the decoder's start token.
+
+        Returns:
+            Shape (prompts, labels, longest label), natural logarithms, 0 after the end of a label. NaN where the
+            model returned NaN.
+
+        Raises:
+            BackendError: memory runs out even with one prompt at a time.
+        """
+        longest = max(map(len, prompts))
+        reads = sum(map(len, labels)) * max(1, _BATCH_TOKENS // longest)
+        most = tokens_that_fit(max(_BATCH_TOKENS, longest), 0, reads, self._config, self._memory)
+        return halve_until_it_fits(
+            lambda batch_tokens: self._in_batches(prompts, labels, batch_tokens),
+            most,
+            1,
+            f"{self._config.model_type} with prompts of up to {longest} tokens",
+        )
+
+    def _in_batches(
+        self, prompts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]], batch_tokens: int
+    ) -> FloatArray:
+        import torch  # noqa: PLC0415  optional
+
+        device = self.model.device
+        width = max(map(len, labels))
+        targets = torch.zeros((len(labels), width), dtype=torch.long)
+        for number, label in enumerate(labels):
+            targets[number, : len(label)] = torch.as_tensor(label)
+        present = torch.arange(width)[None, :] < torch.as_tensor([[len(label)] for label in labels])
+        inputs = torch.cat([torch.full((len(labels), 1), self._start_id), targets[:, :-1]], dim=1)
+        inputs, input_of = torch.unique(inputs, dim=0, return_inverse=True)  # labels of one token share their input
+        logprobs = np.full((len(prompts), len(labels), width), np.nan)
+        order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number]))
+        while order:
+            longest = len(prompts[order[0]])
+            batch = order[: max(1, batch_tokens // longest)]
+            del order[: len(batch)]
+            ids = torch.zeros((len(batch), longest), dtype=torch.long)
+            mask = torch.zeros_like(ids)
+            for row, number in enumerate(batch):
+                ids[row, : len(prompts[number])] = torch.as_tensor(prompts[number])
+                mask[row, : len(prompts[number])] = 1
+            self.tokens_run += ids.numel()
+            with torch.inference_mode():
+                ids, mask = ids.to(device), mask.to(device)
+                encoded = self.model.get_encoder()(input_ids=ids, attention_mask=mask)
+                encoded.last_hidden_state = encoded.last_hidden_state.repeat_interleave(len(inputs), dim=0)
+                logits = self.model(
+                    encoder_outputs=encoded,
+                    attention_mask=mask.repeat_interleave(len(inputs), dim=0),
+                    decoder_input_ids=inputs.repeat(len(batch), 1).to(device),
+                    use_cache=False,
+                ).logits
+                distributions = torch.log_softmax(logits.float(), dim=-1).view(len(batch), len(inputs), width, -1)
+                target_ids = targets.to(device)[None, :, :, None].expand(len(batch), -1, -1, 1)
+                selected = distributions[:, input_of.to(device)].gather(3, target_ids)[..., 0]
+                selected = torch.where(present.to(device), selected, 0.0)
+            logprobs[batch] = selected.double().cpu().numpy()
+        return logprobs

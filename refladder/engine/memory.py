@@ -1,0 +1,122 @@
+"""Memory: how much is free, how many tokens fit in a forward pass, and what to do if memory runs out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from refladder.errors import BackendError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_USABLE_SHARE = 0.7  # of the free memory
+_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+_OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
+
+
+def usable_memory(device: Any) -> int:  # noqa: ANN401  a torch.device
+    """Bytes that inference may use on a device: 70 % of the free memory."""
+    if device.type == "cuda":
+        import torch  # noqa: PLC0415  optional
+
+        return int(torch.cuda.mem_get_info(device)[0] * _USABLE_SHARE)
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # the only figure available outside Linux
+    with contextlib.suppress(OSError, StopIteration):
+        lines = _MEMINFO.read_text("ascii").splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    with contextlib.suppress(OSError, ValueError):  # a container's limit; without a limit the file holds "max"
+        used = int((_CGROUP / "memory.current").read_text("ascii"))
+        free = min(free, int((_CGROUP / "memory.max").read_text("ascii")) - used)
+    return int(max(0, free) * _USABLE_SHARE)
+
+
+def cache_bytes_per_token(config: Any, number_bytes: int) -> int:  # noqa: ANN401  of transformers
+    """Bytes of the keys and values of one token in all layers.
+
+    Args:
+        config: of a text model.
+        number_bytes: bytes of one number.
+    """
+    hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
+    layers = int(getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12))
+    heads = int(getattr(config, "num_attention_heads", 0) or 16)
+    width = int(getattr(config, "head_dim", 0) or max(1, hidden // heads))
+    return 2 * layers * int(getattr(config, "num_key_value_heads", 0) or heads) * width * number_bytes
+
+
+def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:  # noqa: ANN401  of transformers
+    """Estimate how many tokens can go through a model in one forward pass, from the largest tensors of a layer.
+
+    Args:
+        wanted: the number of tokens to start from; it is halved until the estimate fits.
+        longest: tokens of the longest sequence, whose keys and values stay in the cache.
+        reads: positions whose logits are needed; they may all be in one forward pass.
+        config: of a text model.
+        memory: bytes that may be used.
+
+    Returns:
+        `wanted`, halved as often as necessary; at least 1.
+    """
+    hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
+    inner = int(getattr(config, "intermediate_size", 0) or 4 * hidden)
+    heads = int(getattr(config, "num_attention_heads", 0) or 16)
+    score_bytes = 4 * heads if getattr(config, "_attn_implementation", "") == "eager" else 8
+    tokens = wanted
+    while tokens > 1:
+        activations = 4 * tokens * (12 * hidden + 4 * inner)
+        attention = score_bytes * tokens * (tokens + longest)
+        cache = 2 * cache_bytes_per_token(config, 4) * (tokens + longest)  # twice: a cache is copied when it grows
+        # 128 bytes per vocabulary entry: 16 positions in float32, with their logarithms.
+        logits = (4 * min(reads, tokens) + 128) * int(getattr(config, "vocab_size", 0) or 32_000)
+        if activations + attention + cache + logits <= memory:
+            break
+        tokens //= 2
+    return tokens
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch or Python means that memory ran out."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error)))
+    )
+
+
+def halve_until_it_fits(run: Callable[[int], T], most: int, least: int, description: str) -> T:
+    """Run with `most` items at a time; after each out-of-memory error, with half as many.
+
+    Args:
+        run: takes the number of tokens or rows that go through the model together.
+        most: where to start.
+        least: where to give up.
+        description: starts the error message.
+
+    Raises:
+        BackendError: memory ran out even with `least` items.
+    """
+    while True:
+        try:
+            return run(most)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if most // 2 < least:
+                raise BackendError(
+                    f"{description}: out of memory even with {most} at a time; use a smaller model, "
+                    "dtype=bfloat16 or a machine with more memory"
+                ) from error
+        most //= 2
+        _release_gpu_cache()
+
+
+def _release_gpu_cache() -> None:
+    """Return torch's cached GPU blocks to the driver."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,253 @@
+"""Sampling texts in batches, each row with its own random stream."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+BLOCK = 512  # keys: attention kernels sum over blocks of this size, or of a fraction of it
+_SMALL_BATCHES = (1, 2, 4, 8, 16)  # row counts that may replace a full batch if no bit changes
+_CHUNK = 256  # tokens: as fast as 128 or 512 for prompts that share a context, and faster than 128 for others
+
+
+class GeneratedText(NamedTuple):
+    """The ids of a text without its end token, whether it reached an end token, and whether the model returned NaN."""
+
+    ids: list[int]
+    ended: bool
+    has_nan: bool
+
+
+class _Draw:
+    """A logits processor that draws the next token of every row and makes it the only possible one.
+
+    Row k draws from the stream of its own prompt and seed, so its text does not depend on the batch.
+    """
+
+    def __init__(self, streams: Sequence[np.random.Generator], temperature: float, top_p: float) -> None:
+        self._streams = streams
+        self._temperature = temperature
+        self._top_p = top_p
+        self.has_nan = [False] * len(streams)
+
+    def __call__(self, _input_ids: Any, scores: Any) -> Any:  # noqa: ANN401  tensors
+        import torch  # noqa: PLC0415  optional
+
+        scores = scores.float()
+        nan_rows = torch.isnan(scores).any(dim=-1)
+        for row in torch.nonzero(nan_rows).flatten().tolist():
+            self.has_nan[row] = True
+        scores = torch.where(nan_rows[:, None], 0.0, scores)
+        uniform = [stream.random() for stream in self._streams]
+        if self._temperature == 0:
+            tokens = scores.argmax(dim=-1)
+        else:
+            draws = torch.tensor(uniform, dtype=torch.float64, device=scores.device)
+            tokens = _sampled_tokens(scores, self._temperature, self._top_p, draws)
+        return torch.full_like(scores, -torch.inf).scatter_(1, tokens[:, None], 0.0)
+
+
+def _sampled_tokens(scores: Any, temperature: float, top_p: float, uniform: Any) -> Any:  # noqa: ANN401  tensors
+    """The tokens at uniform random numbers in the cumulative distributions, in the order of token ids.
+
+    In this order, rounding moves a boundary by its own size only. In the order of probability, two tokens of nearly
+    equal probability could swap, which would change the text.
+    """
+    import torch  # noqa: PLC0415  optional
+
+    probabilities = torch.softmax(scores.double() / temperature, dim=-1)
+    if top_p < 1:
+        ordered, tokens = torch.sort(probabilities, dim=-1, descending=True, stable=True)
+        within = ordered.cumsum(dim=-1) - ordered < top_p
+        within[:, 0] = True
+        probabilities = torch.zeros_like(probabilities).scatter_(1, tokens, torch.where(within, ordered, 0.0))
+    cumulative = probabilities.cumsum(dim=-1)
+    wanted = uniform[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, wanted, right=True).clamp_(max=cumulative.shape[1] - 1)[:, 0]
+
+
+def random_stream(prompt: Sequence[int], seed: int) -> np.random.Generator:
+    """The random stream of a row, which depends on its prompt and the seed only."""
+    digest = hashlib.blake2b(np.asarray(prompt, dtype="<u4").tobytes(), digest_size=16, salt=b"refladder").digest()
+    return np.random.default_rng([seed & (2**63 - 1), seed < 0, int.from_bytes(digest, "little")])
+
+
+def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:  # noqa: ANN401  of transformers
+    """Batch sizes up to `largest` for which every matrix product of a model gives a row the same bits.
+
+    Each kind of product is run, as the answer depends on processor, library and number format.
+
+    Returns:
+        Ascending, `largest` always last.
+    """
+    import torch  # noqa: PLC0415  optional
+    from transformers.pytorch_utils import Conv1D  # noqa: PLC0415  the products of GPT-2, transposed
+
+    if any(parameter.dim() > 2 for parameter in model.parameters()):  # noqa: PLR2004
+        return [largest]  # experts: their products have other rows than the batch
+    sizes = [size for size in _SMALL_BATCHES if size < largest]
+    layers = {
+        (type(module), module.weight.shape): module
+        for module in model.modules()
+        if isinstance(module, (torch.nn.Linear, Conv1D))
+    }
+    with torch.inference_mode():
+        for (kind, shape), layer in layers.items():
+            width = shape[0 if kind is Conv1D else 1]
+            states = torch.randn(largest, 1, width, generator=torch.Generator().manual_seed(0)).to(layer.weight)
+            outputs = layer(states)
+            sizes = [size for size in sizes if torch.equal(layer(states[:size]), outputs[:size])]
+    return [*sizes, largest]
+
+
+def generate_batch(
+    model: Any,  # noqa: ANN401  of transformers
+    prompts: Sequence[Sequence[int]],
+    end_ids: Sequence[int],
+    *,
+    max_tokens: int,
+    temperature: float,
+    top_p: float,
+    seed: int,
+    rows: int | None,
+) -> list[GeneratedText]:
+    """Continue prompts, all in one batch.
+
+    With `rows`, a text depends on its own prompt and seed alone, to the last bit: every product has this number of
+    rows, whatever they hold (or another of `reproducible_batch_sizes`); each prompt is read apart from the others, in
+    chunks that start at the same positions whether they are shared or not; and the padding consists of whole blocks
+    of attention, which add zeros and move no boundary of a sum.
+
+    Args:
+        model: of transformers, causal or encoder-decoder.
+        prompts: token ids, each at least one. Neighbours with a common prefix share its chunks.
+        end_ids: ids that end a text.
+        max_tokens: maximum number of tokens of a text.
+        temperature: of the softmax; 0 takes the most probable token.
+        top_p: tokens are drawn from the most probable ones that together reach this probability; 1 means all.
+        seed: any integer. With the prompt it determines the random stream of a row.
+        rows: size of the batch, at least the number of prompts; the last prompt fills it up. None for causal models
+            whose caches cannot be combined: their prompts are read in one padded batch, whose shape can change a text.
+
+    Returns:
+        One text for each prompt.
+    """
+    import torch  # noqa: PLC0415  optional
+    from transformers import GenerationConfig, LogitsProcessorList  # noqa: PLC0415
+
+    device = model.device
+    has_encoder = model.config.is_encoder_decoder
+    count = len(prompts)
+    width = max(map(len, prompts))
+    states: dict[str, Any] = {}
+    with torch.inference_mode():
+        if rows is not None:
+            width += BLOCK - width % BLOCK  # never 0: without padding, attention takes another code path
+            states = (_encoder_states if has_encoder else _cache_states)(model, prompts, width, rows)
+            prompts = [*prompts, *[prompts[-1]] * (rows - count)]
+        ids = torch.zeros((len(prompts), width), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):
+            columns = slice(0, len(prompt)) if has_encoder else slice(width - len(prompt), width)
+            ids[row, columns] = torch.as_tensor(prompt)
+            mask[row, columns] = 1
+        draw = _Draw([random_stream(prompt, seed) for prompt in prompts], temperature, top_p)
+        with _without_length_warning():
+            outputs = model.generate(
+                input_ids=ids.to(device),
+                attention_mask=mask.to(device),
+                generation_config=GenerationConfig(
+                    max_new_tokens=max_tokens,
+                    do_sample=False,
+                    eos_token_id=list(end_ids) or None,
+                    pad_token_id=end_ids[0] if end_ids else 0,
+                    decoder_start_token_id=model.generation_config.decoder_start_token_id,
+                ),
+                logits_processor=LogitsProcessorList([draw]),
+                **states,
+            ).tolist()
+    start = 1 if has_encoder else width
+    return [_up_to_end(outputs[row][start:], set(end_ids), draw.has_nan[row]) for row in range(count)]
+
+
+def _cache_states(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -> dict[str, Any]:  # noqa: ANN401
+    """The cache of a causal model after all but the last token of each prompt, padded on the left."""
+    import torch  # noqa: PLC0415  optional
+    from transformers.cache_utils import DynamicCache  # noqa: PLC0415
+
+    cache = DynamicCache()  # without the configuration, so that layers with a window keep all keys; masks hide them
+    states = []
+    for prompt, reused in zip(prompts, reused_tokens(prompts), strict=True):
+        if reused < cache.get_seq_length():
+            cache.crop(reused - cache.get_seq_length())
+        for first in range(reused, len(prompt), _CHUNK):
+            chunk = torch.as_tensor([prompt[first : first + _CHUNK]], device=model.device)
+            model.base_model(input_ids=chunk, past_key_values=cache, use_cache=True)  # without the head
+        states.append([(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers])
+    combined = DynamicCache()
+    for number, layer in enumerate(zip(*states, strict=True)):
+        keys, values = zip(*layer, strict=True)
+        combined.update(
+            _stacked(keys, rows, width - 1, pad_end=False), _stacked(values, rows, width - 1, pad_end=False), number
+        )
+    return {"past_key_values": combined}
+
+
+def reused_tokens(prompts: Sequence[Sequence[int]]) -> list[int]:
+    """Tokens of each prompt that a batch with `rows` does not read again: whole chunks of the prompt before it."""
+    return [0, *(common_prefix(*pair) // _CHUNK * _CHUNK for pair in itertools.pairwise(prompts))]
+
+
+def _encoder_states(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -> dict[str, Any]:  # noqa: ANN401
+    """The encoder's output for each prompt alone, padded on the right."""
+    import torch  # noqa: PLC0415  optional
+    from transformers.modeling_outputs import BaseModelOutput  # noqa: PLC0415
+
+    encoder = model.get_encoder()
+    states = [encoder(input_ids=torch.as_tensor([prompt], device=model.device)).last_hidden_state for prompt in prompts]
+    return {"encoder_outputs": BaseModelOutput(_stacked(states, rows, width, pad_end=True))}
+
+
+def _stacked(states: Sequence[Any], rows: int, width: int, *, pad_end: bool) -> Any:  # noqa: ANN401  tensors
+    """States of each prompt, padded to one length; the last is repeated until there are `rows`."""
+    import torch  # noqa: PLC0415  optional
+
+    gaps = [width - state.shape[-2] for state in states]
+    padded = [
+        torch.nn.functional.pad(state, (0, 0, 0, gap) if pad_end else (0, 0, gap, 0))
+        for state, gap in zip(states, gaps, strict=True)
+    ]
+    return torch.cat([*padded, *[padded[-1]] * (rows - len(padded))])
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """The number of tokens that two sequences have in common at their start."""
+    shorter = min(len(first), len(second))
+    return next((index for index in range(shorter) if first[index] != second[index]), shorter)
+
+
+@contextmanager
+def _without_length_warning() -> Iterator[None]:
+    """Suppress the warning about a model's maximum length, which counts the padding."""
+    from transformers.utils import logging  # noqa: PLC0415  optional
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def _up_to_end(ids: list[int], end_ids: set[int], has_nan: bool) -> GeneratedText:
+    for index, token in enumerate(ids):
+        if token in end_ids:
+            return GeneratedText(ids[:index], ended=True, has_nan=has_nan)
+    return GeneratedText(ids, ended=False, has_nan=has_nan)
