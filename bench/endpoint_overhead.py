@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lm_eval.models.openai_completions import LocalChatCompletion
 
-    from refladder.backends.endpoint import Endpoint
+    from refladder.backends.openai import Endpoint
     from refladder.records import Prompt
 
 CONNECTIONS = 64

@@ -15,8 +15,8 @@ from refladder.metaeval.bootstrap import draw_contexts, percentile_interval, res
 from refladder.metaeval.correlation import correlate_rows
 from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import correlate_level, system_means
-from refladder.metaeval.tables import PlainTable, markdown
-from refladder.scoring.lexical import MEASURES, surface_measures
+from refladder.methods.lexical import MEASURES, surface_measures
+from refladder.report.tables import PlainTable, markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

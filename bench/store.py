@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.backends import Backend
-from refladder.backends.response_store import ResponseStore
-from refladder.backends.stored import Stored, stored
+from refladder.backends.cache.cached import Stored, stored
+from refladder.backends.cache.store import ResponseStore
 from refladder.prompts import fill, load_template
 from refladder.records import LabelReading, Prompt
 

@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from refladder.backends import connect as connect
-    from refladder.jobs.columns import Scale as Scale
+    from refladder.files.ladder_sets import read_ladder_set as read_ladder_set
+    from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.score import Scorer as Scorer
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
-    from refladder.published import read_ladder_set as read_ladder_set
-    from refladder.published import write_ladder_set as write_ladder_set
     from refladder.records import Context as Context
     from refladder.records import Dimension as Dimension
     from refladder.records import Output as Output
     from refladder.records import Sampling as Sampling
+    from refladder.scoring.columns import Scale as Scale
     from refladder.synth import build_ladders as build_ladders
 
-__version__ = "0.1.0"
+from refladder.version import __version__ as __version__
 
 _PUBLIC = {
     "Context": "refladder.records",
     "Dimension": "refladder.records",
     "Output": "refladder.records",
     "Sampling": "refladder.records",
-    "Scale": "refladder.jobs.columns",
+    "Scale": "refladder.scoring.columns",
     "Scorer": "refladder.jobs.score",
     "build_ladders": "refladder.synth",
     "connect": "refladder.backends",
     "evaluate_method": "refladder.metaeval.agreement",
     "load_benchmark": "refladder.loaders",
-    "read_ladder_set": "refladder.published",
-    "write_ladder_set": "refladder.published",
+    "read_ladder_set": "refladder.files.ladder_sets",
+    "write_ladder_set": "refladder.files.ladder_sets",
 }
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from refladder.backends import Backend, connect
 from refladder.errors import BackendError, ShapeError, UnknownNameError, UsageError
-from refladder.jobs.methods import MethodResult, MethodSettings
 from refladder.loaders.integrity import check_integrity
+from refladder.methods.contract import MethodResult, MethodSettings
 from refladder.prompts import check_template
 from refladder.records import (
     LOSS,
@@ -35,7 +35,7 @@ from refladder.scoring.rules import bounds_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.jobs.methods import Judge, MethodFunction
+    from refladder.methods.contract import Judge, MethodFunction
     from refladder.prompts import Template
     from refladder.scoring.rules import Rule
 
@@ -306,7 +306,7 @@ def check_method(
     options: Mapping[str, str] | None = None,
     benchmark: Benchmark | None = None,
 ) -> MethodResult:
-    """Check that a method keeps to the contract of `refladder.jobs.methods`, on a small benchmark.
+    """Check that a method keeps to the contract of `refladder.methods.contract`, on a small benchmark.
 
     Checked: it gives a method of its own name with finite scores or None, for outputs and dimensions that were asked
     for, and a signature of one line; or it says why it could not run. The same run gives the same scores, and so does

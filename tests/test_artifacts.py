@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refladder.artifacts import (
+from refladder.errors import DataError
+from refladder.files.jsonl import (
     SCHEMAS,
     append_records,
     atomic,
@@ -27,7 +28,6 @@ from refladder.artifacts import (
     write_json,
     write_records,
 )
-from refladder.errors import DataError
 from refladder.records import (
     Context,
     Dimension,

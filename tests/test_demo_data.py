@@ -13,9 +13,9 @@ from scipy import stats
 
 import refladder
 from refladder.backends import connect
+from refladder.files.ladder_sets import published_names, read_ladder_set
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
-from refladder.published import published_names, read_ladder_set
 from refladder.records import Output
 from refladder.scoring.judging import judge, questions, verdicts
 

@@ -5,9 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from refladder.artifacts import write_records
 from refladder.errors import DataError, UnknownNameError, UsageError
-from refladder.published import choose_dimensions, ladder_set, published_names, read_ladder_set, write_ladder_set
+from refladder.files.jsonl import write_records
+from refladder.files.ladder_sets import (
+    choose_dimensions,
+    ladder_set,
+    published_names,
+    read_ladder_set,
+    write_ladder_set,
+)
 
 SET = read_ladder_set("demo/story")
 LADDERS, CONTEXTS, FIRST = list(SET.ladders.values()), list(SET.contexts.values()), next(iter(SET.ladders.values()))

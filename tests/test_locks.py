@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from refladder import locks
 from refladder.errors import DataError, UsageError
-from refladder.locks import locked, locked_folder
+from refladder.files import locks
+from refladder.files.locks import locked, locked_folder
 
 
 def in_a_thread(work):

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from refladder.artifacts import from_line, from_lines, to_line
 from refladder.errors import DataError
+from refladder.files.jsonl import from_line, from_lines, to_line
+from refladder.files.tables import read_rows
 from refladder.records import Rating
-from refladder.rows import read_rows
 
 
 def line_of(value):

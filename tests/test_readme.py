@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from refladder import lookup
+from refladder import registry
 from refladder.backends import BACKENDS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -125,7 +125,7 @@ def test_make_knows_every_target_that_documents_name():
 
 @pytest.mark.parametrize("kind", ["hf", "openai"])
 def test_every_option_of_a_backend_is_told(kind):
-    opener = lookup.find("backend", kind, BACKENDS)
+    opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
     options = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     told = README[README.index("`--judge-option KEY=VALUE`") : README.index("Keys are read from")]

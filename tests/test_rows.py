@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from refladder.errors import DataError, UsageError
-from refladder.rows import Row, format_of, open_sink, read_once, read_rows, standard_form
+from refladder.files.tables import Row, format_of, open_sink, read_once, read_rows, standard_form
 
 
 def test_the_format_is_told_by_the_ending():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import cast
 
-from refladder import lookup
+from refladder import registry
 from refladder.backends.protocol import Backend, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError
 
@@ -17,7 +17,7 @@ __all__ = ["BACKENDS", "CONTEXT_CUT", "Backend", "Wrapper", "connect", "in_batch
 BACKENDS = {
     "builtin": "refladder.backends.builtin:open_builtin",
     "hf": "refladder.backends.hf:open_hf",
-    "openai": "refladder.backends.endpoint:open_endpoint",
+    "openai": "refladder.backends.openai:open_endpoint",
     "scripted": "refladder.backends.scripted:open_scripted",
 }
 
@@ -37,7 +37,7 @@ def connect(name: str, **options: str) -> Backend:
         BackendUnavailableError: it exists but cannot be opened.
     """
     kind, _, target = name.partition(":")
-    opener = lookup.find("backend", kind, BACKENDS)
+    opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     for option in options:

@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from refladder.artifacts import read_lines
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendUnavailableError, DataError, UsageError
+from refladder.files.jsonl import read_lines
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:

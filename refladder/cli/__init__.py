@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from refladder import __version__
 from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
 from refladder.parsing import parse_toml
+from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

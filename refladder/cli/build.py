@@ -54,10 +54,10 @@ def command(
     A build that was cut off goes on where it stopped when the same command is run again. Exit code 3: some ladders
     could not be written; failures.jsonl says why.
     """
+    from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.build import JOURNAL, build, read_human_rungs  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.cost import copied  # noqa: PLC0415
-    from refladder.locks import locked_folder  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
+    from refladder.scoring.dry_run import copied  # noqa: PLC0415
     from refladder.synth import build_ladders  # noqa: PLC0415
 
     console.check_prompts(prompts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console, spending
-from refladder.rows import FORMATS
+from refladder.files.tables import FORMATS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,14 +98,14 @@ def command(
     A run that was cut off goes on where it stopped when the same command is run again. Exit code 3: some rows have no
     text of some model; they are told, and count neither for nor against it.
     """
-    from refladder.artifacts import atomic, read_bytes, write_json  # noqa: PLC0415  --help stays quick
     from refladder.errors import UsageError  # noqa: PLC0415
+    from refladder.files.jsonl import atomic, read_bytes, write_json  # noqa: PLC0415  --help stays quick
+    from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.compete import RESULTS, compete  # noqa: PLC0415
-    from refladder.jobs.cost import copied  # noqa: PLC0415
-    from refladder.jobs.page import contest_page  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
-    from refladder.locks import locked_folder  # noqa: PLC0415
     from refladder.records import Dimension, Sampling  # noqa: PLC0415
+    from refladder.report.page import contest_page  # noqa: PLC0415
+    from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     console.check_prompts(prompts)
     if (prompt_file is None) == (prompt_text is None):
@@ -163,8 +163,8 @@ def command(
 
 
 def _text(path: Path) -> str:
-    from refladder.artifacts import read_bytes  # noqa: PLC0415
     from refladder.errors import DataError  # noqa: PLC0415
+    from refladder.files.jsonl import read_bytes  # noqa: PLC0415
 
     try:
         return read_bytes(path).decode("utf-8-sig").replace("\r\n", "\n")
@@ -175,7 +175,7 @@ def _text(path: Path) -> str:
 def _print(contest: Contest, *, as_json: bool) -> None:
     from dataclasses import asdict  # noqa: PLC0415
 
-    from refladder.metaeval.tables import DASH, PlainTable, fitted  # noqa: PLC0415
+    from refladder.report.tables import DASH, PlainTable, fitted  # noqa: PLC0415
 
     standings = [one for one in contest.standings if one.row is None]
     if as_json:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder import __version__
 from refladder.errors import UsageError
-from refladder.rows import FORMATS, parse_number
+from refladder.files.tables import FORMATS, parse_number
+from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.jobs import Progress
-    from refladder.jobs.columns import ScoreReport
+    from refladder.scoring.columns import ScoreReport
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

@@ -51,8 +51,8 @@ def contexts_and_dimensions(
     dimension: Sequence[str],
 ) -> tuple[Sequence[Context], Sequence[Dimension]]:
     """What to build ladders for; of `own`, a table without outputs will do."""
+    from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.loaders.own import load_contexts, read_task  # noqa: PLC0415  --help stays quick
-    from refladder.published import choose_dimensions  # noqa: PLC0415
 
     if benchmark == OWN:
         path, table = _own_files(source, task_file, option)

@@ -44,17 +44,17 @@ def command(*, out: Path) -> None:
 
 def _one(name: str, folder: Path) -> None:
     from refladder.backends import connect  # noqa: PLC0415  --help stays quick
+    from refladder.files.ladder_sets import read_ladder_set  # noqa: PLC0415
     from refladder.jobs.build import build  # noqa: PLC0415
-    from refladder.jobs.columns import Scale, column_names  # noqa: PLC0415
     from refladder.jobs.evaluate import Protocol, agreement, score_benchmark  # noqa: PLC0415
     from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415
     from refladder.jobs.outputs import Mapped  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
     from refladder.loaders import load_benchmark  # noqa: PLC0415
     from refladder.metaeval.agreement import PARTIAL  # noqa: PLC0415
-    from refladder.metaeval.tables import to_rich  # noqa: PLC0415
-    from refladder.published import read_ladder_set  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
+    from refladder.report.tables import to_rich  # noqa: PLC0415
+    from refladder.scoring.columns import Scale, column_names  # noqa: PLC0415
 
     screen = console.console()
     backend = connect("builtin")
@@ -86,7 +86,7 @@ def _one(name: str, folder: Path) -> None:
 
 
 def _write_outputs(path: Path, benchmark: Benchmark) -> None:
-    from refladder.artifacts import atomic  # noqa: PLC0415
+    from refladder.files.jsonl import atomic  # noqa: PLC0415
 
     with atomic(path) as stream:
         for output in benchmark.outputs:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.jobs.cards import Card
     from refladder.jobs.evaluate import Method
-    from refladder.jobs.methods import MethodRun
     from refladder.metaeval.agreement import Agreement
+    from refladder.methods.contract import MethodRun
     from refladder.records import Benchmark, Dimension
+    from refladder.report.cards import Card
 
 LEVELS = ("within_context", "pooled", "between_systems")
 STATISTICS = ("spearman", "kendall", "pearson")
@@ -193,9 +193,9 @@ def command(
     Every table but that of partial correlations has a row for the best of the surface measures, which need no judge.
     Exit code 3: some outputs have no score; they are left out of their contexts and counted.
     """
-    from refladder.artifacts import write_json  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.cards import report_cards  # noqa: PLC0415
-    from refladder.jobs.cost import copied  # noqa: PLC0415
+    from refladder.files.jsonl import write_json  # noqa: PLC0415  --help stays quick
+    from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
+    from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.evaluate import (  # noqa: PLC0415
         LADDER,
         Protocol,
@@ -204,10 +204,10 @@ def command(
         check_ratings,
         has_single_outputs,
     )
-    from refladder.jobs.methods import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
-    from refladder.locks import locked_folder  # noqa: PLC0415
-    from refladder.published import choose_dimensions  # noqa: PLC0415
+    from refladder.methods.contract import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
+    from refladder.report.cards import report_cards  # noqa: PLC0415
+    from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     if ladders is not None and writer is not None:
         raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
@@ -351,11 +351,11 @@ def _draw(
     seed: int,
 ) -> None:
     """Write figures into a folder, and a page with tables and figures, and say which could not be drawn."""
-    from refladder.artifacts import atomic  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.cards import card_tables  # noqa: PLC0415
-    from refladder.jobs.page import card_page  # noqa: PLC0415
-    from refladder.jobs.report_figures import consistency_tables, draw_figures  # noqa: PLC0415
-    from refladder.metaeval.tables import plain_tables  # noqa: PLC0415
+    from refladder.files.jsonl import atomic  # noqa: PLC0415  --help stays quick
+    from refladder.report.cards import card_tables  # noqa: PLC0415
+    from refladder.report.figures import consistency_tables, draw_figures  # noqa: PLC0415
+    from refladder.report.page import card_page  # noqa: PLC0415
+    from refladder.report.tables import plain_tables  # noqa: PLC0415
 
     files, missing = draw_figures(rows, cards, runs, benchmark, dimensions=dimensions, seed=seed)
     for reason in missing:
@@ -375,8 +375,8 @@ def _draw(
 
 
 def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
-    from refladder.jobs.cards import card_tables, cards_to_json_lines, cards_to_rich  # noqa: PLC0415
-    from refladder.metaeval.tables import latex, markdown, plain_tables, to_json_lines, to_rich  # noqa: PLC0415
+    from refladder.report.cards import card_tables, cards_to_json_lines, cards_to_rich  # noqa: PLC0415
+    from refladder.report.tables import latex, markdown, plain_tables, to_json_lines, to_rich  # noqa: PLC0415
 
     if form == "json":
         click.echo(console.printable_json(to_json_lines(rows) + cards_to_json_lines(cards)), nl=False)

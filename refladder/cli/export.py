@@ -8,7 +8,7 @@ import click
 
 from refladder.cli import console
 from refladder.cli.data import DATA, load
-from refladder.rows import STANDARD, refuse_same_files
+from refladder.files.tables import STANDARD, refuse_same_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,8 @@ def command(
     Columns are context_id, context, background, system, output_id, output and one for each dimension: what
     `evaluate own` reads, and the ids that `evaluate --scores` needs.
     """
+    from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.export import export_benchmark  # noqa: PLC0415  --help stays quick
-    from refladder.published import choose_dimensions  # noqa: PLC0415
 
     refuse_same_files({"--source": source or STANDARD, "--out": out})
     loaded = load(

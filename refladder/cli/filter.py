@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console
-from refladder.rows import STANDARD
+from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
     from refladder.jobs.filter import FilterReport

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refladder import registry
 from refladder.cli import console
 from refladder.errors import UnknownNameError
 
@@ -44,8 +45,7 @@ def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
 
 def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
     """The names of one kind, each with a line about it."""
-    from refladder import lookup  # noqa: PLC0415
-    from refladder.published import published_names, read_ladder_set  # noqa: PLC0415
+    from refladder.files.ladder_sets import published_names, read_ladder_set  # noqa: PLC0415
 
     if kind == "ladders":
         entries = []
@@ -63,19 +63,19 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
     if kind == "benchmarks":
         from refladder.loaders import BENCHMARKS as TABLE  # noqa: PLC0415
 
-        names = [*lookup.known("benchmark", TABLE), *published_names()]
+        names = [*registry.known("benchmark", TABLE), *published_names()]
     elif kind == "backends":
         from refladder.backends import BACKENDS as TABLE  # noqa: PLC0415
 
-        names = lookup.known("backend", TABLE)
+        names = registry.known("backend", TABLE)
     elif kind == "methods":
-        from refladder.jobs.methods import METHODS as TABLE  # noqa: PLC0415
+        from refladder.methods.contract import METHODS as TABLE  # noqa: PLC0415
 
-        names = lookup.known("method", TABLE)
+        names = registry.known("method", TABLE)
     else:
         from refladder.scoring.rules import RULES as TABLE  # noqa: PLC0415
 
-        names = lookup.known("rule", TABLE)
+        names = registry.known("rule", TABLE)
     return [{"name": name, "about": ABOUT.get(name, "registered by another package")} for name in names]
 
 

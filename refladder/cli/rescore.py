@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console
-from refladder.rows import STANDARD
+from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +37,8 @@ def command(
 
     One row an output: output_id, context_id and the score columns. Exit code 3: some scores are missing.
     """
-    from refladder.jobs.columns import Scale  # noqa: PLC0415  --help stays quick
     from refladder.jobs.rescore import rescore  # noqa: PLC0415
+    from refladder.scoring.columns import Scale  # noqa: PLC0415  --help stays quick
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
 
     rule_named(rule)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.cli import console, spending
-from refladder.rows import STANDARD, read_once, read_rows
+from refladder.files.tables import STANDARD, read_once, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.score import Scorer
-    from refladder.published import LadderSet
     from refladder.records import Output
 
 _LONG = 200  # characters of a text that the table shows
@@ -101,14 +101,14 @@ def command(
     reading), NAME_mass (label probability) and NAME_note, which says why a score is missing or doubtful. A run that was
     cut off goes on when the same command is run again. Exit code 3: some scores are missing.
     """
-    from refladder.artifacts import is_device  # noqa: PLC0415  --help stays quick
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.jobs.columns import Scale, weights_for  # noqa: PLC0415
-    from refladder.jobs.cost import count_scoring  # noqa: PLC0415
+    from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick
+    from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.outputs import EMPTY, Mapped, check_input, items  # noqa: PLC0415
     from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
-    from refladder.locks import locked  # noqa: PLC0415
-    from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
+    from refladder.scoring.dry_run import count_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
 
     if bool(text) == (source is not None):
@@ -177,8 +177,8 @@ def command(
 
 
 def _as_outputs(ladders: LadderSet, texts: tuple[str, ...], context_id: str | None) -> list[Output | None]:
-    from refladder.artifacts import is_unicode  # noqa: PLC0415
     from refladder.errors import UnknownNameError, UsageError  # noqa: PLC0415
+    from refladder.files.jsonl import is_unicode  # noqa: PLC0415
     from refladder.records import Output  # noqa: PLC0415
 
     known = {context for context, _ in ladders.ladders}
@@ -199,7 +199,7 @@ def _score_texts(
     scorer: Scorer, texts: tuple[str, ...], outputs: Sequence[Output | None], context_id: str | None, *, as_json: bool
 ) -> int:
     from refladder.jobs.outputs import EMPTY  # noqa: PLC0415
-    from refladder.scoring.judgment_log import JudgmentLog  # noqa: PLC0415
+    from refladder.scoring.judgment_file import JudgmentLog  # noqa: PLC0415
 
     with JudgmentLog(None, scorer.run) as log:
         columns = scorer.score(outputs, [EMPTY] * len(outputs), log)
@@ -214,8 +214,8 @@ def _score_texts(
 
 
 def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
-    from refladder.jobs.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
-    from refladder.metaeval.tables import DASH, PlainTable, fitted  # noqa: PLC0415
+    from refladder.report.tables import DASH, PlainTable, fitted  # noqa: PLC0415
+    from refladder.scoring.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
 
     heads = ["text"]
     for dimension in scorer.dimensions:

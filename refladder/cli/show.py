@@ -11,7 +11,7 @@ from refladder.cli import console
 from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from refladder.published import LadderSet
+    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Dimension, Ladder
 
 _LONG = 300  # characters of a text that a table shows
@@ -30,8 +30,8 @@ def command(
 
     Long texts are cut; --json has them whole.
     """
-    from refladder.artifacts import to_json  # noqa: PLC0415  --help stays quick
-    from refladder.published import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.files.jsonl import to_json  # noqa: PLC0415  --help stays quick
+    from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
 
     opened = read_ladder_set(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
@@ -67,8 +67,8 @@ def _plain(ladder: Ladder) -> dict[str, Any]:
 def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, Any]]:
     """Scored rows of the context, best first; those without a score last."""
     from refladder.errors import DataError  # noqa: PLC0415
-    from refladder.jobs.columns import column_names  # noqa: PLC0415
-    from refladder.rows import number_in, read_rows  # noqa: PLC0415
+    from refladder.files.tables import number_in, read_rows  # noqa: PLC0415
+    from refladder.scoring.columns import column_names  # noqa: PLC0415
 
     score, grade, spread, _, note = column_names(dimension.name)
     found = []
@@ -99,7 +99,7 @@ def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from refladder.jobs.columns import SPREAD_LEGEND  # noqa: PLC0415
+    from refladder.scoring.columns import SPREAD_LEGEND  # noqa: PLC0415
 
     context = opened.contexts.get(ladder.context_id)
     out = console.console()

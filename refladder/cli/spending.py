@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.cache.cached import Stored
+    from refladder.backends.cache.store import ResponseStore
     from refladder.backends.metered import Metered
-    from refladder.backends.response_store import ResponseStore
-    from refladder.backends.stored import Stored
     from refladder.backends.usage import Price, Usage
-    from refladder.jobs.cost import DryRun, Estimate
+    from refladder.scoring.dry_run import DryRun, Estimate
 
 COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
@@ -74,7 +74,7 @@ class Spending:
         dry_run: bool = False,
     ) -> None:
         from refladder.backends.usage import Budget  # noqa: PLC0415  --help stays quick
-        from refladder.jobs.cost import read_prices  # noqa: PLC0415
+        from refladder.scoring.dry_run import read_prices  # noqa: PLC0415
 
         if budget is not None and prices is None:
             raise UsageError("--budget needs the model's price; give a table of prices with --prices FILE")
@@ -106,9 +106,9 @@ class Spending:
         return sum(meter.answered for meter in meters), sum(run_tokens) if run_tokens else None
 
     def _open(self, name: str, given: Sequence[str], flag: str) -> _Opened:
+        from refladder.backends.cache.cached import Stored  # noqa: PLC0415
         from refladder.backends.metered import Metered  # noqa: PLC0415
-        from refladder.backends.stored import Stored  # noqa: PLC0415
-        from refladder.jobs.cost import DryRun  # noqa: PLC0415
+        from refladder.scoring.dry_run import DryRun  # noqa: PLC0415
 
         in_batches = bool(console.pairs(given, flag).get("batch"))
         price = self._price(name, batch=in_batches)
@@ -124,7 +124,7 @@ class Spending:
         return _Opened(stored or metered, metered, stored, DryRun(backend, store))
 
     def _price(self, name: str, *, batch: bool) -> Price | None:
-        from refladder.jobs.cost import price_of  # noqa: PLC0415
+        from refladder.scoring.dry_run import price_of  # noqa: PLC0415
 
         model = name.partition(":")[2] or name
         if self._prices_file is None or (model not in self._prices and name.partition(":")[0] in FREE):
@@ -132,7 +132,7 @@ class Spending:
         return price_of(self._prices, model, self._prices_file, batch=batch)
 
     def _store_for(self, name: str, *, costs: bool) -> ResponseStore | None:
-        from refladder.backends.response_store import ResponseStore  # noqa: PLC0415
+        from refladder.backends.cache.store import ResponseStore  # noqa: PLC0415
 
         path = self._store
         if path is None and (name.partition(":")[0] in COSTLY or (costs and self._budget is not None)):

@@ -11,10 +11,10 @@ import click
 
 from refladder.cli import console
 from refladder.cli.spending import default_store
-from refladder.rows import STANDARD, refuse_same_files
+from refladder.files.tables import STANDARD, refuse_same_files
 
 if TYPE_CHECKING:
-    from refladder.backends.response_store import ResponseStore
+    from refladder.backends.cache.store import ResponseStore
 
 DAY = 86_400  # seconds
 DAMAGED = 1  # exit code of `verify`
@@ -34,7 +34,7 @@ def command() -> None:
 
 
 def _open(path: Path | None, *, create: bool = False, read_only: bool = False) -> ResponseStore:
-    from refladder.backends.response_store import ResponseStore  # noqa: PLC0415  --help stays quick
+    from refladder.backends.cache.store import ResponseStore  # noqa: PLC0415  --help stays quick
 
     store = ResponseStore(path or default_store(), create=create, read_only=read_only)
     click.get_current_context().call_on_close(store.close)
@@ -129,8 +129,8 @@ def export(*, path: Path | None, out: str) -> None:
     """Write every answer as a JSON line."""
     import sys  # noqa: PLC0415
 
-    from refladder.artifacts import atomic  # noqa: PLC0415
-    from refladder.backends.exchange import to_lines  # noqa: PLC0415
+    from refladder.backends.cache.exchange import to_lines  # noqa: PLC0415
+    from refladder.files.jsonl import atomic  # noqa: PLC0415
 
     store = _open(path, read_only=True)
     refuse_same_files({"the store": str(store.path), "--out": out})
@@ -149,7 +149,7 @@ def export(*, path: Path | None, out: str) -> None:
 @console.JSON
 def import_(*, source: Path, path: Path | None, as_json: bool) -> None:
     """Take in the lines that `export` wrote to SOURCE; answers that are there already stay as they are."""
-    from refladder.backends.exchange import from_lines  # noqa: PLC0415
+    from refladder.backends.cache.exchange import from_lines  # noqa: PLC0415
 
     store = _open(path, create=True)
     _tell_new(store, store.insert(from_lines(source)), as_json=as_json)

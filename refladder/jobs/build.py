@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.artifacts import throw_away, write_json
 from refladder.errors import DataError
-from refladder.locks import locked_folder
-from refladder.published import write_ladder_set
-from refladder.rows import read_rows
+from refladder.files.jsonl import throw_away, write_json
+from refladder.files.ladder_sets import write_ladder_set
+from refladder.files.locks import locked_folder
+from refladder.files.tables import read_rows
 from refladder.synth import build_ladders
 
 if TYPE_CHECKING:

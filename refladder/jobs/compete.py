@@ -12,17 +12,17 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from refladder.artifacts import append_records, atomic, from_line, is_unicode, read_appended, throw_away
 from refladder.backends import in_batches, whole
 from refladder.errors import UsageError
-from refladder.jobs.columns import is_faint
-from refladder.jobs.standings import OVERALL, Standing, Trial, standings_of
+from refladder.files.jsonl import append_records, atomic, from_line, is_unicode, read_appended, throw_away
+from refladder.files.locks import locked_folder
 from refladder.jobs.task_prompt import TASK
-from refladder.locks import locked_folder
 from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, Output, Prompt
-from refladder.scoring.pairwise import PairJudge, first_probabilities, pair_question
+from refladder.report.standings import OVERALL, Standing, Trial, standings_of
+from refladder.scoring.columns import is_faint
+from refladder.scoring.pairs import PairJudge, first_probabilities, pair_question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder import __version__
-from refladder.artifacts import throw_away
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.files.jsonl import throw_away
+from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set
+from refladder.files.locks import locked_folder
+from refladder.files.tables import number_in, read_rows
 from refladder.jobs.build import JOURNAL
-from refladder.jobs.columns import ScoreReport, column_names
 from refladder.jobs.score import Scorer, batches
 from refladder.loaders.fields import missing_column
 from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
-from refladder.locks import locked_folder
 from refladder.metaeval.agreement import (
     MEAN,
     PARTIAL,
@@ -31,20 +31,20 @@ from refladder.metaeval.agreement import (
 )
 from refladder.metaeval.correction import holm, permutations_for
 from refladder.metaeval.surface import choose_on_other_contexts, standardise
-from refladder.published import LadderSet, choose_dimensions, ladder_set
-from refladder.rows import number_in, read_rows
-from refladder.scoring.judgment_log import JudgmentLog
-from refladder.scoring.lexical import MEASURES, surface_measures, words
+from refladder.methods.lexical import MEASURES, surface_measures, words
+from refladder.scoring.columns import ScoreReport, column_names
+from refladder.scoring.judgment_file import JudgmentLog
 from refladder.synth import build_ladders
+from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.files.tables import Row
     from refladder.jobs import Progress
     from refladder.records import Benchmark, Dimension, LadderFailure, Output, Sampling
-    from refladder.rows import Row
 
     Scores = dict[tuple[str, str], float | None]
 

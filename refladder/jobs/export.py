@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
+from refladder.files.tables import Row, open_sink
 from refladder.metaeval.agreement import human_means
-from refladder.rows import Row, open_sink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

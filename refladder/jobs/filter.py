@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.artifacts import cannot_write
 from refladder.errors import DataError, UsageError
-from refladder.rows import STANDARD, Row, format_of, number_in, open_sink, read_once, read_rows, standard_form
+from refladder.files.jsonl import cannot_write
+from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_once, read_rows, standard_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from refladder.files.tables import Write
     from refladder.jobs import Progress
-    from refladder.rows import Write
 
 
 KEEP, DROP = "keep", "drop"

@@ -8,12 +8,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.artifacts import is_unicode
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.files.jsonl import is_unicode
+from refladder.files.tables import Row, read_once, read_rows
 from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
 from refladder.records import Output
-from refladder.rows import Row, read_once, read_rows
 from refladder.scoring.judging import RUNG
 
 if TYPE_CHECKING:

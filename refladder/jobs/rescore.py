@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.jobs.columns import (
+from refladder.files.tables import Row, open_sink, refuse_same_files
+from refladder.records import OUTCOMES
+from refladder.scoring.columns import (
     Columns,
     Scale,
     ScoreReport,
@@ -18,10 +20,8 @@ from refladder.jobs.columns import (
     signature_of,
     weights_for,
 )
-from refladder.records import OUTCOMES
-from refladder.rows import Row, open_sink, refuse_same_files
 from refladder.scoring.judging import inconsistency, rung_id, trusted, verdicts
-from refladder.scoring.judgment_log import check_outcomes, read_judgments
+from refladder.scoring.judgment_file import check_outcomes, read_judgments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

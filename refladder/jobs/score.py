@@ -12,26 +12,42 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from refladder import __version__
-from refladder.artifacts import is_device, write_json
 from refladder.errors import UsageError
-from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, block_notes, least_masses, signature_of
+from refladder.files.jsonl import is_device, write_json
+from refladder.files.locks import locked
+from refladder.files.tables import (
+    STANDARD,
+    format_of,
+    open_sink,
+    read_once,
+    read_rows,
+    refuse_same_files,
+    standard_form,
+)
 from refladder.jobs.outputs import Item, Mapped, check_input, items
-from refladder.locks import locked
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling
-from refladder.rows import STANDARD, format_of, open_sink, read_once, read_rows, refuse_same_files, standard_form
+from refladder.scoring.columns import (
+    Columns,
+    Scale,
+    ScoreReport,
+    added_columns,
+    block_notes,
+    least_masses,
+    signature_of,
+)
 from refladder.scoring.drawing import ANSWER_TOKENS
 from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
-from refladder.scoring.judgment_log import JudgmentLog
+from refladder.scoring.judgment_file import JudgmentLog
+from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
     from refladder.jobs import Progress
     from refladder.prompts import Template
-    from refladder.published import LadderSet
     from refladder.records import Dimension, Judgment, Output
     from refladder.scoring.judging import Question
 

@@ -7,13 +7,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from refladder.artifacts import is_unicode
 from refladder.errors import DataError, PromptError
+from refladder.files.jsonl import is_unicode
+from refladder.files.tables import read_rows
 from refladder.records import Prompt
-from refladder.rows import read_rows
 
 if TYPE_CHECKING:
-    from refladder.rows import Row
+    from refladder.files.tables import Row
 
 _PIECE = re.compile(r"\{\{|\}\}|\{\s*([^{}\s]+(?: [^{}\s]+)*)\s*\}|[{}]")
 TASK = "open"  # the task whose template of role pairwise shows a request and two responses

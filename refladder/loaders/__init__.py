@@ -10,10 +10,11 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from refladder import __version__, lookup
+from refladder import registry
 from refladder.errors import UnknownNameError, UsageError
+from refladder.files.ladder_sets import find_folder, published_names
 from refladder.loaders.published import read_folder
-from refladder.published import find_folder, published_names
+from refladder.version import __version__
 
 if TYPE_CHECKING:
     from refladder.records import Benchmark
@@ -48,10 +49,10 @@ def load_benchmark(name: str, source: str | Path | None = None, **options: objec
         if source is not None or options:
             raise UsageError(f"benchmark {name!r} is shipped and takes neither a source nor options; leave them out")
         return read_folder(find_folder(name), name=name, revision=__version__, licence="CC0-1.0")
-    known_names = lookup.known("benchmark", BENCHMARKS)
+    known_names = registry.known("benchmark", BENCHMARKS)
     if name not in known_names:
         raise UnknownNameError("benchmark", name, [*known_names, *published_names()])
-    load = lookup.find("benchmark", name, BENCHMARKS)
+    load = registry.find("benchmark", name, BENCHMARKS)
     known = [option for option in inspect.signature(load).parameters if option != "source"]
     for option in options:
         if option not in known:

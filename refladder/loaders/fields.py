@@ -6,9 +6,9 @@ import difflib
 import math
 from typing import TYPE_CHECKING, Any
 
-from refladder.artifacts import is_unicode
 from refladder.errors import DataError
-from refladder.rows import Row, parse_number
+from refladder.files.jsonl import is_unicode
+from refladder.files.tables import Row, parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -17,7 +17,7 @@ from refladder.loaders.sources import digest_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from refladder.rows import Row
+    from refladder.files.tables import Row
 
 
 def add_flat(

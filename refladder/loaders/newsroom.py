@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from refladder.rows import Row
+    from refladder.files.tables import Row
 
 DIMENSIONS = (
     Dimension(

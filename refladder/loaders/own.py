@@ -19,16 +19,16 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.artifacts import read_bytes
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.files.jsonl import read_bytes
+from refladder.files.ladder_sets import choose_dimensions
+from refladder.files.tables import Row, read_rows
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import missing_column, name_of, optional_number_of, text_of
 from refladder.loaders.flat import text_id
 from refladder.loaders.sources import decode, fetch_table, read_table, table_of
 from refladder.parsing import parse_toml
-from refladder.published import choose_dimensions
 from refladder.records import Benchmark, Context, Dimension
-from refladder.rows import Row, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from refladder.artifacts import read_records
 from refladder.errors import DataError
+from refladder.files.jsonl import read_records
 from refladder.loaders.integrity import check_integrity
 from refladder.loaders.sources import find_beside
 from refladder.records import Benchmark, Context, Dimension, Output, Rating

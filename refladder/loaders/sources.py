@@ -7,10 +7,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.artifacts import read_bytes
 from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import read_bytes
+from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
-from refladder.rows import Row, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

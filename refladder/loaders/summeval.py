@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-from refladder.artifacts import read_bytes
 from refladder.errors import DataError, UnknownNameError
+from refladder.files.jsonl import read_bytes
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import as_number, as_row, list_of, missing_column, name_of, number_of, text_of
 from refladder.loaders.flat import add_flat, text_id
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from refladder.rows import Row
+    from refladder.files.tables import Row
 
 DIMENSIONS = (
     Dimension(

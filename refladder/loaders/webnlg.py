@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from refladder.artifacts import read_lines
 from refladder.errors import DataError, UnknownNameError
+from refladder.files.jsonl import read_lines
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import name_of, number_of, text_of
 from refladder.loaders.flat import text_id

@@ -23,7 +23,7 @@ NEVER = -50.0  # natural logarithm that stands for a probability of 0, which has
 
 def answered_label(text: str, labels: Sequence[str]) -> int | str:
     """The number of the label that an answer names, or why it names none."""
-    from refladder.backends.endpoint.answers import label_in, without_thoughts  # noqa: PLC0415  half a second to import
+    from refladder.backends.openai.answers import label_in, without_thoughts  # noqa: PLC0415  half a second to import
 
     verdict = label_in(without_thoughts(text), labels)
     return f"{verdict}: {text[:60]!r}" if isinstance(verdict, str) else verdict

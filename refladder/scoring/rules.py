@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from refladder import lookup
+from refladder import registry
 from refladder.errors import ShapeError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def rule_named(name: str) -> Rule:
     Raises:
         UnknownNameError: no such rule.
     """
-    return cast("Rule", lookup.find("rule", name, RULES))
+    return cast("Rule", registry.find("rule", name, RULES))
 
 
 def probabilities_from(logprobs: FloatArray) -> FloatArray:

@@ -12,7 +12,6 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from refladder import __version__
 from refladder.backends import in_batches
 from refladder.errors import BadCompletionError, UsageError
 from refladder.prompts import criterion, fill, load_template
@@ -20,6 +19,7 @@ from refladder.records import Ladder, LadderFailure, Recipe, Rung, Sampling
 from refladder.synth.checks import same_text, why_unusable
 from refladder.synth.journal import Entry, Journal
 from refladder.synth.plan import Step, plan
+from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from refladder.artifacts import is_unicode
+from refladder.files.jsonl import is_unicode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
-from refladder.artifacts import cannot_write
 from refladder.errors import DataError
-from refladder.locks import locked
+from refladder.files.jsonl import cannot_write
+from refladder.files.locks import locked
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from refladder.backends.builtin import (
     verdict,
 )
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
+from refladder.files.ladder_sets import published_names, read_ladder_set
 from refladder.loaders import load_benchmark
 from refladder.metaeval.levels import within_context
 from refladder.prompts import ROLES, TASKS, fill, load_template
-from refladder.published import published_names, read_ladder_set
 from refladder.records import OUTCOMES, Context, Dimension, Prompt, Sampling
 from refladder.scoring.judging import judge, questions, verdicts
 from refladder.scoring.rules import ladder_scores

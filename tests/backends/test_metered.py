@@ -5,9 +5,9 @@ import math
 import pytest
 from doubles import Double
 
+from refladder.backends.cache.cached import Stored
+from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
-from refladder.backends.response_store import ResponseStore
-from refladder.backends.stored import Stored
 from refladder.backends.usage import Budget, Price, Usage, characters
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import fill, load_template

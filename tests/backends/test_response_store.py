@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from refladder import locks
-from refladder.backends import response_store
-from refladder.backends.response_store import Answer, ResponseStore
+from refladder.backends.cache import store as response_store
+from refladder.backends.cache.store import Answer, ResponseStore
 from refladder.errors import DataError, UnknownNameError
+from refladder.files import locks
 
 KEYS = [bytes([number]) * 16 for number in range(20)]
 TEXT = '{"text":"a","finish":"stop","note":null}'

@@ -16,8 +16,8 @@ import pytest
 from doubles import Double
 
 from refladder.backends import connect
-from refladder.backends.response_store import ResponseStore
-from refladder.backends.stored import Stored, dump, label_keys, read_completion, read_reading, stored, write_keys
+from refladder.backends.cache.cached import Stored, dump, label_keys, read_completion, read_reading, stored, write_keys
+from refladder.backends.cache.store import ResponseStore
 from refladder.errors import BackendError
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading, Sampling
@@ -242,7 +242,7 @@ SLOW = """
     from pathlib import Path
     sys.path[:0] = {tests!r}
     from test_stored import LABELS, Counting, compare
-    from refladder.backends.stored import stored
+    from refladder.backends.cache.cached import stored
 
     class Slow(Counting):
         def read_labels_each(self, prompts, labels):

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from refladder.backends.surface import measure, read_source, split_words
+from refladder.backends.builtin.features import measure, read_source, split_words
 
 ARTICLE = "The baker opened a shop. The shop sells rye bread, and the baker gives bread away."
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refladder import lookup
+from refladder import registry
 from refladder.loaders import BENCHMARKS, load_benchmark
 
 REPOSITORY = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ def test_no_hint_names_an_extra_of_a_package_that_no_index_has():
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_options_of_a_benchmark_are_listed(command, name):
-    load = lookup.find("benchmark", name, BENCHMARKS)
+    load = registry.find("benchmark", name, BENCHMARKS)
     given_otherwise = {"source", "task_file", "columns", "dimensions"}  # by options of the command line of their own
     wanted = [option for option in inspect.signature(load).parameters if option not in given_otherwise]
     about = next(row["about"] for row in command("list", "benchmarks", "--json").rows if row["name"] == name)

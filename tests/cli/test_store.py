@@ -7,7 +7,7 @@ import time
 import pytest
 
 from refladder import cli
-from refladder.backends.response_store import Answer, ResponseStore
+from refladder.backends.cache.store import Answer, ResponseStore
 
 KEYS = [bytes([number]) * 16 for number in range(4)]
 READING = b'{"logprobs":[-0.5,-1.5],"mass":0.75,"note":null}'

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from refladder.backends.response_store import Answer, ResponseStore
+from refladder.backends.cache.store import Answer, ResponseStore
 
 KEYS = [bytes([number]) * 16 for number in range(4)]
 TEXT = b'{"text":"a text","finish":"stop","note":null}'

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from refladder.cli.console import printable, printable_json
-from refladder.jobs.columns import column_names
+from refladder.scoring.columns import column_names
 
 ESCAPES = "\x1b]0;title\x07\x1b[2J\x9b2J"
 SAFE = "\ufffd]0;title\ufffd\ufffd[2J\ufffd2J"

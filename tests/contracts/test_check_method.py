@@ -12,8 +12,8 @@ from doubles import Double
 from refladder.backends import connect
 from refladder.errors import UsageError
 from refladder.jobs.evaluate import Method
-from refladder.jobs.measures import Part, of_judgments
-from refladder.jobs.methods import MethodResult, method_named
+from refladder.methods.contract import MethodResult, method_named
+from refladder.methods.measures import Part, of_judgments
 from refladder.records import Judgment
 from refladder.testing import check_benchmark, check_method, made_benchmark
 

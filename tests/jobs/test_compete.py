@@ -18,10 +18,10 @@ from refladder.cli import run as run_command
 from refladder.errors import BackendError, DataError, PromptError, UsageError
 from refladder.jobs import compete as compete_job
 from refladder.jobs.compete import compete
-from refladder.jobs.standings import Trial, standings_of
 from refladder.jobs.task_prompt import parse_task_prompt, read_instances
 from refladder.metaeval.shares import share_intervals
 from refladder.records import Completion, Dimension, Sampling
+from refladder.report.standings import Trial, standings_of
 
 CRITERIA = [Dimension(name="clarity", description="Plain words."), Dimension(name="warmth", description="Kind words.")]
 PROMPT = parse_task_prompt("Write about {topic}.", "prompt.txt")

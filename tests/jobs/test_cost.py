@@ -4,17 +4,17 @@ import pytest
 from doubles import Double
 
 from refladder.backends import connect
+from refladder.backends.cache.cached import Stored
+from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
-from refladder.backends.response_store import ResponseStore
-from refladder.backends.stored import Stored
 from refladder.errors import DataError, UnknownNameError
-from refladder.jobs.columns import Scale
-from refladder.jobs.cost import DryRun, copied, count_scoring, price_of, read_prices
+from refladder.files.ladder_sets import read_ladder_set
 from refladder.jobs.score import Scorer
 from refladder.loaders import load_benchmark
-from refladder.published import read_ladder_set
 from refladder.records import Context, Dimension, Sampling
-from refladder.scoring.judgment_log import JudgmentLog
+from refladder.scoring.columns import Scale
+from refladder.scoring.dry_run import DryRun, copied, count_scoring, price_of, read_prices
+from refladder.scoring.judgment_file import JudgmentLog
 from refladder.synth import build_ladders
 
 

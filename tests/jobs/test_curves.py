@@ -14,14 +14,14 @@ from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.cli import run as run_command
 from refladder.errors import UsageError
-from refladder.jobs.cards import report_cards
-from refladder.jobs.curves import budget_curve
 from refladder.jobs.evaluate import Protocol, agreement
-from refladder.jobs.figures import HEIGHT, WIDTH, Series, axis_of, file_stems, lines, scatter
-from refladder.jobs.methods import MethodSettings, run_methods, scored_methods
-from refladder.jobs.report_figures import draw_figures
 from refladder.metaeval.agreement import human_means
+from refladder.methods.contract import MethodSettings, run_methods, scored_methods
 from refladder.records import Sampling
+from refladder.report.cards import report_cards
+from refladder.report.curves import budget_curve
+from refladder.report.figures import draw_figures
+from refladder.report.svg import HEIGHT, WIDTH, Series, axis_of, file_stems, lines, scatter
 
 MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))
 

@@ -14,10 +14,10 @@ from refladder.backends.metered import Metered
 from refladder.backends.scripted import Rule, Scripted
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError
-from refladder.jobs.cost import DryRun
-from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.loaders import load_benchmark
+from refladder.methods.contract import MethodSettings, run_methods
 from refladder.records import LabelReading
+from refladder.scoring.dry_run import DryRun
 
 
 @pytest.fixture(scope="module")

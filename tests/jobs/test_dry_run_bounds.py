@@ -7,10 +7,10 @@ from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.backends.metered import Metered
 from refladder.backends.usage import Price
-from refladder.jobs.cost import DryRun
-from refladder.jobs.methods import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings, run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, Sampling
+from refladder.scoring.dry_run import DryRun
 
 MADE = benchmark_of([[2.0, 0.5, 1.0, 3.0, 2.5], [1.0, 2.0, 3.0, 4.0, 0.0], [1.5, 1.0, 0.0, 4.0, 2.0]])
 PRICE = Price(model="m", input=2.0, output=8.0)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from refladder.errors import UsageError
+from refladder.files.ladder_sets import read_ladder_set
 from refladder.jobs.evaluate import ladders_for, score_benchmark
 from refladder.loaders import load_benchmark
-from refladder.published import read_ladder_set
-from refladder.scoring.lexical import MEASURES
+from refladder.methods.lexical import MEASURES
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 KEYS = {

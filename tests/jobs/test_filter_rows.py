@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refladder.errors import UsageError
+from refladder.files.tables import read_rows
 from refladder.jobs.filter import Condition, filter_rows
-from refladder.rows import read_rows
 
 RAW = (
     b'{"id": 1, "score": 3.0, "note": "caf\\u00e9", "n": 1.50}\n'

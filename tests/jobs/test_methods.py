@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from refladder import lookup
+from refladder import registry
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin
 from refladder.backends.metered import Counted
 from refladder.backends.usage import characters
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
-from refladder.jobs import methods
 from refladder.jobs.evaluate import Method
-from refladder.jobs.methods import METHODS, MethodResult, MethodSettings, method_named, run_methods
 from refladder.loaders import load_benchmark
+from refladder.methods import contract as methods
+from refladder.methods.contract import METHODS, MethodResult, MethodSettings, method_named, run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading
 from refladder.testing import made_benchmark
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends import Backend
-    from refladder.jobs.methods import Judge, MethodFunction
+    from refladder.methods.contract import Judge, MethodFunction
     from refladder.records import Benchmark, Dimension
 
 
@@ -86,7 +86,7 @@ def test_a_method_from_another_package_plugs_in(dialogues, monkeypatch):
         scores = {(output.id, dimensions[0].name): float(output.text.count("!")) for output in benchmark.outputs}
         return MethodResult(method=Method(name="shouting", signature="shouting", scores=scores))
 
-    monkeypatch.setattr(lookup, "find", lambda *_arguments: shouting)
+    monkeypatch.setattr(registry, "find", lambda *_arguments: shouting)
     run = run_methods(["shouting"], dialogues, dialogues.dimensions, builtin, MethodSettings())[0]
     assert (run.calls, run.characters, run.result.judgments) == (0, 0, 0)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from refladder.errors import UnknownNameError, UsageError
-from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.loaders import load_benchmark
+from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.reference_metrics import NO_WORDNET
 from refladder.records import Benchmark, Context, Dimension, Output
-from refladder.scoring.reference_metrics import NO_WORDNET
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 NAMES = ("bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "meteor")

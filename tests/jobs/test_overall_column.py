@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from refladder.jobs.columns import Columns, Scale, ScoreReport, added_columns, overall_column
 from refladder.records import Dimension
+from refladder.scoring.columns import Columns, Scale, ScoreReport, added_columns, overall_column
 
 NAMES = ("overall", "naturalness")
 

@@ -13,12 +13,12 @@ from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 from refladder.backends import connect
 from refladder.cli import run as run_command
 from refladder.errors import DataError, PromptError, UnknownNameError, UsageError
-from refladder.jobs.cards import card_tables, report_cards
 from refladder.jobs.evaluate import BEST, Protocol, agreement
-from refladder.jobs.methods import MethodSettings, run_methods
-from refladder.jobs.zepo import INSTRUCTIONS, rewritten
+from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.zepo import INSTRUCTIONS, rewritten
 from refladder.prompts import load_template, text_of, with_text
 from refladder.records import Completion, Sampling
+from refladder.report.cards import card_tables, report_cards
 
 PAIRWISE = [
     "win-ratio", "win-ratio-debiased", "mean-probability", "mean-probability-debiased",

@@ -13,11 +13,11 @@ from simulated import DIMENSION, Simulated, benchmark_of
 from refladder.backends import connect
 from refladder.backends.metered import Metered, Spent, total
 from refladder.backends.usage import Price, Usage
-from refladder.jobs.cards import card_tables, cards_to_rich, report_cards
-from refladder.jobs.measures import Share
-from refladder.jobs.methods import MethodSettings, run_methods
-from refladder.metaeval.tables import latex, markdown
+from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.measures import Share
 from refladder.records import LabelReading
+from refladder.report.cards import card_tables, cards_to_rich, report_cards
+from refladder.report.tables import latex, markdown
 
 MADE = benchmark_of([[1.0, 2.0, 3.0]])  # one context of three outputs: six ordered pairs
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
-from refladder.jobs.columns import Scale, added_columns, column_names, overall_column, weights_for
+from refladder.files.ladder_sets import read_ladder_set
 from refladder.jobs.outputs import Mapped
 from refladder.jobs.rescore import rescore
 from refladder.jobs.score import Scorer, batches, score_rows
-from refladder.published import read_ladder_set
 from refladder.records import Dimension
+from refladder.scoring.columns import Scale, added_columns, column_names, overall_column, weights_for
 from refladder.scoring.rules import RULES
 
 LADDERS = ("--ladders", "demo/story")

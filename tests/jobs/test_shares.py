@@ -12,12 +12,12 @@ import pytest
 from scipy import stats
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
-from refladder.jobs.cards import report_cards
-from refladder.jobs.curves import consistency_rows
-from refladder.jobs.measures import of_judgments, share_of
-from refladder.jobs.methods import MethodSettings, run_methods
 from refladder.metaeval.agreement import human_means
+from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.measures import of_judgments, share_of
 from refladder.records import Judgment, LabelReading, Rating
+from refladder.report.cards import report_cards
+from refladder.report.curves import consistency_rows
 
 RANDOM = np.random.default_rng(11)
 # rounded, so that there are equal texts, ties of people and ties of the judge

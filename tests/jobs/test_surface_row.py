@@ -6,7 +6,7 @@ import pytest
 
 from refladder.jobs.evaluate import BEST, surface_methods
 from refladder.loaders import load_benchmark
-from refladder.scoring.lexical import MEASURES
+from refladder.methods.lexical import MEASURES
 
 QUICK = ("--resamples", "5", "--json")
 

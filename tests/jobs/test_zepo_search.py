@@ -9,7 +9,7 @@ import pytest
 from doubles import Double
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
-from refladder.jobs.methods import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings, run_methods
 from refladder.records import Completion, LabelReading
 
 MADE = benchmark_of(np.random.default_rng(3).standard_normal((10, 6)))

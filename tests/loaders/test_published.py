@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from refladder.artifacts import write_records
 from refladder.errors import DataError
+from refladder.files.jsonl import write_records
 from refladder.loaders import load_benchmark
 from refladder.loaders.published import read_folder
 from refladder.records import Benchmark, Context, Dimension, Output, Rating

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.scoring.bert_score import bert_score, greedy_f1
+from refladder.methods.bert_score import bert_score, greedy_f1
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")

@@ -10,7 +10,7 @@ from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import load_template
 from refladder.records import Completion, Context, Dimension, Output, Sampling
-from refladder.scoring.direct import (
+from refladder.scoring.grades import (
     draw_grades,
     expected_grade,
     grade_question,

@@ -9,10 +9,10 @@ from doubles import Double
 
 from refladder.backends import connect
 from refladder.errors import BackendError, LabelsUnavailableError
+from refladder.methods.gptscore import check_reads_texts, mean_logprobs, read_texts
 from refladder.prompts import criterion, fill, load_template
 from refladder.records import Context, Dimension, LabelReading, Output
-from refladder.scoring.direct import grade_question
-from refladder.scoring.gptscore import check_reads_texts, mean_logprobs, read_texts
+from refladder.scoring.grades import grade_question
 
 CONTEXT = Context(id="c", task="story", text="A lighthouse keeper finds a letter.")
 DIMENSION = Dimension(name="surprise", description="The end surprises.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from refladder.methods.lexical import MEASURES, surface_measures, words
 from refladder.records import Context
-from refladder.scoring.lexical import MEASURES, surface_measures, words
 
 
 def measured(context, text):

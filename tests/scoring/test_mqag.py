@@ -9,9 +9,9 @@ import pytest
 
 from refladder.backends.hf.opening import MULTIPLE_CHOICE
 from refladder.errors import BackendUnavailableError
+from refladder.methods.checkpoints import CUT, EMPTY, Machine, open_reader, open_writer
+from refladder.methods.mqag import NO_QUESTION, SUGGESTION, UNREADABLE, draw_choices, mqag, total_variation
 from refladder.records import Context
-from refladder.scoring.checkpoints import CUT, EMPTY, Machine, open_reader, open_writer
-from refladder.scoring.mqag import NO_QUESTION, SUGGESTION, UNREADABLE, draw_choices, mqag, total_variation
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")

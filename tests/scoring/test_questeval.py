@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from refladder.errors import BackendUnavailableError
+from refladder.methods.checkpoints import CUT, EMPTY, Machine, open_writer
+from refladder.methods.questeval import NO_QUESTION, SUGGESTION, UNREADABLE, questeval, spans, token_f1
 from refladder.records import Context
-from refladder.scoring.checkpoints import CUT, EMPTY, Machine, open_writer
-from refladder.scoring.questeval import NO_QUESTION, SUGGESTION, UNREADABLE, questeval, spans, token_f1
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from refladder.errors import UsageError
-from refladder.scoring.reference_metrics import bleu, chrf, meteor, rouge
+from refladder.methods.reference_metrics import bleu, chrf, meteor, rouge
 
 sacrebleu = pytest.importorskip("sacrebleu", reason="the metrics extra is not installed")
 rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer", reason="the metrics extra is not installed")

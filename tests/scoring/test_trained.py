@@ -12,9 +12,8 @@ import pytest
 from refladder.backends.hf.opening import CLASSIFIER, ENCODER, split_revision
 from refladder.backends.hf.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.records import Context
-from refladder.scoring import trained
-from refladder.scoring.checkpoints import (
+from refladder.methods import trained
+from refladder.methods.checkpoints import (
     CUT,
     EMPTY,
     NO_NUMBER,
@@ -25,7 +24,7 @@ from refladder.scoring.checkpoints import (
     open_writer,
     split_checkpoints,
 )
-from refladder.scoring.trained import (
+from refladder.methods.trained import (
     UNIEVAL_QUESTIONS,
     data_entailment,
     entailment_label,
@@ -36,6 +35,7 @@ from refladder.scoring.trained import (
     unieval_inputs,
     yes_shares,
 )
+from refladder.records import Context
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")

@@ -4,9 +4,9 @@ import pytest
 
 import refladder
 from refladder import synth
-from refladder.artifacts import to_line
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BadCompletionError, PromptError, UnknownNameError, UsageError
+from refladder.files.jsonl import to_line
 from refladder.prompts import load_template
 from refladder.records import Context, Dimension, LadderFailure, Recipe, Rung, Sampling
 from refladder.synth import build_ladders

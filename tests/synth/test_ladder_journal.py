@@ -11,9 +11,9 @@ import pytest
 
 import refladder
 from refladder import synth
-from refladder.artifacts import to_line
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import DataError
+from refladder.files.jsonl import to_line
 from refladder.records import Sampling
 from refladder.synth import build_ladders
 
@@ -107,7 +107,7 @@ SLOW_BUILD = """
 import sys, time
 from pathlib import Path
 from refladder import synth
-from refladder.artifacts import write_records
+from refladder.files.jsonl import write_records
 from refladder.backends.scripted import Rule, Scripted
 from refladder.records import Context, Dimension
 

@@ -12,8 +12,8 @@ from asked import LABELS, questions
 from fault_server import MODEL, probabilities
 
 from refladder.backends import connect
-from refladder.backends.response_store import ResponseStore
-from refladder.backends.stored import Stored, label_keys
+from refladder.backends.cache.cached import Stored, label_keys
+from refladder.backends.cache.store import ResponseStore
 from refladder.errors import RefladderError
 
 OPTIONS = {"mode": "top", "attempts": "10", "timeout": "3", "max_concurrency": "32"}

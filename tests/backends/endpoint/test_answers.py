@@ -1,6 +1,6 @@
 import pytest
 
-from refladder.backends.endpoint.answers import label_in, said, without_thoughts, written
+from refladder.backends.openai.answers import label_in, said, without_thoughts, written
 
 LABELS = ("Better", "Worse", "Similar")
 

@@ -10,12 +10,12 @@ from batch_server import BatchServer
 from http_server import Reply
 from toy_server import LLAMA_SERVER, OPENAI, TEXT_ONLY
 
-from refladder.backends.endpoint import BatchUnderWayError, batch
-from refladder.backends.endpoint.options import read_options
-from refladder.backends.response_store import ResponseStore
-from refladder.backends.stored import Stored
+from refladder.backends.cache.cached import Stored
+from refladder.backends.cache.store import ResponseStore
+from refladder.backends.openai import BatchUnderWayError, batch
+from refladder.backends.openai.options import read_options
 from refladder.errors import BackendUnavailableError, DataError, UsageError
-from refladder.locks import locked_folder
+from refladder.files.locks import locked_folder
 from refladder.records import Sampling
 
 

@@ -8,13 +8,13 @@ from doubles import Double
 from toy_server import OPENAI
 
 from refladder import synth
-from refladder.backends.stored import Stored
+from refladder.backends.cache.cached import Stored
 from refladder.cli import run
 from refladder.jobs.score import FIRST_BATCH, batches
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import LabelReading
-from refladder.scoring import pairwise
+from refladder.scoring import pairs as pairwise
 
 PRICES = '["toy"]\ninput = 1000.0\noutput = 0.0\nbatch_discount = 0.5\n'
 

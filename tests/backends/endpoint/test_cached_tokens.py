@@ -4,7 +4,7 @@ import pytest
 from asked import LABELS, questions, to
 from toy_server import OPENAI, ToyServer
 
-from refladder.backends.endpoint.transport import Tally
+from refladder.backends.openai.transport import Tally
 
 
 class Caching(ToyServer):

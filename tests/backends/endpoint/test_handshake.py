@@ -18,7 +18,7 @@ from toy_server import (
     Quirks,
 )
 
-from refladder.backends.endpoint.probe import Probe, from_text, to_text
+from refladder.backends.openai.probe import Probe, from_text, to_text
 from refladder.errors import LabelsUnavailableError
 from refladder.testing import check_backend
 

@@ -10,7 +10,7 @@ from asked import LABELS, questions
 from http_server import HttpServer, Reply
 
 from refladder.backends import connect
-from refladder.backends.endpoint import transport
+from refladder.backends.openai import transport
 from refladder.errors import BackendUnavailableError
 
 ANSWER = {"choices": [{"message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}]}

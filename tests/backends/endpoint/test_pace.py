@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from refladder.backends.endpoint.pace import Bucket, Pace, pause_in, seconds_in
+from refladder.backends.openai.pace import Bucket, Pace, pause_in, seconds_in
 
 
 class Clock:

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from refladder.backends.endpoint.reading import (
+from refladder.backends.openai.reading import (
     Choice,
     complete,
     first_choices,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from refladder.methods.gptscore import mean_logprobs, read_texts, token_counter
 from refladder.prompts import fill, load_template
 from refladder.records import Context, Dimension, Output
-from refladder.scoring.direct import grade_question
-from refladder.scoring.gptscore import mean_logprobs, read_texts, token_counter
+from refladder.scoring.grades import grade_question
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

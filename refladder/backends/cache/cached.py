@@ -1,0 +1,214 @@
+"""A backend whose answers are kept: what was answered once is never asked again.
+
+Only answers that could be read are stored. What failed (a completion with finish `error`, a reading without
+log-probabilities) may have failed for a passing reason, so a later run asks it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from dataclasses import asdict
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+from refladder.backends.cache.store import ResponseStore
+from refladder.backends.protocol import Wrapper, whole
+from refladder.files.jsonl import is_unicode
+from refladder.records import Completion, LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from refladder.backends.protocol import Backend
+    from refladder.records import Prompt, Sampling
+
+Found = TypeVar("Found", Completion, LabelReading)
+
+KEY_SCHEMA = "response-key/1"  # part of every key, so that another way of making keys never meets these
+KEY_BYTES = 16
+WRITE, LABELS = "write", "labels"  # kinds of answers in a store
+BURST = 0.01  # seconds; answers that come faster than this one after another are stored together
+FIRST_WAIT, LONGEST_WAIT = 0.02, 1.0  # seconds between two looks at what another process is asking
+
+
+def stored(backend: Backend, path: Path) -> Stored:
+    """A backend that keeps its answers in a response store.
+
+    Args:
+        backend: what answers when the store does not.
+        path: the store's file; made when it is not there.
+
+    Raises:
+        DataError: see `refladder.backends.cache.store.ResponseStore`.
+    """
+    return Stored(backend, ResponseStore(path))
+
+
+class Stored(Wrapper):
+    """A backend that looks in a response store before it asks another; same fingerprint, same answers.
+
+    A prompt that stands in a batch twice is asked once. Of several processes on one store, one asks and the others wait
+    for its answer. Answers are stored as they come; see `Backend.write_each`.
+
+    Args:
+        backend: what answers when the store does not.
+        store: where answers are.
+    """
+
+    def __init__(self, backend: Backend, store: ResponseStore) -> None:
+        super().__init__(backend)
+        self.store = store
+        self.reused = 0  # answers that came from the store, a prompt that stood in its batch twice included
+        self.asked = 0  # prompts that the backend was sent
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """One text for each prompt, in order, from the store where it is there.
+
+        Raises:
+            DataError: the store cannot be read or written.
+            BackendError: the backend failed; what it answered before is stored.
+        """
+        keys = write_keys(self.backend, prompts, sampling)
+        return self._answer(WRITE, prompts, keys, lambda some: self.backend.write_each(some, sampling), read_completion)
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """For each prompt, the log-probabilities of the labels, from the store where they are there.
+
+        Raises:
+            DataError: the store cannot be read or written.
+            BackendError: the backend failed; what it answered before is stored.
+        """
+        keys = label_keys(self.backend, prompts, labels)
+        return self._answer(
+            LABELS, prompts, keys, lambda some: self.backend.read_labels_each(some, labels), read_reading
+        )
+
+    def _answer(
+        self,
+        kind: str,
+        prompts: Sequence[Prompt],
+        keys: Sequence[bytes],
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Found]]],
+        read: Callable[[bytes], Found],
+    ) -> list[Found]:
+        """Find, claim and ask until there is an answer to every prompt."""
+        answers = {key: read(text) for key, text in self.store.find(keys).items()}
+        places: dict[bytes, int] = {}  # of each key, where it first stands: asked in this order, each once
+        for place, key in enumerate(keys):
+            if key not in answers:
+                places.setdefault(key, place)
+        asked = 0
+        wait = FIRST_WAIT
+        while missing := [key for key in places if key not in answers]:
+            found, mine = self.store.claim(missing)
+            answers.update((key, read(text)) for key, text in found.items())
+            if mine:
+                asked += len(mine)
+                answers.update(self._ask(kind, mine, [prompts[places[key]] for key in mine], ask))
+            elif not found:
+                time.sleep(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+        self.asked += asked
+        self.reused += len(keys) - asked
+        return [answers[key] for key in keys]
+
+    def _ask(
+        self,
+        kind: str,
+        keys: Sequence[bytes],
+        prompts: Sequence[Prompt],
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Found]]],
+    ) -> dict[bytes, Found]:
+        """Ask what this process has claimed, and store what comes as it comes."""
+        fingerprint = self.backend.fingerprint
+        answers: dict[bytes, Found] = {}
+        held: list[tuple[bytes, str]] = []
+        written = 0.0
+        try:
+            for number, answer in ask(prompts):
+                answers[keys[number]] = answer
+                if (text := dump(answer)) is not None:
+                    held.append((keys[number], text))
+                if held and time.monotonic() > written + BURST:
+                    self.store.add(fingerprint, kind, held)
+                    held.clear()
+                    written = time.monotonic()
+        finally:  # the backend may have stopped early: what it has answered is kept
+            self.store.add(fingerprint, kind, held)
+            self.store.release(keys)
+        whole(self.backend, prompts, list(answers.values()))
+        return answers
+
+
+def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
+    """Digests of canonical JSON: what is common to a batch, then each prompt.
+
+    The slots and the literals between them make the text and the messages; backends that read slots instead of text
+    see nothing else, so all are there, used in the text or not.
+    """
+    encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+    forms: dict[object, hashlib.blake2b] = {}  # all but the slots is the same for most prompts of a batch
+    keys = []
+    for prompt in prompts:
+        form = (
+            prompt.task,
+            prompt.role,
+            prompt.literals,
+            prompt.names,
+            prompt.labels,
+            prompt.outcomes,
+            prompt.claim,
+        )
+        if form not in forms:
+            forms[form] = hashlib.blake2b(encode((head, form)).encode(), digest_size=KEY_BYTES)
+        state = forms[form].copy()
+        state.update(encode(dict(prompt.slots)).encode())
+        keys.append(state.digest())
+    return keys
+
+
+def write_keys(backend: Backend, prompts: Sequence[Prompt], sampling: Sampling) -> list[bytes]:
+    """The store's keys of these prompts when a text is to be written; the number of a sample is its seed."""
+    return _keys((KEY_SCHEMA, "write", backend.fingerprint, asdict(sampling)), prompts)
+
+
+def label_keys(backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[bytes]:
+    """The store's keys of these prompts when labels are to be read, in this order."""
+    return _keys((KEY_SCHEMA, "labels", backend.fingerprint, list(labels)), prompts)
+
+
+def dump(answer: Completion | LabelReading) -> str | None:
+    """An answer as one JSON object; None for one that is not to be stored, as it could not be read."""
+    if isinstance(answer, Completion):
+        if answer.finish == "error" or not is_unicode(answer.text + (answer.note or "")):
+            return None
+        return json.dumps(asdict(answer), separators=(",", ":"))
+    if answer.logprobs is None or not all(map(math.isfinite, answer.logprobs)) or not is_unicode(answer.note or ""):
+        return None
+    # Written out, as it is done a million times: float() also takes what numpy gives.
+    logprobs = ",".join([repr(float(value)) for value in answer.logprobs])
+    mass = "null" if answer.mass is None else repr(float(answer.mass))
+    return f'{{"logprobs":[{logprobs}],"mass":{mass},"note":{json.dumps(answer.note)}}}'
+
+
+@cache
+def _reader(record: type[Found]) -> Callable[[bytes], Found]:
+    from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that others need not wait for
+
+    return TypeAdapter(record).validate_json
+
+
+def read_completion(text: bytes) -> Completion:
+    """What `dump` made of a completion."""
+    found: Completion = _reader(Completion)(text)
+    return found
+
+
+def read_reading(text: bytes) -> LabelReading:
+    """What `dump` made of a reading."""
+    found: LabelReading = _reader(LabelReading)(text)
+    return found

@@ -1,0 +1,94 @@
+"""Stored answers as JSON lines, to be looked at and carried to another store.
+
+A line: `{"schema":"response/1","key":"<32 hexadecimal digits>","fingerprint":"...","kind":"labels","time":1760000000,
+"answer":{"logprobs":[...],"mass":0.9,"note":null}}`; kind `write` has an answer with text, finish and note.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from refladder.backends.cache.cached import KEY_BYTES, dump
+from refladder.backends.cache.store import Answer
+from refladder.errors import DataError
+from refladder.files.jsonl import is_unicode, read_lines
+from refladder.parsing import parse_json
+from refladder.records import Completion, LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from pydantic import TypeAdapter
+
+SCHEMA = "response/1"
+_KINDS: dict[str, type[Completion | LabelReading]] = {"write": Completion, "labels": LabelReading}
+_FIELDS = {"key": str, "fingerprint": str, "kind": str, "time": int, "answer": dict}
+
+
+def to_lines(answers: Iterable[Answer]) -> Iterator[bytes]:
+    """Each answer as one JSON line."""
+    for one in answers:
+        head = {"schema": SCHEMA, "key": one.key.hex(), "fingerprint": one.fingerprint, "kind": one.kind}
+        text = json.dumps({**head, "time": one.time}, separators=(",", ":"))
+        yield text[:-1].encode() + b',"answer":' + one.answer + b"}\n"
+
+
+def from_lines(path: Path) -> Iterator[Answer]:
+    """The answers of a file that `to_lines` wrote, strictly checked.
+
+    Raises:
+        DataError: with path:line, a line is not such an answer.
+    """
+    from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that others need not wait for
+
+    readers: dict[str, TypeAdapter[Completion | LabelReading]] = {
+        kind: TypeAdapter(record) for kind, record in _KINDS.items()
+    }
+    for number, line in read_lines(path):
+        where = f"{path}:{number}"
+        fields = parse_json(line, where)
+        if not isinstance(fields, dict) or fields.pop("schema", None) != SCHEMA:
+            raise DataError(
+                f'{where}: expected a line with "schema": "{SCHEMA}", as `refladder store export` writes it'
+            )
+        wrong = next((name for name, kind in _FIELDS.items() if type(fields.get(name)) is not kind), None)
+        extra = next((name for name in fields if name not in _FIELDS), None)
+        if wrong or extra or fields["kind"] not in _KINDS:
+            raise DataError(f"{where}: field {extra or wrong or 'kind'!r} is missing, unknown or of the wrong type")
+        if not is_unicode(fields["fingerprint"]) or not 0 <= fields["time"] < 2**62:
+            raise DataError(f"{where}: a fingerprint is Unicode, and a time is seconds since 1970; mend the line")
+        yield Answer(
+            _key(fields["key"], where),
+            fields["fingerprint"],
+            fields["kind"],
+            fields["time"],
+            _checked(readers[fields["kind"]], fields["answer"], where),
+        )
+
+
+def _key(text: str, where: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise DataError(f"{where}: field 'key' must be {2 * KEY_BYTES} hexadecimal digits, found {text!r:.60}")
+    return key
+
+
+def _checked(reader: TypeAdapter[Completion | LabelReading], answer: object, where: str) -> bytes:
+    """The answer's JSON text, after a look that it is one that would have been stored."""
+    from pydantic import ValidationError  # noqa: PLC0415  as above
+
+    try:
+        found = reader.validate_json(json.dumps(answer), strict=True, extra="forbid")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in ("answer", *first["loc"]))
+        raise DataError(f"{where}: field {place!r}: {first['msg']}") from error
+    text = dump(found)
+    if text is None:
+        raise DataError(f"{where}: field 'answer' is a failure, and a store holds only what could be read")
+    return text.encode()

@@ -1,0 +1,405 @@
+"""Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI, `transformers serve`.
+
+`connect("openai:MODEL", base_url="http://127.0.0.1:8000/v1")`. What the server can do is found out once (see `probe`),
+label probabilities are read in the best way that holds, and the way stands in the fingerprint. No row is lost or
+invented: what fails for good is unreadable with its reason, and a server that fails altogether ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+from urllib.parse import urlsplit
+
+from refladder.backends.openai.answers import written
+from refladder.backends.openai.batch import HANDSHAKE, Batches, BatchUnderWayError, NotYet
+from refladder.backends.openai.chat import read_sampled, read_top
+from refladder.backends.openai.exact import read_echo, read_exact, sent_tokens
+from refladder.backends.openai.options import Options, read_key, read_options
+from refladder.backends.openai.pace import Pace
+from refladder.backends.openai.probe import (
+    Probe,
+    answer_tokens,
+    cache_key,
+    from_text,
+    handshake,
+    notice,
+    read_cache,
+    to_text,
+)
+from refladder.backends.openai.running import FAILED, Rows, Thread
+from refladder.backends.openai.talk import Talk
+from refladder.backends.openai.transport import LOG, Refusal, Server, Tally, unavailable
+from refladder.backends.protocol import Backend
+from refladder.backends.usage import Usage
+from refladder.errors import BackendUnavailableError, UsageError
+from refladder.records import Completion, LabelReading
+
+__all__ = ["FAILED", "BatchUnderWayError", "Endpoint", "Options", "open_endpoint"]
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
+    from typing import Any
+
+    from refladder.records import Prompt, Sampling
+
+_FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
+
+Answer = TypeVar("Answer", LabelReading, Completion)
+
+
+class Endpoint(Backend):
+    """A model on a server; writes and judges. Keeps no connection open between calls.
+
+    Args:
+        model: its name on the server.
+        options: where the server is and how it is asked.
+        key: sent as the bearer token; None for a server that needs none.
+        probes: where handshakes are kept between runs, text to text; by default the option `probe_cache`, if given.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        options: Options,
+        *,
+        key: str | None = None,
+        probes: MutableMapping[str, str] | None = None,
+    ) -> None:
+        self.model = model
+        self.options = options
+        self._key = key
+        self._probes = probes
+        self._probe: Probe | None = None
+        self._tally = Tally()
+        self._pace = Pace(
+            most=options.max_concurrency,
+            requests_per_minute=options.requests_per_minute,
+            tokens_per_minute=options.tokens_per_minute,
+            patience=options.patience,
+        )
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What happened so far: requests, tokens, retries, and unreadable answers by reason ("answer: refusal")."""
+        return dict(self._tally.counts)
+
+    @property
+    def usage(self) -> Usage:
+        """Requests and tokens as the server reported them.
+
+        `run_tokens` are the prompt tokens that were not cached; None if the server does not report its cache.
+        """
+        counts = self._tally.counts
+        unknown = counts["prompt tokens of unknown cache"] or (counts["requests"] and not counts["prompt tokens"])
+        return Usage(
+            requests=counts["requests"],
+            prompt_tokens=counts["prompt tokens"],
+            run_tokens=None if unknown else counts["prompt tokens"] - counts["cached prompt tokens"],
+            answer_tokens=counts["answer tokens"],
+        )
+
+    @property
+    def probe(self) -> Probe:
+        """What the handshake found; made at the first use, and then kept.
+
+        Raises:
+            BackendUnavailableError: the server cannot be reached or used; the text says why.
+            LabelsUnavailableError: the mode that was demanded is impossible there.
+        """
+        if self._probe is None:
+            self._probe = self._kept_probe() or self._new_probe()
+            LOG.info("%s", self.notice)
+        return self._probe
+
+    @property
+    def fingerprint(self) -> str:
+        """Kind, model, server and how labels are read, in one line without the key."""
+        parts = urlsplit(self.options.base_url)
+        extra = f" extra={sorted(self.options.extra.items())}" if self.options.extra else ""
+        tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
+        mode = self.probe.name(self.options.samples)
+        return f"openai:{self.model}@{parts.netloc}{parts.path} {mode}{tokens}{extra}".translate(_FINGERPRINT)
+
+    @property
+    def notice(self) -> str:
+        """How labels are read and why not better, in one line for people."""
+        return notice(self.options.base_url, self.model, self.probe, self.options.samples)
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether all prompts of a run are to come in one call: each call makes a batch that takes hours."""
+        return self.options.batch is not None
+
+    @property
+    def label_tokens(self) -> int:
+        """The most tokens that one judging prompt is answered with, over all its requests but those of long labels."""
+        if self.probe.mode != "sample":
+            return 1
+        return answer_tokens(self.options, self.probe) * (1 if self.probe.fixed else self.options.samples)
+
+    def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
+        """Prompt tokens that asking each prompt sends, over all its requests; None where no tokenizer can be asked.
+
+        In the mode `top` a label that was only begun may take another request, which is not counted.
+
+        Raises:
+            BackendUnavailableError: the server does not answer.
+        """
+        probe = self.probe
+        if probe.dialect.tokens is None:
+            return None
+        counted = [0] * len(prompts)
+
+        async def one(talk: Talk, place: int) -> None:
+            prompt = prompts[place]
+            length = len(await talk.ids(prompt.messages))
+            if not prompt.labels or probe.mode == "top":
+                counted[place] = length
+            elif probe.mode == "sample":
+                counted[place] = length * (1 if probe.several or probe.fixed else self.options.samples)
+            else:
+                counted[place] = sent_tokens(length, await talk.label_ids(prompt.labels), probe.way)
+
+        async def every(talk: Talk) -> None:
+            talk.dialect = probe.dialect
+            await asyncio.gather(*(one(talk, place) for place in range(len(prompts))))
+
+        self._do(every)
+        return counted
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """One text for each prompt, in order; see `write_each`."""
+        found = dict(self.write_each(prompts, sampling))
+        return [found[place] for place in range(len(prompts))]
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """Label log-probabilities of each prompt, in order; see `read_labels_each`."""
+        found = dict(self.read_labels_each(prompts, labels))
+        return [found[place] for place in range(len(prompts))]
+
+    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+        """Place and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
+
+        async def one(talk: Talk, prompt: Prompt) -> Completion:
+            choices = await talk.chat(
+                prompt.messages,
+                most=sampling.max_tokens,
+                temperature=sampling.temperature,
+                seed=sampling.seed,
+                top_p=sampling.top_p,
+            )
+            completion = written(choices[0])
+            if completion.note is not None:
+                self._tally.counts[f"answer: {completion.note}"] += 1
+            return completion
+
+        def failed(reason: str) -> Completion:
+            return Completion(text="", finish="error", note=reason)
+
+        return self._each(prompts, one, failed)
+
+    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+        """Place and reading of each prompt, as they finish and so in any order: for a caller that keeps them at once.
+
+        Every place comes exactly once, unless the run is stopped early: then the iterator raises after it has yielded
+        all that was answered, and the places that did not come were not answered. A reading whose note begins with
+        `FAILED` was not answered either and is worth asking again; do not keep it. Closing the iterator ends the run.
+
+        Raises:
+            BackendUnavailableError: the server fails altogether (key, model, quota, address, or row after row).
+            LabelsUnavailableError: the mode that was demanded is impossible there.
+        """
+        asked = tuple(labels)
+        probe = self.probe
+
+        async def one(talk: Talk, prompt: Prompt) -> LabelReading:
+            return await self._read(talk, probe, prompt, asked)
+
+        def failed(reason: str) -> LabelReading:
+            return LabelReading(logprobs=None, mass=None, note=reason)
+
+        return self._each(prompts, one, failed)
+
+    async def _read(self, talk: Talk, probe: Probe, prompt: Prompt, labels: tuple[str, ...]) -> LabelReading:
+        messages = prompt.messages
+        if probe.mode == "exact":
+            return await read_exact(talk, probe.way, messages, labels)
+        if probe.mode in {"echo", "echo-plain"}:
+            return await read_echo(talk, messages, labels, plain=probe.mode == "echo-plain")
+        if probe.mode == "top":
+            return await read_top(talk, messages, labels, top=probe.top, goes_on=probe.goes_on)
+        return await read_sampled(
+            talk,
+            messages,
+            labels,
+            samples=self.options.samples,
+            most=answer_tokens(self.options, probe),
+            several=probe.several,
+            fixed=probe.fixed,
+            counts=self._tally.counts,
+        )
+
+    def _each(
+        self,
+        prompts: Sequence[Prompt],
+        one: Callable[[Talk, Prompt], Awaitable[Answer]],
+        failed: Callable[[str], Answer],
+    ) -> Iterator[tuple[int, Answer]]:
+        if not prompts:
+            return
+        probe = self.probe
+        results: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+
+        async def all_rows(talk: Talk) -> None:
+            talk.dialect = probe.dialect
+            await Rows(prompts, one, failed, results).run(talk)
+
+        async def in_batches(talk: Talk) -> None:
+            """Give the answers that were collected, and submit or wait for the others, which ends the run."""
+            talk.dialect = probe.dialect
+            talk.server = batches = Batches(cast("Server", talk.server), self.options, self._tally)
+            with batches.locked():
+                await batches.look()
+                for place, prompt in enumerate(prompts):
+                    try:
+                        results.put((place, await one(talk, prompt)))
+                    except NotYet:
+                        continue
+                    except Refusal as refusal:
+                        results.put((place, failed(refusal.reason)))
+                await batches.go_on()
+
+        work = all_rows if self.options.batch is None else in_batches
+        running = Thread(self._talking(work), lambda: results.put(None))
+        try:
+            while (found := results.get()) is not None:
+                yield found
+        finally:
+            running.stop()
+        running.outcome()
+
+    def _talking(self, work: Callable[[Talk], Awaitable[None]]) -> Coroutine[Any, Any, None]:
+        """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
+
+        async def do() -> None:
+            async with Server(self.options, self._key, self._pace, self._tally) as server:
+                try:
+                    await work(Talk(server=server, model=self.model, options=self.options))
+                except Refusal as refusal:
+                    models = await server.models() if refusal.status == 404 else []  # noqa: PLR2004  Not Found
+                    raise unavailable(self.options.base_url, self.model, refusal, models) from None
+
+        return do()
+
+    def _do(self, work: Callable[[Talk], Awaitable[None]]) -> None:
+        running = Thread(self._talking(work), lambda: None)
+        try:
+            running.outcome()
+        finally:
+            running.stop()
+
+    def _new_probe(self) -> Probe:
+        found: list[Probe] = []
+
+        async def find(talk: Talk) -> None:
+            found.append(await handshake(talk))
+
+        self._do(find)
+        self._keep(found[0])
+        return found[0]
+
+    def _kept_probe(self) -> Probe | None:
+        key = cache_key(self.options, self.model)
+        if self._probes is not None:
+            return from_text(self._probes.get(key, ""))
+        path = self._probe_file()
+        if path is None:
+            return None
+        return from_text(self._cache_file(path).get(key, ""), aged=self.options.batch is not None)
+
+    def _probe_file(self) -> Path | None:
+        """Where the handshake is kept: with batches in their folder, so that another day's requests are the same."""
+        if self.options.batch is not None:
+            return Path(self.options.batch) / HANDSHAKE
+        return None if self.options.probe_cache is None else Path(self.options.probe_cache)
+
+    def _keep(self, probe: Probe) -> None:
+        key = cache_key(self.options, self.model)
+        path = self._probe_file()
+        if self._probes is not None:
+            self._probes[key] = to_text(probe)
+        elif path is not None:
+            from refladder.files.jsonl import write_json  # noqa: PLC0415  only with a cache
+
+            with suppress(OSError):  # then writing says why
+                path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, {**self._cache_file(path), key: to_text(probe)})
+
+    @staticmethod
+    def _cache_file(path: Path) -> Mapping[str, str]:
+        try:
+            return read_cache(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                f"{path}: cannot be read as a probe cache ({type(error).__name__}); name another"
+            ) from None
+
+
+def open_endpoint(
+    target: str,
+    *,
+    base_url: str | None = None,
+    mode: str | None = None,
+    samples: str | int | None = None,
+    max_concurrency: str | int | None = None,
+    requests_per_minute: str | float | None = None,
+    tokens_per_minute: str | float | None = None,
+    timeout: str | float | None = None,
+    attempts: str | int | None = None,
+    patience: str | float | None = None,
+    answer_tokens: str | int | None = None,
+    tokenizer: str | None = None,
+    extra: str | Mapping[str, Any] | None = None,
+    api_key_file: str | None = None,
+    probe_cache: str | None = None,
+    batch: str | None = None,
+) -> Endpoint:
+    """Open `openai:MODEL`; the options are those of `refladder.backends.openai.options.Options`.
+
+    The server is asked nothing yet: the handshake is made when the fingerprint or an answer is first needed.
+
+    Raises:
+        UsageError: no model, or an option with a value it cannot have.
+        BackendUnavailableError: the openai package is not installed, or the key cannot be had.
+    """
+    if not target:
+        raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
+    if find_spec("openai") is None:
+        raise BackendUnavailableError("openai:MODEL needs the package openai; pip install openai")
+    options = read_options(
+        {
+            "base_url": base_url,
+            "mode": mode,
+            "samples": samples,
+            "max_concurrency": max_concurrency,
+            "requests_per_minute": requests_per_minute,
+            "tokens_per_minute": tokens_per_minute,
+            "timeout": timeout,
+            "attempts": attempts,
+            "patience": patience,
+            "answer_tokens": answer_tokens,
+            "tokenizer": tokenizer,
+            "extra": extra,
+            "api_key_file": api_key_file,
+            "probe_cache": probe_cache,
+            "batch": batch,
+        }
+    )
+    return Endpoint(target, options, key=read_key(options))

@@ -1,0 +1,357 @@
+"""Provider batches, which cost half: hand requests over as a file, leave, come back another day, collect the answers.
+
+Everything is kept in one folder, written before the provider is asked for anything:
+
+    handshake.json              how labels are read, so that the requests of another day are the same
+    batch-0001.requests.jsonl   what is uploaded; `custom_id` is the digest of the request
+    batch-0001.json             its ids at the provider, and what became of it
+    batch-0001.answers.jsonl    the provider's lines, as they came
+
+A request whose answer is there is never sent again. An upload that was cut off before its batch had a number is looked
+for among the provider's batches, so that it is not paid for twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from refladder.backends.openai.transport import Refusal
+from refladder.errors import BackendError, BackendUnavailableError, DataError, UsageError
+from refladder.files.jsonl import atomic, read_bytes, throw_away, write_json
+from refladder.files.locks import locked_folder
+from refladder.parsing import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from refladder.backends.openai.options import Options
+    from refladder.backends.openai.transport import Server, Tally
+
+SCHEMA = "endpoint-batch/1"
+HANDSHAKE = "handshake.json"
+ENDED = ("completed", "failed", "expired", "cancelled")  # what else a provider may say is under way
+MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000  # of one batch; OpenAI takes 50,000 and 200 MB
+_MENDABLE = (401, 402, 403, 404, 408, 409, 425, 429)  # and 5xx: another time the request may be answered
+_GONE = (404, 405, 501)
+
+
+class BatchUnderWayError(BackendError):
+    """A batch is with the provider; nothing is lost, and the same command collects it later."""
+
+
+class NotYet(Exception):  # noqa: N818  control flow of `Batches.post`
+    """A request has no answer yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One batch, as its file in the folder says it; `file` and `batch` are the provider's ids."""
+
+    schema: str = SCHEMA
+    base_url: str
+    requests: int
+    file: str | None = None
+    batch: str | None = None
+    status: str = "not submitted"
+    collected: bool = False
+
+
+def digest(body: Mapping[str, Any]) -> str:
+    """The custom_id of a request."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class Batches:
+    """The batches of one folder. Stands in for a server: `post` answers from what was collected, or notes the request.
+
+    Args:
+        server: the provider.
+        options: of the endpoint; `batch` is the folder.
+        tally: where tokens are counted, once, when they are collected.
+    """
+
+    def __init__(self, server: Server, options: Options, tally: Tally) -> None:
+        self._folder = Path(str(options.batch))
+        self._server = server
+        self._url = options.base_url
+        self._extra = options.extra
+        self._tally = tally
+        self._batches: dict[str, Batch] = {}
+        self._progress: dict[str, str] = {}
+        self._answers: dict[str, dict[str, Any]] = {}
+        self._lost: dict[str, str] = {}  # requests that a batch which ended just now left open, and why
+        self.missing: dict[str, dict[str, Any]] = {}
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Read the folder and keep other processes from it: two would submit twice.
+
+        Raises:
+            DataError: the folder cannot be made or written, or a file of it is damaged.
+            UsageError: another process is at work in it, or it holds batches of another server.
+        """
+        with locked_folder(self._folder):
+            self._load()
+            yield
+
+    def _load(self) -> None:
+        for path in sorted(self._folder.glob("batch-*[0-9].json")):
+            batch = self._batches[path.stem] = _read(path)
+            if batch.base_url != self._url:
+                raise UsageError(
+                    f"{self._folder}: holds batches of {batch.base_url}; name another folder for {self._url}"
+                )
+            if batch.collected:
+                self._take(self._lines(path.stem, "answers"))
+
+    async def post(self, _path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:  # noqa: ARG002  as Server.post
+        """The answer to a request, if it was collected.
+
+        Raises:
+            NotYet: it was not.
+            Refusal: the provider refused this request.
+        """
+        body = {**body, **self._extra}
+        name = digest(body)
+        line = self._answers.get(name)
+        if line is None:
+            self.missing[name] = body
+            raise NotYet
+        response = line["response"]
+        status, answer = response.get("status_code"), response.get("body")
+        if status != 200 or not isinstance(answer, dict) or (answer.get("error") and "choices" not in answer):  # noqa: PLR2004
+            raise Refusal(f"the server answered {status}: {self.shown(_text(answer))}", status=200)
+        return answer
+
+    def shown(self, text: str) -> str:
+        """As `Server.shown`."""
+        return self._server.shown(text)
+
+    async def look(self) -> None:
+        """Ask after every batch that is not collected, and collect what has ended.
+
+        Raises:
+            BackendUnavailableError: the provider cannot be asked.
+            DataError: the folder cannot be written.
+        """
+        for name, batch in list(self._batches.items()):
+            if batch.collected:
+                continue
+            number = batch.batch or await self._number_of(batch)
+            if number is None:  # never begun: what is missing goes into a new one
+                del self._batches[name]
+                throw_away(self._folder / f"{name}.json")
+                continue
+            found = await self._ask("GET", f"/batches/{_part(number)}", number)
+            current = replace(batch, batch=number, status=str(found.get("status")))
+            if current.status in ENDED:
+                await self._collect(name, found)
+                current = replace(current, collected=True)
+            counts = found.get("request_counts")
+            self._record(name, current)
+            if isinstance(counts, dict):
+                self._progress[name] = f", {counts.get('completed', 0)} of {batch.requests:,} requests done"
+
+    async def go_on(self) -> None:
+        """Submit what is missing, and say what there is to wait for; nothing when every row was answered.
+
+        Raises:
+            BatchUnderWayError: there is something to wait for, or to submit anew.
+            BackendUnavailableError: the provider takes no batches.
+        """
+        if not self.missing:
+            return
+        told = []
+        waiting: set[str] = set()
+        for name, batch in self._batches.items():
+            if not batch.collected and (own := self._asked(name) & self.missing.keys()):
+                waiting |= own
+                told.append(f"batch {batch.batch} is {self.shown(batch.status)}{self._progress.get(name, '')}")
+        lost = self._lost.keys() & self.missing.keys()
+        fresh = {name: body for name, body in self.missing.items() if name not in waiting | lost}
+        for part in _parts(fresh):
+            number = await self._submit(part)
+            told.append(f"submitted batch {number} with {len(part):,} requests")
+        told += sorted({self._lost[name] for name in lost})
+        step = "run the same command again to collect"
+        if lost:
+            step = f"what was answered is kept; run the same command again to submit the other {len(lost):,} anew"
+        raise BatchUnderWayError(f"{'; '.join(told)} ({self._folder}); {step}")
+
+    async def _submit(self, lines: Mapping[str, bytes]) -> str:
+        name = f"batch-{1 + max((int(name[6:]) for name in self._batches), default=0):04}"
+        requests = self._folder / f"{name}.requests.jsonl"
+        with atomic(requests) as stream:
+            for line in lines.values():
+                stream.write(line)
+        batch = Batch(base_url=self._url, requests=len(lines))
+        self._record(name, batch)
+        upload = {
+            "body": {"purpose": "batch"},
+            "files": [("file", (requests.name, b"".join(lines.values()), "application/jsonl"))],
+            "options": {"headers": {"Content-Type": "multipart/form-data"}},
+        }
+        file = _id(await self._ask("POST", "/files", None, **upload))
+        self._record(name, batch := replace(batch, file=file))
+        order = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        found = await self._ask("POST", "/batches", None, attempts=1, body=order)
+        self._record(name, batch := replace(batch, batch=_id(found), status=str(found.get("status"))))
+        return str(batch.batch)
+
+    async def _number_of(self, batch: Batch) -> str | None:
+        """The number of a batch that was cut off before it was written down; None when it was never begun."""
+        if batch.file is None:
+            return None
+        after = ""
+        while True:
+            page = await self._ask("GET", f"/batches?limit=100{after}", None)
+            entries = [entry for entry in page.get("data") or () if isinstance(entry, dict)]
+            for entry in entries:
+                if entry.get("input_file_id") == batch.file:
+                    return _id(entry)
+            if not page.get("has_more") or not entries:
+                return None
+            after = f"&after={_part(_id(entries[-1]))}"
+
+    async def _collect(self, name: str, found: Mapping[str, Any]) -> None:
+        """Fetch the answers of a batch that has ended, and keep them."""
+        content = b""
+        for key in ("output_file_id", "error_file_id"):
+            if isinstance(file := found.get(key), str) and file:
+                part = await self._fetch("GET", f"/files/{_part(file)}/content", file)
+                content += part if part.endswith(b"\n") or not part else part + b"\n"
+        before = len(self._answers)
+        lines = list(_parsed(content, f"{self._url}: the answers of {name}"))
+        with atomic(self._folder / f"{name}.answers.jsonl") as stream:
+            stream.write(content)
+        reasons = self._take(lines)
+        for line in lines:
+            if self._answers.get(str(line.get("custom_id"))) is line and isinstance(line["response"].get("body"), dict):
+                self._tally.used(line["response"]["body"].get("usage"))
+        open_ = self._asked(name) - self._answers.keys()
+        errors = found.get("errors")
+        for entry in (errors.get("data") or ()) if isinstance(errors, dict) else ():
+            reasons.append(_text(entry))
+        why = f": {self.shown(reasons[0])}" if reasons else ""
+        reason = (
+            f"batch {found.get('id')} {found.get('status')} with {len(self._answers) - before:,} answers, "
+            f"{len(open_):,} requests have none{why}"
+        )
+        self._lost.update(dict.fromkeys(open_, self.shown(reason)))
+
+    def _take(self, lines: list[dict[str, Any]]) -> list[str]:
+        """Keep the lines that answer a request, the first of each; returns why others do not."""
+        reasons = []
+        for line in lines:
+            response = line.get("response")
+            status = response.get("status_code") if isinstance(response, dict) else None
+            if line.get("error") or not isinstance(status, int) or status in _MENDABLE or status >= 500:  # noqa: PLR2004
+                reasons.append(_text(line.get("error") or (response or {}).get("body")) or "no answer")
+            else:
+                self._answers.setdefault(str(line.get("custom_id")), line)
+        return reasons
+
+    def _asked(self, name: str) -> set[str]:
+        return {str(line.get("custom_id")) for line in self._lines(name, "requests")}
+
+    def _lines(self, name: str, kind: str) -> list[dict[str, Any]]:
+        path = self._folder / f"{name}.{kind}.jsonl"
+        return list(_parsed(read_bytes(path), str(path)))
+
+    def _record(self, name: str, batch: Batch) -> None:
+        self._batches[name] = batch
+        write_json(self._folder / f"{name}.json", asdict(batch))
+
+    async def _fetch(self, method: str, path: str, what: str | None, **request: Any) -> bytes:  # noqa: ANN401
+        try:
+            return await self._server.fetch(method, path, **request)
+        except Refusal as refusal:
+            if refusal.status in _GONE and what is not None:
+                step = f"check that the key is that of the same account; to give {what!r} up, delete its file"
+            elif refusal.status in _GONE:
+                step = "this server has no batches; leave the option batch out"
+            else:
+                step = f"what was answered is kept in {self._folder}; run the same command again"
+            raise BackendUnavailableError(f"{self._url}{path}: {refusal.reason}; {step}") from None
+
+    async def _ask(self, method: str, path: str, what: str | None, **request: Any) -> dict[str, Any]:  # noqa: ANN401
+        content = await self._fetch(method, path, what, **request)
+        try:
+            found = parse_json(content, self._url)
+        except DataError:
+            found = None
+        if not isinstance(found, dict):
+            shown = self.shown(content.decode("utf-8", "replace"))
+            raise BackendUnavailableError(
+                f"{self._url}{path}: the answer is not a JSON object: {shown!r}; check the URL"
+            )
+        return found
+
+
+def _parts(bodies: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, bytes]]:
+    """Request lines, as many as one batch takes."""
+    part: dict[str, bytes] = {}
+    size = 0
+    for name, body in bodies.items():
+        request = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}
+        line = json.dumps(request).encode() + b"\n"
+        if part and (len(part) >= MOST_REQUESTS or size + len(line) > MOST_BYTES):
+            yield part
+            part, size = {}, 0
+        part[name] = line
+        size += len(line)
+    if part:
+        yield part
+
+
+def _read(path: Path) -> Batch:
+    from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config  # noqa: PLC0415
+
+    strict = with_config(ConfigDict(strict=True, extra="forbid"))(Batch)
+    try:
+        batch = TypeAdapter(strict).validate_json(read_bytes(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(f"{path}: not what {SCHEMA} is ({first['loc']}: {first['msg']}); name another folder") from None
+    if batch.schema != SCHEMA:
+        raise DataError(f"{path}: schema {batch.schema!r}, and this refladder reads {SCHEMA}; name another folder")
+    return batch
+
+
+def _parsed(content: bytes, where: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found = parse_json(line, f"{where}:{number}")
+        except DataError:
+            found = None
+        if not isinstance(found, dict):
+            raise DataError(f"{where}:{number}: not a JSON object; run the same command again, or name another folder")
+        yield found
+
+
+def _id(found: Mapping[str, Any]) -> str:
+    name = found.get("id")
+    if not isinstance(name, str) or not name:
+        raise BackendUnavailableError("the provider gave no id for a batch or its file; run the same command again")
+    return name
+
+
+def _part(name: str) -> str:
+    """An id as a part of a URL: it came from a server, and must not lead elsewhere."""
+    return quote(name, safe="")
+
+
+def _text(found: object) -> str:
+    """The message of an error object."""
+    if isinstance(found, dict):
+        return _text(found.get("error") or found.get("message") or found.get("code") or "")
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,298 @@
+"""Exact label probabilities: token-id prompts, and the log-probability of each label token after its own beginning.
+
+Four ways, the cheapest first. `token-ids`: vLLM's `logprob_token_ids`. `score`: SGLang's /v1/score. `vocabulary`: as
+many of the most probable tokens as it takes to find the label's (llama-server has no limit). `prompt`: the values of
+the prompt's own tokens (older vLLM), with the label at its end.
+`echo` reads the same from a text prompt that the server echoes with its log-probabilities.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens
+from refladder.backends.openai.talk import PROBE, PROBE_LABELS, Impossible, Messages, Talk, choices_of
+from refladder.backends.openai.transport import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.backends.openai.talk import LabelIds
+    from refladder.records import LabelReading
+
+Values = dict[tuple[int, ...], dict[int, float]]
+
+WAYS = ("token-ids", "score", "vocabulary", "prompt")
+SAME = 0.05  # nats: two requests that read the same token must agree this well
+_FIRST_LOOK = 100  # tokens asked for at first in the way `vocabulary`; ten times more until the labels are there
+_WHOLE = 1_000_000  # no vocabulary is larger
+_PLAIN_ANSWER = "\n\nAnswer:"  # leads to the answer where no chat template is known; labels then follow a space
+
+
+async def find_tokens(talk: Talk) -> str:
+    """Where token ids of a chat prompt come from.
+
+    Raises:
+        Impossible: nowhere.
+    """
+    if talk.options.tokenizer is not None:
+        return "local"
+    reasons = []
+    for tokens in ("server", "template"):
+        talk.dialect = replace(talk.dialect, tokens=tokens)
+        try:
+            await talk.ids(PROBE)
+        except Refusal as refusal:
+            if refusal.ends_the_run and refusal.status != 404:  # noqa: PLR2004  only this path is not found
+                raise
+            reasons.append(refusal.reason)
+        else:
+            return tokens
+    talk.dialect = replace(talk.dialect, tokens=None)
+    raise Impossible(f"no token ids of prompts: {reasons[0]}; name the model's tokenizer with the option tokenizer")
+
+
+async def find_exact(talk: Talk, first: tuple[str, float | None]) -> str:
+    """The first of WAYS that gives true values here.
+
+    Args:
+        talk: with a dialect that gives token ids.
+        first: the first token that the chat interface says to PROBE, and its log-probability if it tells: what a
+            token-id prompt must give too, or the ids are not what the chat template makes.
+
+    Raises:
+        Impossible: none does, and why not.
+    """
+    labels = await _labels(talk)
+    ids = await talk.ids(PROBE)
+    base = ids[: len(ids) - labels.merged]
+    reasons = []
+    try:
+        await _same_prompt(talk, ids, first)
+    except (Refusal, Impossible) as reason:
+        raise Impossible(f"completions of token ids: {_why(reason)}") from None
+    for way in WAYS:
+        try:
+            reading = await _READERS[way](talk, base, labels.sequences)
+        except (Refusal, Impossible) as reason:
+            reasons.append(f"{way}: {_why(reason)}")
+            continue
+        if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
+            return way
+        reasons.append(f"{way}: {reading.note or 'values that are not finite'}")
+    raise Impossible("; ".join(reasons))
+
+
+async def _labels(talk: Talk) -> LabelIds:
+    try:
+        return await talk.label_ids(PROBE_LABELS)
+    except Refusal as refusal:
+        raise Impossible(refusal.reason) from None
+
+
+def _why(reason: Refusal | Impossible) -> str:
+    return reason.reason if isinstance(reason, Refusal) else str(reason)
+
+
+async def _same_prompt(talk: Talk, ids: Sequence[int], first: tuple[str, float | None]) -> None:
+    """A token-id prompt must lead to the same first token as the chat did."""
+    (choice, *_) = await talk.complete(ids, logprobs=1)
+    text, logprob = first
+    found = first_choices(choice)
+    if logprob is not None and found:
+        if abs(found[0].logprob - logprob) > SAME:
+            raise Impossible(
+                f"the first token has log-probability {found[0].logprob:.3f} there and {logprob:.3f} in the chat"
+            )
+        return
+    said = choice.get("text") if isinstance(choice, dict) else None
+    if not isinstance(said, str) or not said.strip() or not text.lstrip().startswith(said.strip()):
+        raise Impossible(f"they lead to {said!r:.20} where the chat says {text!r:.20}")
+
+
+async def read_exact(talk: Talk, way: str, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
+    """Label log-probabilities of one chat prompt.
+
+    Raises:
+        Refusal: the request failed for good.
+    """
+    known, ids = await asyncio.gather(talk.label_ids(labels), talk.ids(messages))
+    return await _READERS[way](talk, ids[: len(ids) - known.merged], known.sequences)
+
+
+async def _by_token_ids(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
+    async def after(beginning: tuple[int, ...], wanted: list[int]) -> dict[int, float]:
+        choices = await talk.complete(
+            [*base, *beginning], logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True
+        )
+        return _picked(choices[0], wanted)
+
+    return await _each_beginning(sequences, after)
+
+
+async def _by_vocabulary(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
+    async def after(beginning: tuple[int, ...], wanted: list[int]) -> dict[int, float]:
+        look = _FIRST_LOOK
+        while True:
+            choices = await talk.complete([*base, *beginning], logprobs=look, return_tokens_as_token_ids=True)
+            try:
+                return _picked(choices[0], wanted)
+            except Refusal:
+                if look >= _WHOLE or len(first_choices(choices[0])) < look:
+                    raise
+            look *= 10
+
+    return await _each_beginning(sequences, after)
+
+
+async def _each_beginning(sequences: tuple[tuple[int, ...], ...], after: Any) -> LabelReading:  # noqa: ANN401
+    wanted = next_tokens(sequences)
+    found = await asyncio.gather(*(after(beginning, ids) for beginning, ids in wanted.items()))
+    return from_tokens(sequences, dict(zip(wanted, found, strict=True)))
+
+
+def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401  a server's JSON
+    found = {entry.id: entry.logprob for entry in first_choices(choice)}
+    missing = [token for token in wanted if token not in found]
+    if missing:
+        raise Refusal(f"no log-probability of token {missing[0]} among the {len(found)} that were returned")
+    return {token: found[token] for token in wanted}
+
+
+async def _by_score(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
+    wanted = next_tokens(sequences)
+    every = sorted({token for ids in wanted.values() for token in ids})
+    body = {
+        "model": talk.model,
+        "query": base[:-1],
+        "items": [[base[-1], *beginning] for beginning in wanted],
+        "label_token_ids": every,
+        "apply_softmax": False,
+        "item_first": False,
+    }
+    scores = (await talk.server.post("/score", body)).get("scores")
+    if not isinstance(scores, list) or [len(row) for row in scores if isinstance(row, list)] != [len(every)] * len(
+        wanted
+    ):
+        raise Refusal("/score gave no row of scores for each item")
+    values: Values = {}
+    for beginning, row in zip(wanted, scores, strict=True):
+        if not all(isinstance(value, int | float) and 0 < value <= 1 + 1e-3 for value in row):
+            raise Refusal("/score gave what are no probabilities")
+        values[beginning] = {token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)}
+    return from_tokens(sequences, values)
+
+
+async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
+    values: Values = {}
+
+    async def one(sequence: tuple[int, ...]) -> None:
+        body = {"model": talk.model, "prompt": [*base, *sequence], "max_tokens": 1, "temperature": 0}
+        answer = await talk.server.post("/completions", {**body, "prompt_logprobs": 0})
+        choice = choices_of(answer)[0]
+        rows = choice.get("prompt_logprobs") if isinstance(choice, dict) else None
+        if not isinstance(rows, list) or len(rows) != len(base) + len(sequence):
+            raise Refusal("no log-probabilities of the prompt were returned")
+        for place, token in enumerate(sequence):
+            row = rows[len(base) + place]
+            entry = row.get(str(token)) if isinstance(row, dict) else None
+            value = is_logprob(entry.get("logprob")) if isinstance(entry, dict) else None
+            if value is None:
+                raise Refusal(f"no log-probability of token {token} of the prompt")
+            values.setdefault(sequence[:place], {})[token] = value
+
+    await asyncio.gather(*map(one, sequences))
+    return from_tokens(sequences, values)
+
+
+_READERS = {"token-ids": _by_token_ids, "score": _by_score, "vocabulary": _by_vocabulary, "prompt": _by_prompt}
+
+
+def sent_tokens(prompt: int, labels: LabelIds, way: str) -> int:
+    """Prompt tokens that all requests for one row send.
+
+    Args:
+        prompt: tokens of the row's prompt.
+        labels: the labels' tokens.
+        way: one of WAYS, or nothing for `echo`; the way `vocabulary` sends more where its first look is too short.
+    """
+    base = prompt - labels.merged
+    if way in {"token-ids", "vocabulary", "score"}:
+        return sum(base + len(beginning) for beginning in next_tokens(labels.sequences))
+    return sum(base + len(sequence) for sequence in labels.sequences)
+
+
+async def find_echo(talk: Talk, *, plain: bool) -> None:
+    """Check that echoed log-probabilities are true: a token said by itself must have the same value when echoed.
+
+    Raises:
+        Impossible: they are not, and how.
+    """
+    try:
+        text, _ = await _echo_prompt(talk, PROBE, plain=plain)
+        (choice, *_) = await talk.complete(text, logprobs=1)
+        found = first_choices(choice)
+        said = choice.get("text") if isinstance(choice, dict) else None
+        if not found or not isinstance(said, str) or not said.strip():
+            raise Impossible("completions gave no log-probabilities")
+        tokens = await _echoed(talk, text, said)
+    except Refusal as refusal:
+        raise Impossible(refusal.reason) from None
+    total = math.fsum(value for _, value in tokens)
+    if len(tokens) != 1 or abs(total - found[0].logprob) > SAME:
+        raise Impossible(
+            f"the echo of {said!r:.20} has log-probability {total:.3f}, and was {found[0].logprob:.3f} when it was said"
+        )
+
+
+async def read_echo(talk: Talk, messages: Messages, labels: Sequence[str], *, plain: bool) -> LabelReading:
+    """Label log-probabilities from a text prompt with each label at its end.
+
+    Raises:
+        Refusal: a request failed for good, or a label's tokens do not begin where the prompt ends.
+    """
+    text, lead = await _echo_prompt(talk, messages, plain=plain)
+    spellings = await asyncio.gather(*(_echoed(talk, text, lead + label) for label in labels))
+    numbers: dict[str, int] = {}
+    values: Values = {}
+    sequences = []
+    for tokens in spellings:
+        sequence = tuple(numbers.setdefault(token, len(numbers)) for token, _ in tokens)
+        for place, (token, value) in enumerate(tokens):
+            values.setdefault(sequence[:place], {})[numbers[token]] = value
+        sequences.append(sequence)
+    return from_tokens(sequences, values)
+
+
+async def _echo_prompt(talk: Talk, messages: Messages, *, plain: bool) -> tuple[str, str]:
+    if plain:
+        return messages[-1]["content"] + _PLAIN_ANSWER, " "
+    return await talk.rendered(messages), ""
+
+
+async def _echoed(talk: Talk, text: str, added: str) -> list[tuple[str, float]]:
+    """Tokens and log-probabilities of `added` behind `text`."""
+    (choice, *_) = await talk.complete(text + added, echo=True, logprobs=1)
+    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
+    lists = (
+        [logprobs.get(name) for name in ("tokens", "token_logprobs", "text_offset")]
+        if isinstance(logprobs, dict)
+        else []
+    )
+    if len(lists) != 3 or not all(isinstance(each, list) for each in lists):  # noqa: PLR2004
+        raise Refusal("echo was not answered")
+    found = []
+    spelt = ""
+    for token, value, offset in zip(*lists, strict=False):
+        if isinstance(offset, int) and len(text) <= offset < len(text) + len(added):
+            logprob = is_logprob(value)
+            if logprob is None:
+                raise Refusal(f"echo gave {value!r} as a log-probability")
+            found.append((str(token), logprob))
+            spelt += str(token)
+    if spelt != added:
+        raise Refusal(f"echo: the tokens of {added!r} do not begin where the prompt ends")
+    return found

@@ -1,0 +1,231 @@
+"""The handshake: what a server can do, found out by asking it and checking the answers. An HTTP 200 proves nothing.
+
+The ways to read labels are tried best first, and the first whose numbers hold is taken:
+
+- `exact` token ids of the labels (see `exact`); of several tokens, without a limit of 20, through the chat template
+- `echo`  log-probabilities of an echoed prompt that ends in the label, in the chat template
+- `top`   the most probable first tokens of the chat's answer; a label outside them has a bound, not a number
+- `echo` without a chat template, where none can be had
+- `sample` n answers at temperature 1
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.openai.answers import said
+from refladder.backends.openai.chat import find_sampling, find_top
+from refladder.backends.openai.exact import find_echo, find_exact, find_tokens
+from refladder.backends.openai.reading import first_choices
+from refladder.backends.openai.talk import PROBE, Dialect, Impossible, Talk
+from refladder.backends.openai.transport import LOG, Refusal
+from refladder.errors import DataError, LabelsUnavailableError
+from refladder.parsing import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from refladder.backends.openai.options import Options
+
+SCHEMA = "endpoint-probe/1"
+_GOOD_FOR = 86400  # seconds; servers are updated
+_PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
+_THINKING_TOKENS = 4096
+_THINKS = "the model thinks before it answers, so its first token is no label"
+_ORDER = {
+    "auto": ("exact", "echo", "top", "echo-plain", "sample"),
+    "exact": ("exact",),
+    "echo": ("echo", "echo-plain"),
+    "top": ("top",),
+    "sample": ("sample",),
+}
+_BATCH_ORDER = ("top", "sample")  # one request a prompt, so that one batch answers all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """How labels are read from one model on one server.
+
+    Attributes:
+        mode: exact, echo, echo-plain, top or sample.
+        way: how the mode is carried out; of `exact`, one of exact.WAYS.
+        dialect: how the server wants to be asked.
+        top: the most probable tokens that a request gives, in the mode `top`.
+        goes_on: whether the chat continues an answer that was begun.
+        several: whether one request gives several answers.
+        fixed: whether the server gives the same answer every time, so that sampling is one vote.
+        thinks: whether the model thinks before it answers.
+        refused: why each better mode is not used, "mode: reason".
+    """
+
+    mode: str
+    way: str = ""
+    dialect: Dialect = field(default_factory=Dialect)
+    top: int = 0
+    goes_on: bool = False
+    several: bool = False
+    fixed: bool = False
+    thinks: bool = False
+    refused: tuple[str, ...] = ()
+
+    def name(self, samples: int) -> str:
+        """The mode in one word, as it stands in fingerprints."""
+        if self.mode == "sample":
+            return "sample1-fixed" if self.fixed else f"sample{samples}"
+        if self.mode == "top":
+            return f"top{self.top}{'-completed' if self.goes_on else ''}"
+        return f"{self.mode}:{self.way}" if self.way else self.mode
+
+
+def to_text(probe: Probe) -> str:
+    """A probe as one line of JSON, for a cache."""
+    return json.dumps({"schema": SCHEMA, "made": int(time.time()), **asdict(probe)})
+
+
+def from_text(text: str, *, aged: bool = False) -> Probe | None:
+    """A probe from a cache, or None when the text is not one of this version, or older than a day (but for `aged`)."""
+    try:
+        values = parse_json(text, "the probe cache")
+        if values.pop("schema", None) != SCHEMA:
+            return None
+        if not 0 <= time.time() - values.pop("made") < _GOOD_FOR and not aged:
+            return None
+        dialect = Dialect(**values.pop("dialect"))
+        return Probe(**{**values, "dialect": dialect, "refused": tuple(values["refused"])})
+    except (DataError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def cache_key(options: Options, model: str) -> str:
+    """What a probe is kept under: all that can change what is found."""
+    parts = [options.base_url, model, options.mode, options.tokenizer, dict(options.extra), options.batch is not None]
+    return json.dumps(parts, sort_keys=True)
+
+
+async def handshake(talk: Talk) -> Probe:
+    """Find the best way to read labels, or the one that `mode` demands.
+
+    Raises:
+        Refusal: the server does not answer at all.
+        LabelsUnavailableError: the mode that was demanded is impossible, and why.
+    """
+    demanded = talk.options.mode
+    choice = await _first_answer(talk)
+    answer = said(choice)
+    thinks = answer.thought or (answer.missing is not None and answer.finish == "length")  # unseen thoughts took it all
+    no_tokens = await _look_for_tokens(talk)
+    through_batches = talk.options.batch is not None
+    refused: list[str] = ["exact, echo: not through batches"] if through_batches else []
+    for mode in _BATCH_ORDER if through_batches and demanded == "auto" else _ORDER[demanded]:
+        try:
+            if thinks and mode != "sample":
+                raise Impossible(_THINKS)  # noqa: TRY301  one place that collects reasons
+            if mode == "exact" and no_tokens is not None:
+                raise Impossible(no_tokens)  # noqa: TRY301
+            found = await _try(talk, mode)
+        except Impossible as reason:
+            refused.append(f"{mode}: {reason}")
+            LOG.debug("%s at %s: %s is impossible: %s", talk.model, talk.options.base_url, mode, reason)
+        else:
+            return replace(found, dialect=talk.dialect, thinks=thinks, refused=tuple(refused))
+    raise LabelsUnavailableError(
+        f"{talk.options.base_url}: mode {demanded} was demanded and {talk.model!r} cannot be read that way "
+        f"({'; '.join(refused)}); use mode=auto to take the best that it can do"
+    )
+
+
+async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat answer
+    """Ask one question, in the server's own dialect; tells whether it lives, knows the key and knows the model."""
+    for _ in range(3):  # at most two fields can be refused
+        try:
+            return (await talk.chat(PROBE, most=_PLAIN_TOKENS, temperature=0))[0]
+        except Refusal as refusal:
+            if refusal.status not in (400, 422):
+                raise
+            reason = refusal.reason
+            if "max_completion_tokens" in reason and talk.dialect.length_field == "max_tokens":
+                talk.dialect = replace(talk.dialect, length_field="max_completion_tokens")
+            elif "temperature" in reason and talk.dialect.tempered:
+                talk.dialect = replace(talk.dialect, tempered=False)
+            else:
+                raise
+    raise Refusal("the server refuses every form of a chat request", status=400)
+
+
+async def _look_for_tokens(talk: Talk) -> str | None:
+    """Put where token ids come from into the dialect; returns why they come from nowhere."""
+    try:
+        talk.dialect = replace(talk.dialect, tokens=await find_tokens(talk))
+    except Impossible as reason:
+        return str(reason)
+    return None
+
+
+async def _try(talk: Talk, mode: str) -> Probe:
+    try:
+        if mode == "exact":
+            return Probe(mode=mode, way=await find_exact(talk, await _first_token(talk)))
+        if mode == "echo":
+            if talk.dialect.tokens not in {"template", "local"}:
+                raise Impossible("no chat template to write the prompt with")
+            await find_echo(talk, plain=False)
+            return Probe(mode=mode)
+        if mode == "echo-plain":
+            await find_echo(talk, plain=True)
+            return Probe(mode=mode)
+        if mode == "top":
+            top, goes_on = await find_top(talk)
+            return Probe(mode=mode, top=top, goes_on=goes_on and talk.options.batch is None)
+        several, fixed = await find_sampling(talk, _PLAIN_TOKENS)
+        return Probe(mode=mode, several=several, fixed=fixed)
+    except Refusal as refusal:
+        if refusal.ends_the_run and refusal.status != 404:  # noqa: PLR2004  a path that this server does not have
+            raise
+        raise Impossible(refusal.reason) from None
+
+
+async def _first_token(talk: Talk) -> tuple[str, float | None]:
+    """The first token the chat says to PROBE, and its log-probability where the chat tells it."""
+    try:
+        (choice, *_) = await talk.chat(PROBE, most=1, temperature=0, logprobs=True, top_logprobs=5)
+    except Refusal as refusal:
+        if refusal.ends_the_run:
+            raise
+        (choice, *_) = await talk.chat(PROBE, most=1, temperature=0)
+    found = first_choices(choice)
+    text = said(choice).text
+    return (found[0].text or text, found[0].logprob) if found else (text, None)
+
+
+def answer_tokens(options: Options, probe: Probe) -> int:
+    """Tokens that a sampled answer may take."""
+    return options.answer_tokens or (_THINKING_TOKENS if probe.thinks else _PLAIN_TOKENS)
+
+
+def notice(url: str, model: str, probe: Probe, samples: int) -> str:
+    """How labels are read and why not better, in one line for people."""
+    how = {
+        "exact": "exact label probabilities",
+        "echo": "exact label probabilities from an echoed prompt",
+        "echo-plain": "exact label probabilities from an echoed prompt without a chat template",
+        "top": f"label probabilities from the {probe.top} most probable tokens",
+        "sample": "one answer a question, the same every time: votes, not probabilities"
+        if probe.fixed
+        else f"label shares of {samples} sampled answers",
+    }[probe.mode]
+    why = f" (not better: {'; '.join(probe.refused)})" if probe.refused else ""
+    return f"{model} at {url}: {how} [{probe.name(samples)}]{why}"
+
+
+def read_cache(text: str) -> Mapping[str, str]:
+    """A cache file's probes by key; empty when the file is none, because it only saves requests."""
+    try:
+        found = parse_json(text, "the probe cache")
+    except DataError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(key): value for key, value in found.items() if isinstance(value, str)}

@@ -1,0 +1,148 @@
+"""A batch on its way: rows shared out among workers, in an event loop and thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+
+from refladder.backends.openai.transport import Refusal
+
+if TYPE_CHECKING:
+    import queue
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from typing import Any
+
+    from refladder.backends.openai.talk import Talk
+    from refladder.records import Prompt
+
+FAILED = "request failed: "  # begins the note of a row that was not answered, and so is worth asking again
+HOPELESS = 20  # rows that fail one after the other before the run stops
+
+Answer = TypeVar("Answer")
+
+
+class Rows(Generic[Answer]):
+    """The rows of one batch: as many at work as may be in flight, each answered once.
+
+    Args:
+        prompts: the rows.
+        one: answers one of them, or raises Refusal.
+        failed: the answer of a row that failed for good, from the reason.
+        results: where (place, answer) goes as soon as it is there.
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[Prompt],
+        one: Callable[[Talk, Prompt], Awaitable[Answer]],
+        failed: Callable[[str], Answer],
+        results: queue.SimpleQueue[tuple[int, Answer] | None],
+    ) -> None:
+        self._rows = iter(enumerate(prompts))
+        self._number = len(prompts)
+        self._one = one
+        self._failed = failed
+        self._results = results
+        self._last = Refusal("nothing was asked")
+        self._hopeless: list[tuple[int, Answer]] = []  # failures since the last answer: kept back, it may be the server
+
+    async def run(self, talk: Talk) -> None:
+        """Ask every row.
+
+        Raises:
+            Refusal: the server fails altogether.
+        """
+        workers = min(self._number, talk.options.max_concurrency)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(workers):
+                    group.create_task(self._work(talk))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None  # the first ended the run; the others only followed it
+        if len(self._hopeless) == self._number:
+            self._stop(self._last)
+        self._release()
+
+    async def _work(self, talk: Talk) -> None:
+        for place, prompt in self._rows:
+            try:
+                answer = await self._one(talk, prompt)
+            except Refusal as refusal:
+                if refusal.ends_the_run:
+                    raise
+                self._refused(place, refusal)
+            else:
+                self._release()
+                self._results.put((place, answer))
+
+    def _release(self) -> None:
+        for held in self._hopeless:
+            self._results.put(held)
+        self._hopeless.clear()
+
+    def _refused(self, place: int, refusal: Refusal) -> None:
+        if not refusal.of_the_server:
+            self._results.put((place, self._failed(refusal.reason)))
+            return
+        self._last = refusal
+        self._hopeless.append((place, self._failed(f"{FAILED}{refusal.reason}")))
+        if len(self._hopeless) >= HOPELESS:
+            self._stop(refusal)
+
+    def _stop(self, refusal: Refusal) -> NoReturn:
+        rows = "the only row" if len(self._hopeless) == 1 else f"{len(self._hopeless)} rows, one after the other,"
+        raise Refusal(
+            f"{rows} failed, so the run was stopped: {refusal.reason}", status=refusal.status, ends_the_run=True
+        )
+
+
+class Thread:
+    """A coroutine at work in a thread and event loop of its own, so that a caller's event loop is no hindrance.
+
+    Args:
+        work: the coroutine.
+        ended: called in the thread when the work is over, however it ended.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, None], ended: Callable[[], None]) -> None:
+        self._work = work
+        self._ended = ended
+        self._error: Exception | None = None
+        self._started = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="refladder-endpoint", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cancel the work if it is not over, and wait for its end."""
+        self._started.wait()
+        if self._loop is not None and self._task is not None:
+            with suppress(RuntimeError):  # the loop is closed: it is over
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join()
+
+    def outcome(self) -> None:
+        """Wait for the end of the work, and raise what it raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except asyncio.CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001  handed to the thread that asked
+            self._error = error
+        finally:
+            self._started.set()
+            self._ended()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(self._work)
+        self._started.set()
+        await self._task

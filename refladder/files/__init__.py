@@ -1,0 +1,1 @@
+"""Files: records as JSON lines, tables of a user, ladder sets, locks."""

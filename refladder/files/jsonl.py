@@ -1,0 +1,388 @@
+"""Records as JSON lines: strict, with a schema number, unknown keys refused, written atomically.
+
+A line starts with its schema: `{"schema":"ladder/1", ...}`. Reading refuses another schema, an unknown or missing key,
+a wrong type, NaN and infinity, and says path:line.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import json
+import os
+import zlib
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+
+from refladder.errors import DataError
+from refladder.files.locks import has_ended, try_lock
+from refladder.parsing import parse_json
+from refladder.records import (
+    Context,
+    Dimension,
+    Generated,
+    Judgment,
+    Ladder,
+    LadderFailure,
+    Output,
+    Rating,
+    Recipe,
+    Run,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+GZIP = b"\x1f\x8b"  # how a gzip stream begins
+
+SCHEMAS: dict[type, str] = {
+    Context: "context/1",
+    Dimension: "dimension/1",
+    Generated: "generated/1",
+    Judgment: "judgment/1",
+    Ladder: "ladder/1",
+    LadderFailure: "ladder-failure/1",
+    Output: "output/1",
+    Rating: "rating/1",
+    Recipe: "recipe/1",
+    Run: "run/1",
+}
+
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that `import refladder` does not need
+
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading, unpacking gzip when its first two bytes say so, whatever its name is.
+
+    Raises:
+        DataError: the file is missing, is a folder, or may not be read.
+    """
+    try:
+        stream = path.open("rb")
+        packed = stream.peek(2)[:2] == GZIP  # a pipe cannot be wound back
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:  # a NUL character, which no path can hold
+        raise DataError(f"{str(path)!r}: cannot be read ({error}); name another file") from error
+    if not packed:
+        return stream
+    return _Unpacked(stream)  # type: ignore[return-value]
+
+
+class _Unpacked(gzip.GzipFile):
+    """A gzip stream that closes the stream it reads from, which GzipFile leaves open."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        super().__init__(fileobj=packed, mode="rb")
+        self._packed = packed
+
+    def close(self) -> None:
+        super().close()
+        self._packed.close()
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a text file (plain or gzip) with their numbers from 1, without their line ends.
+
+    Raises:
+        DataError: the file cannot be read, is a truncated gzip, or is not UTF-8; the text says at which line.
+    """
+    number = 0
+    with open_bytes(path) as stream:
+        try:
+            for number, line in enumerate(stream, start=1):
+                yield number, line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{path}:{number}: not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}); "
+                "convert the file to UTF-8"
+            ) from error
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(
+                f"{path}:{number + 1}: the gzip stream is damaged or cut off; fetch the file again"
+            ) from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """A whole file, unpacked if it is gzip.
+
+    Raises:
+        DataError: the file cannot be read or is a damaged gzip.
+    """
+    with open_bytes(path) as stream:
+        try:
+            return stream.read()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(f"{path}: the gzip stream is damaged or cut off; fetch the file again") from error
+
+
+def to_line(record: object) -> bytes:
+    """One record as a JSON line with its schema, ending in a newline."""
+    kind = type(record)
+    body = _adapter(kind).dump_json(record)
+    return b'{"schema":"%s",%s\n' % (SCHEMAS[kind].encode(), body[1:])
+
+
+def from_line(kind: type[T], line: str, where: str) -> T:
+    """Read one record strictly.
+
+    Args:
+        kind: the record type.
+        line: one JSON line.
+        where: path:line, for the error.
+
+    Raises:
+        DataError: not JSON, another schema, or a field that is missing, unknown or of the wrong type.
+    """
+    schema = SCHEMAS[kind]
+    head = f'{{"schema":"{schema}",'
+    if line.startswith(head):
+        body = "{" + line[len(head) :]
+    else:  # another spelling of the same JSON, or another kind of file
+        fields = parse_json(line, where)
+        found = fields.pop("schema", None) if isinstance(fields, dict) else None
+        if found != schema:
+            raise DataError(f'{where}: expected a line with "schema": "{schema}", found {found!r}')
+        body = json.dumps(fields)
+    try:
+        return cast("T", _adapter(kind).validate_json(body, strict=True, extra="forbid"))
+    except ValueError as error:
+        from pydantic import ValidationError  # noqa: PLC0415  as above, and it is a ValueError
+
+        if not isinstance(error, ValidationError):
+            raise
+        first = error.errors(include_url=False, include_context=False)[0]
+        if first["type"] == "json_invalid":
+            raise DataError(f"{where}: not JSON ({first['msg'].removeprefix('Invalid JSON: ')})") from error
+        place = ".".join(str(part) for part in first["loc"])
+        found = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
+        raise DataError(f"{where}: {schema} field {place!r}: {first['msg']}{found}") from error
+
+
+def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
+    """Read many records strictly: the same as `from_line` for each, in about half the time.
+
+    Args:
+        kind: the record type.
+        lines: path:line, for the error, and the JSON line.
+
+    Raises:
+        DataError: as `from_line`, for the first line that is not right.
+    """
+    head = f'{{"schema":"{SCHEMAS[kind]}",'
+    if all(line.startswith(head) for _, line in lines):
+        # A line that is not one object, such as two objects or half of one, breaks the array or its length.
+        body = "[" + ",".join(["{" + line[len(head) :] for _, line in lines]) + "]"
+        with suppress(ValueError):
+            found = _adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
+            if len(found) == len(lines):
+                return cast("list[T]", found)
+    return [from_line(kind, line, where) for where, line in lines]
+
+
+def read_records(kind: type[T], path: Path) -> Iterator[T]:
+    """Every record of a JSON lines file (plain or gzip), in order; blank lines are refused.
+
+    Raises:
+        DataError: with path:line.
+    """
+    for number, line in read_lines(path):
+        yield from_line(kind, line, f"{path}:{number}")
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path is there and is neither a file nor a folder: a pipe, `/dev/null`."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+class Writer:
+    """A binary stream whose failed writes say which file it is and why, whatever else may fail around them.
+
+    Args:
+        stream: where the bytes go.
+        name: of the file, for the error.
+    """
+
+    closed = False  # pyarrow asks
+
+    def __init__(self, stream: IO[bytes], name: str | Path) -> None:
+        self._stream = stream
+        self._name = name
+
+    def write(self, data: bytes, /) -> int:
+        """Write bytes.
+
+        Raises:
+            DataError: the disk is full, or the file cannot be written.
+        """
+        try:
+            return self._stream.write(data)
+        except OSError as error:
+            raise cannot_write(self._name, error) from error
+
+    def flush(self) -> None:
+        """Hand on what is held back; raises as `write` does."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            raise cannot_write(self._name, error) from error
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Writer]:
+    """Write a file so that it appears whole or not at all: a hidden sibling, flushed to disk, then renamed.
+
+    What is no file, such as `/dev/null` or a pipe, is written as it comes. A symbolic link is followed: its target is
+    written. Partial files of the same name that were left by processes which have ended are removed.
+
+    Raises:
+        DataError: the folder cannot be written, or the disk is full; nothing is left behind.
+    """
+    direct = is_device(path)  # to put a file in its place would be to destroy it
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
+    partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        raw = io.FileIO(partial, "w")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    try:
+        if not direct:
+            try_lock(raw.fileno())  # shows to other machines that this file is being written
+            _remove_leftovers(path)
+        writer = Writer(io.BufferedWriter(raw), path)
+        yield writer
+        writer.flush()
+        if not direct:
+            _put_in_place(raw, partial, path)
+    finally:
+        raw.close()  # before its buffer, which would be written out once more
+        if not direct:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the partial files of a path whose processes have ended without removing them, after `kill -9`."""
+    begins, ends = f".{path.name}.", ".partial"
+    for partial in path.parent.glob(f"{glob.escape(begins)}*{ends}"):
+        process = partial.name[len(begins) : -len(ends)]
+        if not (process.isascii() and process.isdecimal() and has_ended(int(process))):
+            continue
+        # The file may be gone by now, or be another user's.
+        with suppress(OSError), partial.open("rb") as leftover:
+            if try_lock(leftover.fileno()) is not False:  # else its process is at work on another machine
+                partial.unlink()
+
+
+def _put_in_place(raw: io.FileIO, partial: Path, path: Path) -> None:
+    try:
+        os.fsync(raw.fileno())
+        raw.close()
+        partial.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: str | Path, error: OSError) -> DataError:
+    """The error to raise when a write failed; says which file and why."""
+    return DataError(f"{path}: cannot be written ({error.strerror or error}); free space or choose another place")
+
+
+def throw_away(path: Path) -> None:
+    """Remove a file, if it is there.
+
+    Raises:
+        DataError: it may not be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except NotADirectoryError:
+        return  # whoever makes its folder will say so
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def write_records(path: Path, records: Iterable[object]) -> int:
+    """Write records as JSON lines, atomically; returns how many.
+
+    Raises:
+        DataError: the folder cannot be written, or the disk is full.
+    """
+    count = 0
+    with atomic(path) as stream:
+        for record in records:
+            stream.write(to_line(record))
+            count += 1
+    return count
+
+
+def append_records(path: Path, records: Iterable[object]) -> None:
+    """Put records as JSON lines at the end of a file, made when it is not there; on the disk when this returns.
+
+    Raises:
+        DataError: the file cannot be written, or the disk is full; what was there before stays.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as stream:
+            stream.write(b"".join(map(to_line, records)))
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def read_appended(path: Path) -> list[tuple[str, str]]:
+    """The lines that `append_records` wrote, each with its path:line; none where there is no file.
+
+    A last line without an end, left by a kill in the middle of a write, is cut off the file.
+
+    Raises:
+        DataError: the file cannot be read or written.
+    """
+    if not path.exists():
+        return []
+    try:
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.truncate(path, whole)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    lines = data[:whole].decode("utf-8", "replace").split("\n")[:-1]
+    return [(f"{path}:{number}", line) for number, line in enumerate(lines, start=1)]
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text is free of half surrogate pairs, which no UTF-8 file can hold though JSON can spell them."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def to_json(value: object, indent: int | None = None) -> bytes:
+    """A value as JSON in UTF-8; half a surrogate pair, which UTF-8 cannot hold, stays the escape it is in JSON."""
+    return json.dumps(value, indent=indent, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write one JSON object, indented, atomically."""
+    with atomic(path) as stream:
+        stream.write(to_json(value, indent=2) + b"\n")

@@ -1,0 +1,224 @@
+"""Ladder sets: folders of ladders with their contexts and dimensions, shipped with refladder or built by a user.
+
+SET/
+  dimensions.jsonl   what the ladders are about
+  contexts.jsonl     what they were written for (may be left out of a set whose texts may not be passed on)
+  ladders.jsonl      one Ladder a line
+  failures.jsonl     ladders that could not be written, if any
+  run.json           the resolved configuration of `refladder build`
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.files.jsonl import read_records, throw_away, to_line, write_records
+from refladder.records import Context, Dimension, Ladder, LadderFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderSet:
+    """Ladders by (context id, dimension name), with what is needed to judge against them."""
+
+    name: str
+    digest: str
+    rungs: int
+    dimensions: tuple[Dimension, ...]
+    contexts: Mapping[str, Context]
+    ladders: Mapping[tuple[str, str], Ladder]
+    failures: Mapping[tuple[str, str], LadderFailure]
+
+    @property
+    def task(self) -> str:
+        """The task of every ladder in the set."""
+        return next(iter(self.ladders.values())).task
+
+
+def _root() -> Path:
+    package = Path(__file__).parent
+    installed = package / "published_data"  # where the wheel puts it
+    return installed if installed.is_dir() else package.parent / "published_data"
+
+
+def published_names() -> list[str]:
+    """Names of the ladder sets that are shipped, such as `demo/story`."""
+    root = _root()
+    return sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/ladders.jsonl"))
+
+
+def find_folder(name: str) -> Path:
+    """The folder of a ladder set: a shipped name, or a path.
+
+    Raises:
+        UnknownNameError: neither.
+    """
+    if name in published_names():
+        return _root() / name
+    path = Path(name)
+    if not path.is_dir():
+        raise UnknownNameError("ladder set (nor is there such a folder)", name, published_names())
+    return path
+
+
+def digest_of(ladders: Iterable[Ladder]) -> str:
+    """Twelve hexadecimal digits that stand for the exact texts of ladders, in their order."""
+    state = hashlib.blake2b(digest_size=6)
+    for ladder in ladders:
+        state.update(to_line(ladder))
+    return state.hexdigest()
+
+
+def ladder_set(
+    name: str,
+    dimensions: Sequence[Dimension],
+    contexts: Iterable[Context],
+    ladders: Sequence[Ladder],
+    failures: Iterable[LadderFailure] = (),
+) -> LadderSet:
+    """Put ladders together and check that they are one scale.
+
+    Args:
+        name: of the set, as signatures tell it.
+        dimensions: what the ladders are about.
+        contexts: what they were written for; none where their texts may not be passed on.
+        ladders: one or more, of one task and one number of rungs.
+        failures: rungs that could not be written.
+
+    Raises:
+        UsageError: no ladders; two for one context and dimension; different tasks or numbers of rungs; levels that are
+            not 1..N; a dimension or context that is not in the set, or stands there twice; a scale without extent.
+    """
+    if not ladders:
+        raise UsageError(f"{name}: no ladders in it; build some with `refladder build`")
+    by_context: dict[str, Context] = {}
+    for context in contexts:
+        if by_context.setdefault(context.id, context) is not context:
+            raise UsageError(f"{name}: context {context.id!r} stands there twice")
+    _check_scales(name, dimensions)
+    known = {dimension.name for dimension in dimensions}
+    first = ladders[0]
+    found: dict[tuple[str, str], Ladder] = {}
+    for ladder in ladders:
+        place = f"{name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
+        if found.setdefault((ladder.context_id, ladder.dimension), ladder) is not ladder:
+            raise UsageError(f"{place} stands there twice")
+        if ladder.dimension not in known:
+            raise UsageError(f"{place} is of a dimension that dimensions.jsonl does not have: {sorted(known)}")
+        _check_context(place, ladder, by_context)
+        if ladder.task != first.task:
+            raise UsageError(f"{place} is of task {ladder.task!r}, the first of {first.task!r}; keep one task in a set")
+        _check_levels(place, ladder, first)
+    return LadderSet(
+        name=name,
+        digest=digest_of(ladders),
+        rungs=len(first.rungs),
+        dimensions=tuple(dimensions),
+        contexts=by_context,
+        ladders=found,
+        failures={(failure.context_id, failure.dimension): failure for failure in failures},
+    )
+
+
+def _check_context(place: str, ladder: Ladder, contexts: Mapping[str, Context]) -> None:
+    if not contexts:
+        return
+    context = contexts.get(ladder.context_id)
+    if context is None:
+        raise UsageError(f"{place} is of a context that contexts.jsonl does not have")
+    if context.task != ladder.task:
+        raise UsageError(f"{place} is of task {ladder.task!r}, its context of {context.task!r}")
+
+
+def _check_levels(place: str, ladder: Ladder, first: Ladder) -> None:
+    levels = [rung.level for rung in ladder.rungs]
+    if not levels or levels != list(range(1, len(levels) + 1)):
+        raise UsageError(f"{place} has levels {levels}; they must be 1, 2, ..., N")
+    if len(levels) != len(first.rungs):
+        raise UsageError(f"{place} has {len(levels)} rungs, the first {len(first.rungs)}; one set is one scale")
+
+
+def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
+    seen = set()
+    for dimension in dimensions:
+        if dimension.name in seen:
+            raise UsageError(f"{name}: dimension {dimension.name!r} stands there twice")
+        seen.add(dimension.name)
+        if dimension.low >= dimension.high:
+            raise UsageError(
+                f"{name}: the scale of {dimension.name!r} goes from {dimension.low:g} to {dimension.high:g}; "
+                "low must be less than high"
+            )
+
+
+def read_ladder_set(name: str) -> LadderSet:
+    """Open a shipped ladder set by name, or one in a folder.
+
+    Args:
+        name: of `published_names`, or the path of a folder that `write_ladder_set` wrote.
+
+    Raises:
+        UnknownNameError: no such set and no such folder.
+        DataError: with path:line, a file is missing or a line is not what its schema says.
+        UsageError: the ladders do not make one scale.
+    """
+    folder = find_folder(name)
+    contexts, failures = folder / "contexts.jsonl", folder / "failures.jsonl"
+    if not (folder / "ladders.jsonl").is_file():
+        raise DataError(f"{folder / 'ladders.jsonl'}: no such file; a ladder set is what `refladder build` writes")
+    found = ladder_set(
+        name,
+        list(read_records(Dimension, folder / "dimensions.jsonl")),
+        read_records(Context, contexts) if contexts.is_file() else (),
+        list(read_records(Ladder, folder / "ladders.jsonl")),
+        read_records(LadderFailure, failures) if failures.is_file() else (),
+    )
+    # The last part of a path is enough beside the digest, and the same wherever the folder lies.
+    return found if name in published_names() else replace(found, name=folder.resolve().name)
+
+
+def write_ladder_set(
+    folder: Path,
+    dimensions: Sequence[Dimension],
+    contexts: Sequence[Context],
+    ladders: Sequence[Ladder],
+    failures: Sequence[LadderFailure],
+) -> None:
+    """Write a ladder set; each file appears whole or not at all.
+
+    Args:
+        folder: where the set goes; made when it is not there.
+        dimensions: what the ladders are about.
+        contexts: what they were written for.
+        ladders: as `refladder.synth.build_ladders` gives them.
+        failures: likewise.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    write_records(folder / "dimensions.jsonl", dimensions)
+    write_records(folder / "contexts.jsonl", contexts)
+    write_records(folder / "ladders.jsonl", ladders)
+    if failures:
+        write_records(folder / "failures.jsonl", failures)
+    else:
+        throw_away(folder / "failures.jsonl")
+
+
+def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:
+    """The dimensions of those names, each once, in the order asked; all when none is named.
+
+    Raises:
+        UnknownNameError: a name that is not there.
+    """
+    by_name = {dimension.name: dimension for dimension in dimensions}
+    for name in names:
+        if name not in by_name:
+            raise UnknownNameError("dimension", name, by_name)
+    return tuple(by_name[name] for name in dict.fromkeys(names)) if names else tuple(dimensions)

@@ -1,0 +1,474 @@
+"""A user's table, row by row: JSON lines, CSV or Parquet in and out, standard input and output included.
+
+Columns that refladder does not know travel through untouched: a JSON line is copied letter for letter and new fields
+are put at its end; CSV cells stay the strings they were; Parquet columns keep their types.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import itertools
+import json
+import os
+import re
+import sys
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import Writer, atomic, is_device, open_bytes
+from refladder.parsing import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+FORMATS = ("jsonl", "csv", "parquet")
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BATCH = 4096  # Parquet rows held at a time
+STANDARD = "-"  # the name of standard input and output
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: `where` it stands (path:line), its `fields`, and for JSON lines the line itself."""
+
+    where: str
+    fields: dict[str, Any]
+    raw: str | None = None
+
+
+def format_of(path: str, given: str | None = None) -> str:
+    """The format of a file: the one given, else by the file's ending (a last `.gz` is passed over); `-` is jsonl.
+
+    Raises:
+        UsageError: the ending is not one of .jsonl, .ndjson, .json, .csv, .parquet.
+    """
+    if given is not None:
+        return given
+    if path == STANDARD:
+        return "jsonl"
+    ending = Path(path.removesuffix(".gz")).suffix.lower()
+    if ending not in _ENDINGS:
+        raise UsageError(
+            f"{path}: cannot tell its format from its ending; let it end in .jsonl, .csv or .parquet, or say --format"
+        )
+    return _ENDINGS[ending]
+
+
+def standard_form(path: str, source_form: str) -> str | None:
+    """The format to write to `path` if nothing is said: on standard output a CSV stays a CSV; a file's ending tells."""
+    return "csv" if path == STANDARD and source_form == "csv" else None
+
+
+def read_once(path: str) -> bool:
+    """Whether a table can be read only once: standard input, or a pipe such as `<(zcat FILE)`."""
+    return path == STANDARD or is_device(Path(path))
+
+
+def refuse_same_files(places: Mapping[str, str]) -> None:
+    """Check that nothing is written over what is read; `-`, standard input or output, is no file.
+
+    Args:
+        places: what each file is, in the words of a message, to its path.
+
+    Raises:
+        UsageError: two paths lead to one file.
+    """
+    seen: dict[str, str] = {}
+    for what, place in places.items():
+        if place != STANDARD and (other := seen.setdefault(os.path.realpath(place), what)) != what:
+            raise UsageError(f"{place}: {other} and {what} must be different files")
+
+
+def parse_number(text: str) -> float | None:
+    """The number that a text spells in ASCII digits, such as `-1.5e3`, with or without spaces around it; None if none.
+
+    Python's `float` also takes `1_0`, full-width digits, `nan` and `infinity`, which are no numbers in a table.
+    """
+    return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
+
+
+def number_in(row: Row, column: str) -> float | None:
+    """The number in a column of a row; None where the row has none there: null, or an empty CSV cell.
+
+    Raises:
+        DataError: with path:line, there is no such column, or it holds something else than a finite number.
+    """
+    if column not in row.fields:
+        near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise DataError(
+            f"{row.where}: no column {column!r}; {hint}Columns there: {', '.join(map(str, row.fields)) or 'none'}"
+        )
+    value = number = row.fields[column]
+    if value is None or value == "":
+        return None
+    if type(value) is str:  # a CSV cell
+        number = parse_number(value)
+    if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:  # NaN, infinity, a number too large
+        raise DataError(f"{row.where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
+    return float(number)
+
+
+class Rows:
+    """The rows of a table, in order; an iterator that tells the columns before the first row is taken.
+
+    Args:
+        rows: the rows.
+        header: the columns, for a format that names them even when there are no rows.
+    """
+
+    def __init__(self, rows: Iterator[Row], header: Sequence[str] | None = None) -> None:
+        self._rows = rows
+        self._header = header
+
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def first(self) -> Row | None:
+        """The first row, which is not lost by looking at it; None when there is none."""
+        row = next(self._rows, None)
+        if row is not None:
+            self._rows = itertools.chain([row], self._rows)
+        return row
+
+    def columns(self) -> list[str] | None:
+        """The columns, by the header or else by the first row; None for JSON lines without a row."""
+        if self._header is not None:
+            return list(self._header)
+        row = self.first()
+        return None if row is None else list(row.fields)
+
+
+def read_rows(path: str, given: str | None = None) -> Rows:
+    """Rows of a table, in order, holding no more than a few thousand in memory.
+
+    Blank lines at the end of JSON lines or CSV are no rows; one between rows is refused.
+
+    Args:
+        path: a file (JSON lines and CSV may be gzip), or `-` for standard input.
+        given: the format where the file's ending does not say it.
+
+    Raises:
+        DataError: with path:line: not JSON, not an object, a CSV row with too many or too few cells, not UTF-8, ...
+        UsageError: the format is unknown.
+    """
+    form = format_of(path, given)
+    if form == "parquet":
+        return _read_parquet(path)
+    name = "<stdin>" if path == STANDARD else path
+    lines = _decoded(name, sys.stdin.buffer if path == STANDARD else open_bytes(Path(path)))
+    return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
+
+
+def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
+    """Lines with their line ends, decoded; every way a byte stream can be damaged becomes a DataError."""
+    number = 0
+    try:
+        with stream:
+            for number, line in enumerate(stream, start=1):
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}:{number}: not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}); "
+            "convert the file to UTF-8"
+        ) from error
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{name}:{number + 1}: the stream is damaged or cut off ({error}); fetch it again") from error
+
+
+def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
+    blank = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            fields = parse_json(line, f"{name}:{number}", "each line must be one JSON object")
+        except DataError:
+            if not line.strip():
+                blank = blank or number
+                continue
+            raise
+        if type(fields) is not dict:
+            raise DataError(f"{name}:{number}: a JSON {type(fields).__name__}; each line must be one JSON object")
+        if blank:
+            raise DataError(f"{name}:{blank}: a blank line between rows; each line must be one JSON object")
+        yield Row(f"{name}:{number}", fields, line)
+
+
+def _read_csv(name: str, lines: Iterator[str]) -> Rows:
+    csv.field_size_limit(sys.maxsize)  # the module's own limit, 128 KiB a cell, is less than a long article
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = next(reader, None)
+    except csv.Error as error:
+        raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
+    if not header:
+        what = "an empty file" if header is None else "a blank line"
+        raise DataError(f"{name}:1: {what}; the first line of a CSV file names its columns")
+    if len(set(header)) != len(header):
+        twice = next(column for column in header if header.count(column) > 1)
+        raise DataError(f"{name}:1: column {twice!r} stands there twice; rename one")
+    return Rows(_csv_rows(name, reader, header), header)
+
+
+def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # noqa: ANN401  the csv module's own type
+    start, blank = reader.line_num + 1, 0
+    try:
+        for cells in reader:
+            if not cells:  # what the csv module gives for a blank line, and for nothing else
+                blank = blank or start
+            elif blank:
+                raise DataError(f"{name}:{blank}: a blank line between rows; remove it")
+            elif len(cells) != len(header):
+                raise DataError(f"{name}:{start}: {len(cells)} cells, but the header names {len(header)} columns")
+            else:
+                yield Row(f"{name}:{start}", dict(zip(header, cells, strict=True)))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa  # noqa: PLC0415  an extra: 120 MB
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError("Parquet needs pyarrow; pip install pyarrow") from error
+    return pa, parquet
+
+
+def _damaged(pa: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401  pyarrow has no types
+    """What a Parquet file can be refused with: text or names that are not UTF-8, times that Python has not, ..."""
+    return (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError)
+
+
+def _read_parquet(path: str) -> Rows:
+    pa, parquet = _pyarrow()
+    if path == STANDARD:
+        raise UsageError("Parquet cannot be read from standard input; give the file's path")
+    try:
+        file = parquet.ParquetFile(path)
+        columns = file.schema_arrow.names  # decoded here
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except _damaged(pa) as error:
+        raise DataError(f"{path}: not a Parquet file ({error})") from error
+    return Rows(_parquet_rows(path, file, pa), columns)
+
+
+def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:  # noqa: ANN401  pyarrow has no types
+    number = 0
+    try:
+        with file:
+            for batch in file.iter_batches(batch_size=_BATCH):
+                for fields in batch.to_pylist():
+                    number += 1
+                    yield Row(f"{path}:{number}", fields)
+    except _damaged(pa) as error:
+        raise DataError(f"{path}:{number + 1}: this Parquet file is damaged ({error}); fetch it again") from error
+
+
+class Write(Protocol):
+    """Puts one row, with values for the added columns, at the end of a sink."""
+
+    def __call__(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+        """Write it."""
+        ...
+
+
+@contextmanager
+def open_sink(
+    path: str,
+    given: str | None,
+    added: Mapping[str, type],
+    columns: Sequence[str] | None = None,
+    source: str | None = None,
+    *,
+    escape_formulas: bool = False,
+) -> Iterator[Write]:
+    """A function `write(row, values)` that puts rows, with values for the added columns, in a file or on stdout.
+
+    A file appears whole, when the block ends well, or not at all.
+
+    Args:
+        path: a file, or `-` for standard output.
+        given: the format where the file's ending does not say it.
+        added: columns that are put after the row's own, with their type (float or str).
+        columns: the rows' own columns, so that CSV and Parquet have their header when there are no rows.
+        source: the Parquet file the rows come from, if it is one: its column types are kept.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would take for a formula (see `_escaped`).
+
+    Raises:
+        DataError: the file cannot be written; a row has other columns than the first (CSV and Parquet).
+        UsageError: the format is unknown, the rows already have a column that is to be added, or formulas are to be
+            escaped in another format than CSV.
+    """
+    form = format_of(path, given)
+    if escape_formulas and form != "csv":
+        raise UsageError(f"{path}: --escape-formulas is for CSV, and this is {form}; leave it out or write .csv")
+    if path == STANDARD:
+        if form == "parquet":
+            raise UsageError("Parquet cannot be written to standard output; give --out FILE.parquet")
+        stream = sys.stdout.buffer
+        yield _sink(form, stream, added, columns, source, escape_formulas=escape_formulas)
+        stream.flush()
+        return
+    with atomic(Path(path)) as file:
+        if form == "parquet":
+            with _parquet_sink(path, file, added, columns, source) as write:
+                yield write
+        else:
+            yield _sink(form, file, added, columns, source, escape_formulas=escape_formulas)
+
+
+def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
+    clash = sorted(set(row.fields) & set(added))
+    if clash:
+        raise UsageError(f"{row.where}: column {clash[0]!r} is there already; rename or drop it first")
+
+
+def _sink(
+    form: str,
+    stream: Writer | IO[bytes],
+    added: Mapping[str, type],
+    columns: Sequence[str] | None,
+    source: str | None,
+    *,
+    escape_formulas: bool,
+) -> Write:
+    if form == "csv":
+        return _csv_writer(stream, added, columns, _escaped if escape_formulas else _cell)
+    # Parquet holds dates and bytes, which JSON spells as text.
+    encode = _encode if source is None else json.JSONEncoder(ensure_ascii=False, default=str).encode
+
+    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+        if added:
+            _refuse_clash(row, added)
+        if row.raw is not None:
+            if not values:
+                stream.write((row.raw if row.raw.endswith("\n") else row.raw + "\n").encode())
+                return
+            head = row.raw.rstrip()[:-1].rstrip()
+            comma = "," if row.fields else ""
+            stream.write(f"{head}{comma}{_encode(values)[1:]}\n".encode("utf-8", "backslashreplace"))
+            return
+        fields = {**row.fields, **(values or {})}
+        stream.write(encode(fields).encode("utf-8", "backslashreplace") + b"\n")  # half a surrogate pair: as in JSON
+
+    return write
+
+
+def _csv_writer(
+    stream: Writer | IO[bytes],
+    added: Mapping[str, type],
+    columns: Sequence[str] | None,
+    cell: Callable[[object], object],
+) -> Write:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")  # so that a cell with either of the two is quoted
+    header = list(columns or ())
+
+    def put(where: str, cells: list[object]) -> None:
+        writer.writerow(map(cell, cells))
+        try:
+            stream.write(text.getvalue()[:-2].encode() + b"\n")
+        except UnicodeEncodeError as error:
+            raise DataError(f"{where}: half a surrogate pair, which CSV cannot hold; write .jsonl") from error
+        text.seek(0)
+        text.truncate()
+
+    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+        if not header:
+            _refuse_clash(row, added)
+            header.extend(row.fields)
+            put(row.where, [*header, *added])
+        _same_columns(row, header)
+        given = values or {}
+        put(row.where, [*(row.fields[name] for name in header), *(given.get(name) for name in added)])
+
+    if columns is not None and (header or added):
+        _refuse_clash(Row("the header", dict.fromkeys(header)), added)
+        put("the header", [*header, *added])
+    return write
+
+
+def _same_columns(row: Row, columns: list[str]) -> None:
+    if list(row.fields) != columns and row.fields.keys() != set(columns):
+        different = min(row.fields.keys() ^ set(columns))
+        raise DataError(
+            f"{row.where}: its columns differ from the first row's ({different}); write .jsonl, which allows that"
+        )
+
+
+def _cell(value: object) -> object:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _escaped(value: object) -> object:
+    """A CSV cell that no spreadsheet takes for a formula.
+
+    Text that begins with one of = + - @, a tab or a carriage return gets `'` before it. What spells a number does not.
+
+    Source: OWASP, CSV Injection.
+    """
+    cell = _cell(value)
+    if isinstance(cell, str) and cell.startswith(_FORMULA) and parse_number(cell) is None:
+        return f"'{cell}"
+    return cell
+
+
+@contextmanager
+def _parquet_sink(
+    path: str, stream: Writer, added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
+) -> Iterator[Write]:
+    pa, parquet = _pyarrow()
+    types = {float: pa.float64(), str: pa.string()}
+    held: list[dict[str, Any]] = []
+    header = list(columns or ())
+    writer: Any = None
+
+    def flush() -> None:
+        nonlocal writer
+        try:
+            if writer is None:
+                own = parquet.read_schema(source) if source else _inferred(pa, held, header)
+                schema = pa.schema([*own, *(pa.field(name, types[kind]) for name, kind in added.items())])
+                writer = parquet.ParquetWriter(stream, schema)
+            writer.write_table(pa.Table.from_pylist(held, schema=writer.schema))
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+            raise DataError(f"{path}: the rows do not fit one Parquet table ({error}); write .jsonl") from error
+        held.clear()
+
+    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+        if not header:
+            header.extend(row.fields)
+        _refuse_clash(row, added)
+        _same_columns(row, header)
+        held.append({**row.fields, **(values or {})})
+        if len(held) >= _BATCH:
+            flush()
+
+    yield write
+    flush()
+    writer.close()
+
+
+def _inferred(pa: Any, held: list[dict[str, Any]], columns: list[str]) -> Any:  # noqa: ANN401
+    """Column types by the first rows; text where there is no value to tell."""
+    found = pa.Table.from_pylist([{name: fields[name] for name in columns} for fields in held]).schema
+    fields = {
+        field.name: pa.field(field.name, pa.string() if pa.types.is_null(field.type) else field.type) for field in found
+    }
+    return [fields.get(name, pa.field(name, pa.string())) for name in columns]

@@ -1,0 +1,185 @@
+"""Methods that ask the judge about one text at a time: direct-5, direct-10, g-eval-5, g-eval-10, gptscore."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from refladder.backends.usage import characters
+from refladder.errors import LabelsUnavailableError
+from refladder.jobs.evaluate import Method
+from refladder.jobs.score import batches
+from refladder.methods import gptscore as likelihood
+from refladder.methods.contract import MethodResult
+from refladder.methods.measures import Measures, joined, of_judgments
+from refladder.prompts import criterion, fill, load_template
+from refladder.records import Recipe, Run
+from refladder.scoring.grades import (
+    draw_grades,
+    expected_grade,
+    grade_prompt,
+    grade_question,
+    most_probable_grade,
+    on_scale,
+    read_grades,
+)
+from refladder.scoring.judging import trusted
+from refladder.scoring.judgment_file import JudgmentLog
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from refladder.methods.contract import Judge, MethodFunction, MethodSettings
+    from refladder.records import Benchmark, Dimension, Judgment
+    from refladder.scoring.judging import Question
+
+ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
+GPTSCORE = "gptscore"
+NO_ANSWERS = "--answers is not used: gptscore reads the log-probability of whole texts, which are not answers"
+
+
+def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None], rule: str) -> MethodFunction:
+    def graded(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> MethodResult:
+        """Ask for a grade of every output on every dimension, told on the dimension's own scale."""
+        settings.own(name, {})
+        answers = settings.answers
+        backend = judge()
+        template = load_template(benchmark.contexts[0].task, f"direct-{grades}", settings.prompts)
+        sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
+        recipe = Recipe(
+            backend=backend.fingerprint, prompts=(template.signature,), sampling=sampling, version=__version__
+        )
+        signature = f"{recipe.signature}|answers:{answers or 'read'}|grades:{grades}|rule:{rule}"
+        signature += f"|least-mass:{settings.least_mass:g}"
+        contexts = {context.id: context for context in benchmark.contexts}
+        questions = [
+            (dimension, grade_question(output, contexts[output.context_id], dimension))
+            for output in benchmark.outputs
+            for dimension in dimensions
+        ]
+        scores: dict[tuple[str, str], float | None] = {}
+        kind = f"direct-{grades}" + (f"-{answers}-answers" if answers else "")
+        asked_before = f"{kind}-{recipe.digest}"
+        restart = settings.restart and asked_before not in settings.kept
+        kept = settings.kept.setdefault(asked_before, {})
+        reused = 0
+        with (
+            JudgmentLog(_kept(settings, kind), _run(recipe, dimensions), restart=restart) as log,
+            settings.progress(name) as progress,
+        ):
+            done = 0
+            for batch in batches((question for _, question in questions), backend):
+                stored = log.stored(batch)
+                todo = [question for question in batch[len(stored) :] if _place(question) not in kept]
+                try:
+                    fresh = (
+                        read_grades(backend, template, recipe.digest, todo)
+                        if sampling is None
+                        else draw_grades(backend, template, recipe.digest, todo, answers=answers, sampling=sampling)
+                    )
+                except LabelsUnavailableError as error:
+                    return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
+                log.append(fresh)
+                reused += len(batch) - len(fresh)
+                kept.update(zip(map(_place, batch), stored, strict=False))
+                kept.update(zip(map(_place, todo), fresh, strict=True))
+                done += len(batch)
+                if progress is not None:
+                    progress(done, len(questions))
+            log.finish()
+        judgments = trusted([kept[_place(question)] for _, question in questions], settings.least_mass)
+        for (dimension, question), judgment in zip(questions, judgments, strict=True):
+            value = value_of(judgment)
+            scores[question.comparison.subject, dimension.name] = (
+                None if value is None else on_scale(value, grades, (dimension.low, dimension.high))
+            )
+        return MethodResult(
+            method=Method(name=name, signature=signature, scores=scores),
+            judgments=len(questions),
+            reused=reused,
+            unreadable=sum(judgment.logprobs is None for judgment in judgments),
+            characters=sum(characters(grade_prompt(template, one)) for _, one in questions) * max(answers, 1),
+            measures=of_judgments(judgments),
+        )
+
+    return graded
+
+
+direct_5 = _graded("direct-5", 5, most_probable_grade, "most-probable")
+direct_10 = _graded("direct-10", 10, most_probable_grade, "most-probable")
+g_eval_5 = _graded("g-eval-5", 5, expected_grade, "expected")
+g_eval_10 = _graded("g-eval-10", 10, expected_grade, "expected")
+
+
+def gptscore(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Mean log-probability of the tokens of every output, after the instruction to write the best text.
+
+    Source: arXiv 2302.04166.
+    """
+    settings.own(GPTSCORE, {})
+    backend = judge()
+    template = load_template(benchmark.contexts[0].task, likelihood.ROLE, settings.prompts)
+    try:
+        likelihood.check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
+    except LabelsUnavailableError as error:
+        return MethodResult(method=None, skipped=str(error))
+    recipe = Recipe(backend=backend.fingerprint, prompts=(template.signature,), sampling=None, version=__version__)
+    outputs: dict[str, list[int]] = {}
+    for place, output in enumerate(benchmark.outputs):
+        outputs.setdefault(output.context_id, []).append(place)
+    scores: dict[tuple[str, str], float | None] = {}
+    asked_in_all = unreadable = 0
+    measures: list[Measures] = []
+    with (
+        JudgmentLog(_kept(settings, GPTSCORE), _run(recipe, dimensions), restart=settings.restart) as log,
+        settings.progress(GPTSCORE) as progress,
+    ):
+        for number, context in enumerate(benchmark.contexts, start=1):
+            for dimension in dimensions:
+                asked = [
+                    grade_question(benchmark.outputs[place], context, dimension)
+                    for place in outputs.get(context.id, ())
+                ]
+                if not asked:
+                    continue
+                judgments = log.stored(asked)
+                fresh = likelihood.read_texts(backend, template, recipe.digest, asked[len(judgments) :])
+                log.append(fresh)
+                judgments += fresh
+                values = likelihood.mean_logprobs(backend, template, asked, judgments)
+                for question, value in zip(asked, values, strict=True):
+                    scores[question.comparison.subject, dimension.name] = value
+                asked_in_all += len(asked)
+                unreadable += values.count(None)
+                measures.append(of_judgments(judgments))
+            if progress is not None:
+                progress(number, len(benchmark.contexts))
+        log.finish()
+        reused = log.reused
+    return MethodResult(
+        method=Method(name=GPTSCORE, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),
+        judgments=asked_in_all,
+        reused=reused,
+        unreadable=unreadable,
+        measures=joined(measures),
+        notes=(NO_ANSWERS,) if settings.answers else (),
+    )
+
+
+def _place(question: Question) -> str:
+    """What a judgment of this run is found by: the output, and the texts that are shown."""
+    return f"{question.comparison.subject}\n{question.key}"
+
+
+def _kept(settings: MethodSettings, kind: str) -> Path | None:
+    return None if settings.work is None else settings.work / f"{kind}.judgments.jsonl"
+
+
+def _run(recipe: Recipe, dimensions: Sequence[Dimension]) -> Run:
+    return Run(recipe=recipe, ladders="none", dimensions=tuple(dimensions), rungs=0, orders=1)

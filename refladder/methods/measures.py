@@ -1,0 +1,125 @@
+"""Shares for the report card: counted by context, so that they have intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from refladder.metaeval.shares import share_intervals
+from refladder.ranking.estimators import SAME
+from refladder.records import TIE
+from refladder.scoring.columns import is_faint
+from refladder.scoring.judging import inconsistency
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from refladder.records import Judgment
+
+
+class Part(NamedTuple):
+    """What a share is about: its name, a dimension and the id of a context."""
+
+    name: str
+    dimension: str
+    context: str
+
+
+Measures = dict[Part, tuple[float, int]]  # points, of how many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share and how sure it is.
+
+    `value` = points / `of`, between 0 and 1. `low` and `high` are the ends of its 95 % interval, by the spread between
+    contexts (see `share_intervals`); None where fewer than two contexts have anything to count.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    of: int
+
+
+def add(measures: Measures, part: Part, points: float, count: int) -> None:
+    """Add points and the number that they are of."""
+    before = measures.get(part, (0.0, 0))
+    measures[part] = (before[0] + points, before[1] + count)
+
+
+def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
+    """The sum of several."""
+    found: Measures = {}
+    for one in parts:
+        for part, (points, count) in one.items():
+            add(found, part, points, count)
+    return found
+
+
+def of_judgments(judgments: Iterable[Judgment]) -> Measures:
+    """What can be said of any judgments, by dimension and context.
+
+    `unread`: those that gave no number, of all. `faint`: those whose labels together had less than half of the
+    probability, of those that were read. `tied`: those that prefer no answer (a tie is the most probable one, or two
+    are equally probable), of those that were read and had a choice.
+    """
+    counts: dict[tuple[str, str], list[int]] = {}
+    for judgment in judgments:
+        own = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
+        own[0] += 1
+        if judgment.logprobs is None:
+            own[1] += 1
+            continue
+        own[2] += is_faint(judgment)
+        if len(judgment.outcomes) > 1:
+            own[3] += 1
+            own[4] += _undecided(judgment.outcomes, judgment.logprobs)
+    found: Measures = {}
+    for (dimension, context), (asked, unread, faint, choices, tied) in counts.items():
+        found[Part("unread", dimension, context)] = (unread, asked)
+        found[Part("faint", dimension, context)] = (faint, asked - unread)
+        if choices:
+            found[Part("tied", dimension, context)] = (tied, choices)
+    return found
+
+
+def of_orders(judgments: Sequence[Judgment]) -> Measures:
+    """`inconsistency` of judgments against rungs, made with both orders: pairs whose two orders choose differently.
+
+    Args:
+        judgments: in the canonical order, the swapped pair behind each.
+    """
+    groups: dict[Part, list[Judgment]] = {}
+    for one in judgments:
+        groups.setdefault(Part("inconsistency", one.dimension, one.context_id), []).append(one)
+    return {part: inconsistency(own) for part, own in groups.items()}
+
+
+def _undecided(outcomes: tuple[str, ...], logprobs: tuple[float, ...]) -> bool:
+    second, best = sorted(logprobs)[-2:]
+    # of two answers, log-probabilities that differ by 4 d are probabilities that differ by 2 d where both are near 1/2
+    return best - second <= 4 * SAME or outcomes[logprobs.index(best)] == TIE
+
+
+def share_of(parts: Iterable[tuple[str, tuple[float, int]]]) -> Share | None:
+    """One share with its interval.
+
+    Args:
+        parts: (context, (points, of how many)); a context may appear several times.
+
+    Returns:
+        None when there is nothing to count.
+    """
+    sums: dict[str, tuple[float, int]] = {}
+    for context, (points, count) in parts:
+        before = sums.get(context, (0.0, 0))
+        sums[context] = (before[0] + points, before[1] + count)
+    by_context, counts = np.array(list(sums.values()), dtype=np.float64).reshape(-1, 2).T
+    of = int(counts.sum())
+    if of == 0:
+        return None
+    low, high = (None if np.isnan(end) else end for end in share_intervals(by_context, counts).tolist())
+    return Share(value=float(by_context.sum() / of), low=low, high=high, of=of)

@@ -1,0 +1,175 @@
+"""MQAG: multiple-choice questions about an output, answered from the output and from its context.
+
+A first model writes question and answer from the output, a second one wrong options, a third one, which reads, gives
+every option a probability: once from the output, once from the context. Where the two differ, the output says something
+else than its context.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from refladder.methods.checkpoints import CUT, EMPTY, Found, joined, token_id
+from refladder.records import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from refladder.backends.hf import Local
+    from refladder.backends.hf.readers import Reader, Row
+    from refladder.engine.sampling import GeneratedText
+    from refladder.records import Context
+
+    FloatArray = NDArray[np.float64]
+
+SUGGESTION = (
+    "fetch potsawee/t5-large-generation-race-QuestionAnswer, potsawee/t5-large-generation-race-Distractor and "
+    "potsawee/longformer-large-4096-answering-race as safetensors and pass mqag:GENERATOR+DISTRACTORS+READER"
+)
+ROLES = ("question and answer generator", "distractor generator", "multiple-choice reader")
+QUESTIONS = 20  # for each output, as in the authors' program
+LENGTH = 512  # tokens that the published generators were trained on
+NO_QUESTION = "{:,} outputs have no score: none of the questions about them was readable"
+UNREADABLE = "{:,} questions had no answer, no wrong option or no end, or could not be answered, and were left out"
+_WRONG = 3  # wrong options at most
+_TOKENS = 128  # of a question with its answer, and of the wrong options
+
+
+class Choice(NamedTuple):
+    """A question with its options, which differ; the first is the answer that the generator had in mind."""
+
+    question: str
+    options: tuple[str, ...]
+
+
+def total_variation(one: FloatArray, other: FloatArray) -> float:
+    """Half the sum of the absolute differences of two distributions, shape (options,), between 0 and 1."""
+    return float(np.abs(one - other).sum() / 2)
+
+
+def mqag(
+    generator: Local,
+    distractors: Local,
+    reader: Reader,
+    context: Context,
+    texts: Sequence[str],
+    *,
+    questions: int = QUESTIONS,
+    seed: int = 0,
+) -> Found:
+    """MQAG-Sum of the outputs of one context.
+
+    score = 1 - mean over questions about the output of D(p(option | output), p(option | context)), with D the total
+    variation.
+
+    Source: arXiv 2301.12307, section 3.
+
+    Args:
+        generator: a T5 that draws `question SEPARATOR answer` for a text.
+        distractors: a T5 that draws wrong options, with separators, for `question SEPARATOR answer SEPARATOR text`.
+        reader: opened as MULTIPLE_CHOICE; gives an option a number for `text BEGINNING question` and the option.
+        context: its text is what the output should agree with.
+        texts: the outputs.
+        questions: how many are drawn for each output.
+        seed: of the draws.
+
+    Returns:
+        One number for each text between 0 and 1; None for an empty text, and where no question was readable.
+
+    Raises:
+        BackendError: memory is short even for one text at a time.
+        BackendUnavailableError: a tokenizer lacks its separator.
+    """
+    amiss: Counter[str] = Counter()
+    written = [text for text in texts if text.strip()]
+    choices = draw_choices(generator, distractors, written, questions=questions, seed=seed, amiss=amiss)
+    found = iter(
+        [_agreement(reader, context.text, text, own, amiss) for text, own in zip(written, choices, strict=True)]
+    )
+    amiss[EMPTY] += len(texts) - len(written)
+    return Found([next(found) if text.strip() else None for text in texts], amiss)
+
+
+def draw_choices(
+    generator: Local, distractors: Local, texts: Sequence[str], *, questions: int, seed: int, amiss: Counter[str]
+) -> list[list[Choice]]:
+    """Multiple-choice questions about each text; those that are not readable are counted and left out."""
+    own = _separators(generator)
+    others = _separators(distractors)
+    found: list[list[Choice]] = [[] for _ in texts]
+    inputs = [joined(generator.tokens, (text,), own[0], LENGTH) for text in texts]
+    amiss[CUT] += sum(cut for _, cut in inputs)
+    for number in range(questions):
+        sampling = Sampling(max_tokens=_TOKENS, seed=(seed << 16) + number)
+        asked: list[tuple[int, str, str]] = []
+        for place, one in enumerate(generator.write_ids([ids for ids, _ in inputs], sampling)):
+            parts = _parts(generator, one, own)
+            if len(parts) == len(("question", "answer")) and all(parts):
+                asked.append((place, parts[0], parts[1]))
+        wrong = [joined(distractors.tokens, (*parts, texts[place]), others[0], LENGTH) for place, *parts in asked]
+        amiss[CUT] += sum(cut for _, cut in wrong)
+        options = distractors.write_ids([ids for ids, _ in wrong], sampling)
+        for (place, question, answer), one in zip(asked, options, strict=True):
+            different = tuple(dict.fromkeys([answer, *filter(None, _parts(distractors, one, others))]))
+            if len(different) > 1:
+                found[place].append(Choice(question, different[: 1 + _WRONG]))
+    amiss[UNREADABLE] += questions * len(texts) - sum(map(len, found))
+    return found
+
+
+def _separators(writer: Local) -> list[int]:
+    """The token between the parts of a text, then those that a T5 may write in its place."""
+    tokenizer = writer.opened.tokenizer
+    extra = [number for number, token in tokenizer.added_tokens_decoder.items() if str(token).startswith("<extra")]
+    return [token_id(writer.opened, "sep_token_id", SUGGESTION), *extra]
+
+
+def _parts(writer: Local, written: GeneratedText, separators: Sequence[int]) -> list[str]:
+    """The texts between separators; none where the whole has not ended or is NaN."""
+    if not written.ended or written.has_nan:
+        return []
+    parts: list[list[int]] = [[]]
+    for token in written.ids:
+        if token in separators:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [writer.tokens.text(part) for part in parts]
+
+
+def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice], amiss: Counter[str]) -> float | None:
+    """1 - the mean distance between the answers from an output and from its context; None without a question."""
+    beginning = token_id(reader.opened, "bos_token_id", SUGGESTION)
+    plain = reader.tokens.plain
+    sources = [plain(text), plain(context)]
+    rows: list[Row] = []
+    kept: list[Choice] = []
+    for choice in choices:
+        tail = [*plain(" "), beginning, *plain(f" {choice.question}")]
+        own = [reader.pair(source, plain(option), tail) for source in sources for option in choice.options]
+        fitting = [row for row in own if row is not None]
+        if len(fitting) == len(own):
+            rows += fitting
+            kept.append(choice)
+    amiss[CUT] += sum(row.cut for row in rows)
+    logits = iter(reader.run(rows, _choice_logits))
+    distances = []
+    for choice in kept:
+        numbers = np.array([next(logits)[0] for _ in range(2 * len(choice.options))]).reshape(2, -1)
+        if np.isfinite(numbers).all():
+            weights = np.exp(numbers - numbers.max(axis=1, keepdims=True))
+            distances.append(total_variation(*(weights / weights.sum(axis=1, keepdims=True))))
+    amiss[UNREADABLE] += len(choices) - len(distances)
+    if not distances:
+        amiss[NO_QUESTION] += 1
+        return None
+    return 1 - float(np.mean(distances))
+
+
+def _choice_logits(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
+    return model(**{name: values[:, None] for name, values in arguments.items()}).logits

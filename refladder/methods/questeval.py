@@ -1,0 +1,199 @@
+"""QuestEval without references: what a text says is asked of the other text, both ways.
+
+A model writes a question for each thing that a text names, another one answers it from the other text. The original
+finds these things with a trained parser (entities and noun phrases); here `spans` finds them by a rule, the question is
+written from their sentence, and its learnt weights of questions are left out: all count the same.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from refladder.methods.checkpoints import CUT, EMPTY, Found, joined, token_id
+from refladder.methods.trained import first_logprobs, sentences
+from refladder.records import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.backends.hf import Local
+    from refladder.records import Context
+
+SUGGESTION = (
+    "fetch ThomasNLG/t5-qg_squad1-en and ThomasNLG/t5-qa_squad2neg-en as safetensors and pass "
+    "questeval:GENERATOR+READER"
+)
+ROLES = ("question generator", "reader")
+LENGTH = 512  # tokens that the published checkpoints read
+NO_QUESTION = "{:,} outputs have no score: no question about them, or about their context, could be asked and answered"
+UNREADABLE = "{:,} questions or answers were empty or did not end and were left out"
+_PREFIX = "sv1"  # what the published question generator was trained to see first
+_UNANSWERABLE = "unanswerable"
+_QUESTION, _ANSWER = 64, 32  # tokens at most
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
+# Words that no thing is named by.
+_NO_NAMES = """
+a about above after again against all also am an and any are as at be because been before being below between
+both but by can could did do does doing down during each few for from further had has have having he her
+here hers him his how however i if in into is it its itself just many may me might more most much must my
+no nor not now of off on once only or other our out over own same shall she should so some such than that
+the their them then there these they this those through to too under until up upon us very was we were
+what when where which while who whom whose why will with would yes yet you your
+"""
+_FUNCTION_WORDS = frozenset(_NO_NAMES.split())
+
+
+class Asked(NamedTuple):
+    """A question, and the answer that it was written for."""
+
+    question: str
+    answer: str
+
+
+def spans(sentence: str) -> list[str]:
+    """The things that a sentence names: runs of capitalised words and numbers, and runs of other content words.
+
+    Punctuation and words such as `the`, `of`, `is` end a run. Each comes once, in the order of the sentence.
+    """
+    found: dict[str, None] = {}
+    start, end, kind = 0, 0, ""
+    for word in _WORD.finditer(sentence):
+        own = _kind(word[0])
+        if own == kind and own and sentence[end : word.start()].isspace():
+            end = word.end()
+            continue
+        if kind:
+            found[sentence[start:end]] = None
+        start, end, kind = word.start(), word.end(), own
+    if kind:
+        found[sentence[start:end]] = None
+    return list(found)
+
+
+def _kind(word: str) -> str:
+    if word.lower() in _FUNCTION_WORDS and word != "May":
+        return ""
+    return "name" if word[0].isupper() or word[0].isdigit() else "word"
+
+
+def token_f1(answer: str, expected: str) -> float:
+    """F1 of the words of two answers, without case, punctuation and articles, as SQuAD has it.
+
+    Returns:
+        Between 0 and 1; 0 where either has no word.
+    """
+
+    def words(text: str) -> Counter[str]:
+        plain = "".join(sign for sign in text.lower() if sign not in string.punctuation)
+        return Counter(word for word in plain.split() if word not in {"a", "an", "the"})
+
+    one, other = words(answer), words(expected)
+    same = (one & other).total()
+    return 2 * same / (one.total() + other.total()) if same else 0.0
+
+
+def questeval(generator: Local, reader: Local, context: Context, texts: Sequence[str]) -> Found:
+    """QuestEval of the outputs of one context.
+
+    precision = mean over the questions about the output of F1(answer from the context, expected answer)
+    recall = mean over the questions about the context of 1 - p("unanswerable" | output, question)
+    score = 2 precision recall / (precision + recall)
+
+    Source: arXiv 2103.12693, section 3.
+
+    Args:
+        generator: a T5 that writes a question for an answer and its text.
+        reader: a T5 that answers a question from a text, or says `unanswerable`.
+        context: its text is what is asked about.
+        texts: the outputs.
+
+    Returns:
+        One number for each text between 0 and 1; None for an empty text, and where one of the two means has no question
+        that was written and answered.
+
+    Raises:
+        BackendError: memory is short even for one text at a time.
+        BackendUnavailableError: a tokenizer has no token that ends a text.
+    """
+    amiss: Counter[str] = Counter()
+    asked_of_texts, *asked_of_context = _questions(generator, (context.text, *texts), amiss)
+    precisions = iter(_precisions(reader, asked_of_context, context.text, amiss))
+    recalls = iter(_recalls(reader, asked_of_texts, [text for text in texts if text.strip()], amiss))
+    values: list[float | None] = []
+    for text in texts:
+        precision = next(precisions)
+        recall = next(recalls) if text.strip() else None
+        if precision is None or recall is None:
+            amiss[NO_QUESTION if text.strip() else EMPTY] += 1
+            values.append(None)
+        else:
+            values.append(2 * precision * recall / (precision + recall) if precision + recall else 0.0)
+    return Found(values, amiss)
+
+
+def _questions(generator: Local, texts: Sequence[str], amiss: Counter[str]) -> list[list[Asked]]:
+    """A question for every span of each text, by the most probable tokens; spans may share one, and it counts twice."""
+    separator = token_id(generator.opened, "eos_token_id", SUGGESTION)
+    wanted: dict[tuple[int, str], str] = {}
+    for place, text in enumerate(texts):
+        for sentence in sentences(text):
+            for span in spans(sentence):
+                wanted.setdefault((place, span), sentence)
+    inputs = [
+        joined(generator.tokens, (_PREFIX, span, sentence), separator, LENGTH) for (_, span), sentence in wanted.items()
+    ]
+    amiss[CUT] += sum(cut for _, cut in inputs)
+    questions = _greedy_texts(generator, [ids for ids, _ in inputs], _QUESTION)
+    amiss[UNREADABLE] += questions.count(None)
+    found: list[list[Asked]] = [[] for _ in texts]
+    for question, (place, span) in zip(questions, wanted, strict=True):
+        if question is not None:
+            found[place].append(Asked(question=question, answer=span))
+    return found
+
+
+def _precisions(
+    reader: Local, questions: Sequence[Sequence[Asked]], context: str, amiss: Counter[str]
+) -> list[float | None]:
+    """For each output the mean F1 of the answers that its context gives; None without an answer."""
+    inputs = [ids for own in questions for ids in _asked(reader, own, context, amiss)]
+    answers = _greedy_texts(reader, inputs, _ANSWER)
+    amiss[UNREADABLE] += answers.count(None)
+    given = iter(answers)
+    matches = [
+        [token_f1(answer, one.answer) for one in own if (answer := next(given)) is not None] for own in questions
+    ]
+    return [float(np.mean(own)) if own else None for own in matches]
+
+
+def _recalls(
+    reader: Local, questions: Sequence[Asked], texts: Sequence[str], amiss: Counter[str]
+) -> list[float | None]:
+    """For each output the mean of 1 - p(unanswerable) of its context's questions; None without a number."""
+    inputs = [ids for text in texts for ids in _asked(reader, questions, text, amiss)]
+    if not inputs:
+        return [None] * len(texts)
+    doubts = np.exp(first_logprobs(reader, inputs, [reader.tokens.plain(_UNANSWERABLE)])[:, 0])
+    known = [1 - own[np.isfinite(own)] for own in doubts.reshape(len(texts), len(questions))]
+    amiss[UNREADABLE] += len(doubts) - sum(map(len, known))
+    return [float(np.mean(own)) if len(own) else None for own in known]
+
+
+def _asked(reader: Local, questions: Sequence[Asked], text: str, amiss: Counter[str]) -> list[list[int]]:
+    """What the reader reads: each question with a text to answer it from."""
+    separator = token_id(reader.opened, "eos_token_id", SUGGESTION)
+    inputs = [joined(reader.tokens, (one.question, text), separator, LENGTH) for one in questions]
+    amiss[CUT] += sum(cut for _, cut in inputs)
+    return [ids for ids, _ in inputs]
+
+
+def _greedy_texts(writer: Local, inputs: Sequence[Sequence[int]], most: int) -> list[str | None]:
+    """The most probable text after each input; None where it is empty, has not ended after `most` tokens or is NaN."""
+    written = writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0))
+    return [(writer.tokens.text(one.ids) or None) if one.ended and not one.has_nan else None for one in written]

@@ -1,0 +1,331 @@
+"""Trained evaluators: UniEval, an entailment scorer for data-to-text, a supervised regressor.
+
+Each is a function of an open checkpoint and the texts of one context. None comes with refladder; every one is named by
+a folder or a name on the Hub, and the weights decide what the numbers are worth. QuestEval and MQAG, which take several
+checkpoints, are in modules of their own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.engine.encoder_decoder import EncoderDecoder
+from refladder.errors import BackendUnavailableError, UsageError
+from refladder.methods.checkpoints import CUT, EMPTY, NO_NUMBER, TOO_LONG, Found, joined, token_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from refladder.backends.hf import Local
+    from refladder.backends.hf.readers import Reader
+    from refladder.records import Context
+
+    FloatArray = NDArray[np.float64]
+
+UNIEVAL_LENGTH = 1024  # tokens that UniEval was trained on; T5 itself takes any number
+UNIEVAL_SUGGESTION = "fetch MingZhong/unieval-sum (or unieval-dialog) as safetensors and pass unieval:PATH"
+NLI_SUGGESTION = "fetch a model trained on natural language inference, such as roberta-large-mnli, and pass nli:PATH"
+REGRESSOR_SUGGESTION = (
+    "train a sequence classifier with one output on rated texts (arXiv 2208.13265 uses a Longformer) and pass "
+    "regressor:PATH"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BooleanQuestion:
+    """UniEval's input for one dimension.
+
+    `parts` are (name, source) after the question, the source being output, context, background or reference.
+    `sentences` says whether the output is asked about sentence by sentence, and how the answers are put together.
+    """
+
+    question: str
+    parts: tuple[tuple[str, str], ...]
+    sentences: str | None = None
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the output is compared with references."""
+        return any(source == "reference" for _, source in self.parts)
+
+
+NO_REFERENCE = "{:,} outputs have no score on a dimension that needs a reference, since their context has none"
+
+# What the published checkpoints were trained on: arXiv 2210.07197, appendix.
+UNIEVAL_QUESTIONS: dict[tuple[str, str], BooleanQuestion] = {
+    ("summarization", "coherence"): BooleanQuestion(
+        question="Is this a coherent summary to the document?", parts=(("summary", "output"), ("document", "context"))
+    ),
+    ("summarization", "consistency"): BooleanQuestion(
+        question="Is this claim consistent with the document?",
+        parts=(("claim", "output"), ("document", "context")),
+        sentences="mean",
+    ),
+    ("summarization", "fluency"): BooleanQuestion(
+        question="Is this a fluent paragraph?", parts=(("paragraph", "output"),), sentences="mean"
+    ),
+    ("summarization", "relevance"): BooleanQuestion(
+        question="Is this summary relevant to the reference?", parts=(("summary", "output"), ("reference", "reference"))
+    ),
+    ("dialogue", "naturalness"): BooleanQuestion(
+        question="Is this a natural response in the dialogue?", parts=(("response", "output"),)
+    ),
+    ("dialogue", "coherence"): BooleanQuestion(
+        question="Is this a coherent response given the dialogue history?",
+        parts=(("response", "output"), ("dialogue history", "context")),
+    ),
+    ("dialogue", "engagingness"): BooleanQuestion(
+        question="Is this an engaging and informative response according to the dialogue history and fact?",
+        parts=(("response", "output"), ("dialogue history", "context"), ("fact", "background")),
+        sentences="sum",
+    ),
+    ("dialogue", "groundedness"): BooleanQuestion(
+        question="Is this response consistent with knowledge in the fact?",
+        parts=(("response", "output"), ("fact", "background")),
+    ),
+    ("dialogue", "understandability"): BooleanQuestion(
+        question="Is this an understandable response in the dialogue?", parts=(("response", "output"),)
+    ),
+    ("data-to-text", "fluency"): BooleanQuestion(
+        question="Is this a fluent utterance?", parts=(("utterance", "output"),)
+    ),
+    ("data-to-text", "semantics"): BooleanQuestion(
+        question="Is this sentence informative according to the reference?",
+        parts=(("sentence", "output"), ("reference", "reference")),
+    ),
+}
+
+_SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
+
+
+def sentences(text: str) -> list[str]:
+    """A text split after . ! ? and white space: a rule without data, coarser than a trained splitter."""
+    return [part for part in _SENTENCE_END.split(text.strip()) if part]
+
+
+def unieval_inputs(question: BooleanQuestion, context: Context, text: str, reference: str) -> list[tuple[str, ...]]:
+    """What UniEval reads for one output: one input, or one for each of its sentences; none for an empty text.
+
+    Returns:
+        Inputs in parts, between which the token stands that ends a text.
+    """
+    sources = {"context": context.text, "background": context.background, "reference": reference}
+    outputs = sentences(text) if question.sentences else [text.strip()] * bool(text.strip())
+    return [
+        (
+            f"question: {question.question}",
+            *(f"{name}: {output if source == 'output' else sources[source]}" for name, source in question.parts),
+        )
+        for output in outputs
+    ]
+
+
+def yes_shares(writer: Local, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:
+    """p(Yes) / (p(Yes) + p(No)) of the first token that a T5 answers.
+
+    Source: arXiv 2210.07197, equation 1.
+
+    Returns:
+        Shape (inputs,), between 0 and 1, NaN where the model gave no finite number; and how many inputs were cut off.
+
+    Raises:
+        BackendError: memory is short even for one input at a time.
+        BackendUnavailableError: the tokenizer begins Yes and No with the same token, or has none that ends a text.
+    """
+    yes, no = (writer.tokens.plain(word)[0] for word in ("Yes", "No"))
+    if yes == no:
+        raise BackendUnavailableError(
+            f"checkpoint {writer.opened.name} begins 'Yes' and 'No' with the same token; {UNIEVAL_SUGGESTION}"
+        )
+    if not inputs:
+        return np.empty(0), 0
+    separator = token_id(writer.opened, "eos_token_id", UNIEVAL_SUGGESTION)
+    asked = [joined(writer.tokens, parts, separator, UNIEVAL_LENGTH) for parts in inputs]
+    logprobs = first_logprobs(writer, [ids for ids, _ in asked], [[yes], [no]])
+    return 1 / (1 + np.exp(logprobs[:, 1] - logprobs[:, 0])), sum(cut for _, cut in asked)
+
+
+def first_logprobs(writer: Local, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> FloatArray:
+    """The natural-log probability that an encoder-decoder answers each input with each answer, or goes on from it.
+
+    Returns:
+        Shape (inputs, answers); NaN where the model gave no finite number.
+
+    Raises:
+        BackendError: memory is short even for one input at a time.
+        BackendUnavailableError: the model is no encoder-decoder.
+    """
+    scorer = writer.scorer
+    if not isinstance(scorer, EncoderDecoder):
+        raise BackendUnavailableError(f"{writer.opened.name} is no encoder-decoder (T5, BART), and one is needed here")
+    logprobs: FloatArray = scorer.logprobs(inputs, answers).sum(axis=2)
+    return logprobs
+
+
+def unieval(writer: Local, question: BooleanQuestion, context: Context, texts: Sequence[str]) -> Found:
+    """UniEval of the outputs of one context on one dimension; of several references the best.
+
+    Args:
+        writer: a T5 of the UniEval family.
+        question: of UNIEVAL_QUESTIONS.
+        context: its context.
+        texts: the outputs.
+
+    Returns:
+        One number for each text: between 0 and 1, or for a sum over sentences 0 or more; None for an empty text, where
+        the question asks for a reference and there is none, and where the model gave no number.
+
+    Raises:
+        BackendError: memory is short even for one input at a time.
+        BackendUnavailableError: the checkpoint is not of the kind.
+    """
+    references = context.references if question.needs_reference else ("",)
+    if not references:
+        return Found([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
+    inputs = [[unieval_inputs(question, context, text, reference) for reference in references] for text in texts]
+    shares, cut = yes_shares(writer, [one for own in inputs for sentence in own for one in sentence])
+    amiss = Counter({CUT: cut})
+    values: list[float | None] = []
+    start = 0
+    put_together = np.sum if question.sentences == "sum" else np.mean
+    for own in inputs:
+        found = []
+        for asked in own:
+            found.append(float(put_together(shares[start : start + len(asked)])) if asked else None)
+            start += len(asked)
+        values.append(_finite(None if None in found else float(np.max(np.array(found))), amiss))
+    return Found(values, amiss)
+
+
+def _finite(value: float | None, amiss: Counter[str]) -> float | None:
+    """None for what is no number, which is counted; None stands for an empty text."""
+    if value is None:
+        amiss[EMPTY] += 1
+    elif not math.isfinite(value):
+        amiss[NO_NUMBER] += 1
+        return None
+    return value
+
+
+def triple_sentences(data: str) -> list[str]:
+    """Each triple `subject | relation | object` of a context as a plain sentence, the RELATION of SUBJECT is OBJECT.
+
+    Raises:
+        UsageError: a line is not three parts separated by `|`.
+    """
+    found = []
+    for line in filter(None, map(str.strip, data.splitlines())):
+        parts = [part.strip().strip('"').replace("_", " ") for part in line.split("|")]
+        if len(parts) != len(("subject", "relation", "object")):
+            raise UsageError(f"nli reads triples 'subject | relation | object', one a line, found {line!r:.60}")
+        subject, relation, value = parts
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", relation).lower()
+        found.append(f"The {words} of {subject} is {value}.")
+    return found
+
+
+def entailment_label(reader: Reader) -> int:
+    """The number of the class that says "entailed".
+
+    Raises:
+        BackendUnavailableError: no class, or more than one, is called so.
+    """
+    names = {int(number): str(name) for number, name in reader.opened.model.config.id2label.items()}
+    found = [number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())]
+    if len(found) != 1:
+        raise BackendUnavailableError(
+            f"checkpoint {reader.opened.name} has the classes {', '.join(names.values())} and none called "
+            f"entailment; {NLI_SUGGESTION}"
+        )
+    return found[0]
+
+
+def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
+    """How surely data and text entail each other: the least of p(data entails text) and p(text entails triple).
+
+    p is the softmax over all classes. A text that says what the data does not fails the first, one that leaves a
+    triple out fails one of the others.
+
+    Source: Dusek and Kasner 2020 (INLG), section 2, with one plain template for every relation instead of theirs.
+
+    Returns:
+        One number for each text between 0 and 1, None for an empty text and where the model gave no number.
+
+    Raises:
+        UsageError: the context is not made of triples.
+        BackendError: memory is short even for one pair at a time.
+        BackendUnavailableError: the checkpoint is not of the kind.
+    """
+    facts = triple_sentences(context.text)
+    label = entailment_label(reader)
+
+    def pairs(text: str) -> list[tuple[str, str]]:
+        return [(" ".join(facts), text), *((text, fact) for fact in facts)]
+
+    def least(logits: FloatArray) -> float:
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return float((weights[:, label] / weights.sum(axis=1)).min())
+
+    return _of_pairs(reader, texts, pairs, least)
+
+
+def regression(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
+    """The one output of a sequence classifier that reads context and text as a pair, the context cut where too long.
+
+    Source: Manakul and Gales, arXiv 2208.13265 (a Longformer trained on rated podcast summaries).
+
+    Returns:
+        One number for each text in the unit that the model was trained on, None for an empty text, where the text
+        leaves no room for its context, and where the model gave no number.
+
+    Raises:
+        BackendError: memory is short even for one pair at a time.
+        BackendUnavailableError: the model has more than one output.
+    """
+    outputs = int(reader.opened.model.config.num_labels)
+    if outputs != 1:
+        raise BackendUnavailableError(
+            f"checkpoint {reader.opened.name} has {outputs} outputs, a regressor has one; {REGRESSOR_SUGGESTION}"
+        )
+    return _of_pairs(reader, texts, lambda text: [(context.text, text)], lambda logits: float(logits[0, 0]))
+
+
+def _of_pairs(
+    reader: Reader,
+    texts: Sequence[str],
+    pairs: Callable[[str], list[tuple[str, str]]],
+    value: Callable[[FloatArray], float],
+) -> Found:
+    """A number for each text from the logits, shape (pairs, classes), of the pairs that it makes."""
+    amiss: Counter[str] = Counter()
+    rows = []
+    counts: list[int | None] = []  # rows of each text; None for an empty one, 0 for one that does not fit
+    for text in texts:
+        if not text.strip():
+            counts.append(None)
+            continue
+        own = [reader.pair(reader.tokens.plain(one), reader.tokens.plain(other)) for one, other in pairs(text)]
+        fitting = [row for row in own if row is not None]
+        counts.append(len(fitting) if len(fitting) == len(own) else 0)
+        rows += fitting if len(fitting) == len(own) else []
+    amiss[CUT] += sum(row.cut for row in rows)
+    logits = reader.run(rows, lambda model, arguments: model(**arguments).logits)
+    values: list[float | None] = []
+    start = 0
+    for count in counts:
+        if count == 0:
+            amiss[TOO_LONG] += 1
+            values.append(None)
+        else:
+            mine = None if count is None else value(np.stack(logits[start : start + count]))
+            values.append(_finite(mine, amiss))
+        start += count or 0
+    return Found(values, amiss)
