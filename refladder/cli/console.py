@@ -159,7 +159,7 @@ ANSWERS = click.option(
     "--answers",
     default=0,
     type=click.IntRange(min=0),
-    help="Sample this many answers per question instead of reading label probabilities; 0 reads probabilities.",
+    help="Number of answers to sample per question instead of reading label probabilities; 0 reads probabilities.",
 )
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Ask every pair in both orders; twice the comparisons."),

@@ -36,7 +36,7 @@ PLAIN = "--resamples 1 --dimension clarity"
 STORY = "--ladders demo/story --out {f}/o.jsonl"
 WITH_SET = "score {f}/own.jsonl --ladders {f}/set --out {f}/o.jsonl"
 TRUE_OWN = f"evaluate {OWN} --source {{f}}/own.jsonl {PLAIN}"
-MODELS = "--model a=scripted:{f}/rules.jsonl --model b=scripted:{f}/rules.jsonl --judge builtin --resamples 1"
+MODELS = "--model a=scripted:{f}/rules.jsonl --model b=scripted:{f}/rules.jsonl --judge builtin"
 CONTEST = f"--prompt-text Say-{{output}} --criterion good=words {MODELS}"
 
 # name of the reader: (file that is spoilt, its share of the inputs, the command)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from refladder.jobs.evaluate import Method, Protocol, agreement, few_permutations, narrowed_contexts
+from refladder.jobs.evaluate import BEST, Method, Protocol, agreement, few_permutations, narrowed_contexts
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
 from refladder.records import Benchmark, Context, Dimension, Output, Rating
@@ -90,7 +90,7 @@ def test_a_method_is_not_ranked_higher_because_its_hard_contexts_drop_out():
     assert counts["whole"] == (10, 20)
     assert counts["partly"] == (10, 10)
     assert counts["none"] == (0, 0)
-    assert counts["length"] == (10, 20)
+    assert counts[BEST] == (10, 20)
     assert narrowed_contexts(rows, ["whole", "partly", "none"]) == [
         "made, wit: methods are compared on the 10 of 20 contexts in which each has a correlation; fewest: partly in 10"
     ]
@@ -153,5 +153,5 @@ def test_methods_without_a_common_context(command, tmp_path):
 def test_baselines_alone():
     made = benchmark()
     rows = agreement(made, DIMENSIONS, [], protocol())
-    assert {row.method for row in rows} == {"length", "distinct words", "coverage"}
-    assert {(row.contexts, row.correlated) for row in rows if row.method == "length"} == {(20, None)}
+    assert {row.method for row in rows} == {BEST}
+    assert {(row.contexts, row.correlated) for row in rows} == {(20, None)}

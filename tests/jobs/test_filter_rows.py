@@ -192,7 +192,10 @@ def test_parquet_from_other_tables(command, write_jsonl, tmp_path):
     [
         ('{"score": NaN}', "column 'score' must hold a finite number or nothing, found nan"),
         ('{"score": Infinity}', "column 'score' must hold a finite number or nothing, found inf"),
-        ('{"score": 1' + "0" * 400 + "}", "column 'score' must hold a finite number or nothing, found 1" + "0" * 59),
+        (
+            '{"score": 1' + "0" * 400 + "}",
+            "not JSON (a whole number of 401 characters); each line must be one JSON object",
+        ),
         ('{"score": true}', "column 'score' must hold a finite number or nothing, found True"),
         ('{"score": "high"}', "column 'score' must hold a finite number or nothing, found 'high'"),
         ('{"score": "1_0"}', "column 'score' must hold a finite number or nothing, found '1_0'"),

@@ -331,7 +331,9 @@ def test_cards_are_told_in_every_format(capsys):
     assert [(card["method"], card["dimension"]) for card in cards][:2] == [
         ("win-ratio", "all"), ("win-ratio", "engagingness"),
     ]  # fmt: skip
-    assert cards[0]["inconsistency"] == {"value": 0.0, "low": 0.0, "high": 0.0, "of": 210}
+    # Wilson with continuity correction, 0 of 14 contexts: (z^2 + 1 + z sqrt(z^2 + 2 - 1/14)) / (2 (14 + z^2)), z = 1.96
+    share = cards[0]["inconsistency"]
+    assert share == {"value": 0.0, "low": 0.0, "high": pytest.approx(0.26762, abs=1e-5), "of": 210}
     for form, words in (("text", "circles"), ("markdown", "| win-ratio | 420 |"), ("latex", r"win-ratio & 420 &")):
         assert run_command([*command, "--format", form]) == 0
         assert words in capsys.readouterr().out

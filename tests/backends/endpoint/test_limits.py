@@ -146,7 +146,7 @@ def test_bodies_that_cannot_be_parsed_are_no_answer(body):
     ["Better", 7, [None], [[]], {"Better": 0}, [{"token": 5, "logprob": "x"}], [{"token": "a", "logprob": True}]],
 )
 def test_lists_of_tokens_that_are_none_leave_the_row_unread_with_a_reason(tops):
-    good = [{"token": label, "logprob": -1.1} for label in (*LABELS, "other")]
+    good = [{"token": label, "logprob": -1.5} for label in (*LABELS, "other")]
 
     def answer(_method, _path, _headers, body):
         sent = json.loads(body)
