@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.backends import connect
-from refladder.jobs.evaluate import Protocol, agreement, evaluation_ladders
+from refladder.jobs.evaluate import Protocol, agreement
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import METHODS, MethodSettings, run_methods, scored_methods
+from refladder.methods.ladder import evaluation_ladders
 from refladder.records import Sampling
 from refladder.report.cards import card_tables, report_cards
-from refladder.report.tables import markdown, plain_tables
+from refladder.report.rendering import markdown, plain_tables
 
 if TYPE_CHECKING:
     from refladder.records import Benchmark

@@ -15,13 +15,13 @@ from refladder.metaeval.bootstrap import draw_contexts, percentile_interval, res
 from refladder.metaeval.correlation import correlate_rows
 from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import correlate_level, system_means
-from refladder.methods.lexical import MEASURES, surface_measures
-from refladder.report.tables import PlainTable, markdown
+from refladder.methods.surface import MEASURES, surface_measures
+from refladder.report.rendering import PlainTable, markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from refladder.metaeval.correlation import FloatArray
+    from refladder.arrays import FloatArray
 
     Grid = tuple[FloatArray, FloatArray]
     Draw = Callable[[int], Grid]

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from refladder.backends import connect as connect
     from refladder.files.ladder_sets import read_ladder_set as read_ladder_set
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
-    from refladder.jobs.score import Scorer as Scorer
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
     from refladder.records import Context as Context
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from refladder.records import Output as Output
     from refladder.records import Sampling as Sampling
     from refladder.scoring.columns import Scale as Scale
+    from refladder.scoring.scorer import Scorer as Scorer
     from refladder.synth import build_ladders as build_ladders
 
 from refladder.version import __version__ as __version__

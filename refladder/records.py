@@ -7,7 +7,7 @@ None. Ids come from the source of the data, never from row order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping  # noqa: TC003  pydantic resolves the annotations at run time
+from collections.abc import Callable, Mapping  # pydantic resolves the annotations at run time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,6 +15,9 @@ _FINITE: dict[str, Any] = {"allow_inf_nan": False}
 
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
+TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
+
+Progress = Callable[[int, int | None], None]  # called with what is done, and with the total or None if it is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

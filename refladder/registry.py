@@ -1,10 +1,10 @@
-"""Names to objects: a built-in table of "module:object" paths, then entry points of installed packages."""
+"""Names to objects: a built-in table first, then entry points of installed packages."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.errors import UnknownNameError, UsageError
 
@@ -12,22 +12,36 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+class Entry(NamedTuple):
+    """A line of a table: where the object is ("module:object"), and what it is, in one line for `refladder list`."""
+
+    path: str
+    about: str
+
+
 def _registered(kind: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"refladder.{kind}")}
 
 
-def known(kind: str, table: Mapping[str, str]) -> list[str]:
+def known(kind: str, table: Mapping[str, Entry]) -> list[str]:
     """The sorted names of one kind: built-in and registered by other packages under `refladder.KIND`."""
     return sorted({*table, *_registered(kind)})
 
 
-def find(kind: str, name: str, table: Mapping[str, str]) -> Any:  # noqa: ANN401  the caller knows its kind
+def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
+    """Every name of one kind, sorted, with its line; a name that another package registers says so."""
+    return {
+        name: table[name].about if name in table else "registered by another package" for name in known(kind, table)
+    }
+
+
+def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:  # noqa: ANN401  the caller knows its kind
     """The object behind a name.
 
     Args:
         kind: what is looked up, in the singular; also the entry point group `refladder.KIND`.
         name: the name.
-        table: built-in names to "module:object".
+        table: the built-in names.
 
     Raises:
         UnknownNameError: the name is neither built in nor registered.
@@ -49,5 +63,5 @@ def find(kind: str, name: str, table: Mapping[str, str]) -> Any:  # noqa: ANN401
             ) from error
     if name not in table:
         raise UnknownNameError(kind, name, {*table, *registered})
-    module, _, attribute = table[name].partition(":")
+    module, _, attribute = table[name].path.partition(":")
     return getattr(import_module(module), attribute)

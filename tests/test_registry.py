@@ -7,7 +7,7 @@ import pytest
 from refladder import registry
 from refladder.errors import UnknownNameError, UsageError
 
-TABLE = {"inner": "refladder.scoring.rules:ladder_scores"}
+TABLE = {"inner": registry.Entry("refladder.scoring.rules:ladder_scores", "")}
 
 
 @pytest.fixture

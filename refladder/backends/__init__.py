@@ -11,14 +11,27 @@ from typing import cast
 from refladder import registry
 from refladder.backends.protocol import Backend, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError
+from refladder.registry import Entry
 
 __all__ = ["BACKENDS", "CONTEXT_CUT", "Backend", "Wrapper", "connect", "in_batches", "in_order", "whole"]
 
 BACKENDS = {
-    "builtin": "refladder.backends.builtin:open_builtin",
-    "hf": "refladder.backends.hf:open_hf",
-    "openai": "refladder.backends.openai:open_endpoint",
-    "scripted": "refladder.backends.scripted:open_scripted",
+    "builtin": Entry(
+        "refladder.backends.builtin:open_builtin",
+        "surface features, no model, no network: the baseline, and the default",
+    ),
+    "hf": Entry(
+        "refladder.backends.hf:open_hf",
+        "hf:ORG/MODEL or hf:FOLDER, a model of transformers on this machine; pip install torch transformers",
+    ),
+    "openai": Entry(
+        "refladder.backends.openai:open_endpoint",
+        "openai:MODEL on any OpenAI-compatible server, with --base-url; pip install openai",
+    ),
+    "scripted": Entry(
+        "refladder.backends.scripted:open_scripted",
+        "scripted:FILE answers by the rules in a file; a stand-in for tests",
+    ),
 }
 
 CONTEXT_CUT = "the context was cut"  # so begins the note of an answer to a prompt whose context was shortened to fit

@@ -55,10 +55,11 @@ def command(
     could not be written; failures.jsonl says why.
     """
     from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.build import JOURNAL, build, read_human_rungs  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick
     from refladder.records import Sampling  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
     from refladder.synth import build_ladders  # noqa: PLC0415
+    from refladder.synth.journal import JOURNAL  # noqa: PLC0415  --help stays quick
 
     console.check_prompts(prompts)
     contexts, dimensions = contexts_and_dimensions(**data)

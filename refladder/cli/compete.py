@@ -175,7 +175,7 @@ def _text(path: Path) -> str:
 def _print(contest: Contest, *, as_json: bool) -> None:
     from dataclasses import asdict  # noqa: PLC0415
 
-    from refladder.report.tables import DASH, PlainTable, fitted  # noqa: PLC0415
+    from refladder.report.rendering import DASH, PlainTable, fitted  # noqa: PLC0415
 
     standings = [one for one in contest.standings if one.row is None]
     if as_json:

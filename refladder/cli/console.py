@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
     from refladder.backends import Backend
-    from refladder.jobs import Progress
+    from refladder.records import Progress
     from refladder.scoring.columns import ScoreReport
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
@@ -52,7 +52,7 @@ def names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
     """A shell completion that offers the names of one kind."""
 
     def complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-        from refladder.cli.list import inventory  # noqa: PLC0415  only when completing
+        from refladder.jobs.inventory import inventory  # noqa: PLC0415  only when completing
 
         return [entry["name"] for entry in inventory(kind) if entry["name"].startswith(incomplete)]
 

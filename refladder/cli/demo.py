@@ -45,16 +45,18 @@ def command(*, out: Path) -> None:
 def _one(name: str, folder: Path) -> None:
     from refladder.backends import connect  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import read_ladder_set  # noqa: PLC0415
-    from refladder.jobs.build import build  # noqa: PLC0415
-    from refladder.jobs.evaluate import Protocol, agreement, score_benchmark  # noqa: PLC0415
+    from refladder.jobs.build import build  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.evaluate import Protocol, agreement  # noqa: PLC0415  --help stays quick
     from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415
     from refladder.jobs.outputs import Mapped  # noqa: PLC0415
-    from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
+    from refladder.jobs.score import score_rows  # noqa: PLC0415  --help stays quick
     from refladder.loaders import load_benchmark  # noqa: PLC0415
     from refladder.metaeval.agreement import PARTIAL  # noqa: PLC0415
+    from refladder.methods.ladder import score_benchmark  # noqa: PLC0415  --help stays quick
     from refladder.records import Sampling  # noqa: PLC0415
-    from refladder.report.tables import to_rich  # noqa: PLC0415
+    from refladder.report.rendering import to_rich  # noqa: PLC0415
     from refladder.scoring.columns import Scale, column_names  # noqa: PLC0415
+    from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
 
     screen = console.console()
     backend = connect("builtin")

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.jobs.evaluate import Method
     from refladder.metaeval.agreement import Agreement
-    from refladder.methods.contract import MethodRun
+    from refladder.methods.contract import Method, MethodRun
     from refladder.records import Benchmark, Dimension
     from refladder.report.cards import Card
 
@@ -196,15 +195,13 @@ def command(
     from refladder.files.jsonl import write_json  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.evaluate import (  # noqa: PLC0415
+    from refladder.jobs.evaluate import Protocol, agreement, check_names, check_ratings, has_single_outputs  # noqa: PLC0415  --help stays quick
+    from refladder.methods.contract import (  # noqa: PLC0415  --help stays quick
         LADDER,
-        Protocol,
-        agreement,
-        check_names,
-        check_ratings,
-        has_single_outputs,
+        MethodSettings,
+        run_methods,
+        scored_methods,
     )
-    from refladder.methods.contract import MethodSettings, run_methods, scored_methods  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
     from refladder.report.cards import report_cards  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
@@ -297,7 +294,7 @@ def command(
 def _read_others(
     paths: Sequence[str], score_column: Sequence[str], benchmark: Benchmark, dimensions: Sequence[Dimension]
 ) -> list[Method]:
-    from refladder.jobs.evaluate import read_scores  # noqa: PLC0415  --help stays quick
+    from refladder.methods.score_files import read_scores  # noqa: PLC0415  --help stays quick
 
     named = console.pairs(score_column, "--score-column")
     if named and not paths:
@@ -355,7 +352,7 @@ def _draw(
     from refladder.report.cards import card_tables  # noqa: PLC0415
     from refladder.report.figures import consistency_tables, draw_figures  # noqa: PLC0415
     from refladder.report.page import card_page  # noqa: PLC0415
-    from refladder.report.tables import plain_tables  # noqa: PLC0415
+    from refladder.report.rendering import plain_tables  # noqa: PLC0415
 
     files, missing = draw_figures(rows, cards, runs, benchmark, dimensions=dimensions, seed=seed)
     for reason in missing:
@@ -376,7 +373,7 @@ def _draw(
 
 def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
     from refladder.report.cards import card_tables, cards_to_json_lines, cards_to_rich  # noqa: PLC0415
-    from refladder.report.tables import latex, markdown, plain_tables, to_json_lines, to_rich  # noqa: PLC0415
+    from refladder.report.rendering import latex, markdown, plain_tables, to_json_lines, to_rich  # noqa: PLC0415
 
     if form == "json":
         click.echo(console.printable_json(to_json_lines(rows) + cards_to_json_lines(cards)), nl=False)

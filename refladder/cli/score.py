@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.score import Scorer
     from refladder.records import Output
+    from refladder.scoring.scorer import Scorer
 
 _LONG = 200  # characters of a text that the table shows
 
@@ -106,10 +106,11 @@ def command(
     from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.outputs import EMPTY, Mapped, check_input, items  # noqa: PLC0415
-    from refladder.jobs.score import Scorer, score_rows  # noqa: PLC0415
+    from refladder.jobs.score import score_rows, with_context  # noqa: PLC0415  --help stays quick
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import count_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
+    from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
@@ -147,7 +148,7 @@ def command(
         if read_once(source) and not budgeted.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         asking = scorer()
-        rows = map(asking.take_context, items(read_rows(source, given), mapped, check_ids=False))
+        rows = (with_context(asking, item) for item in items(read_rows(source, given), mapped, check_ids=False))
         return count_scoring(asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
     if not budgeted.goes_on(rehearse, as_json=as_json):
@@ -214,7 +215,7 @@ def _score_texts(
 
 
 def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
-    from refladder.report.tables import DASH, PlainTable, fitted  # noqa: PLC0415
+    from refladder.report.rendering import DASH, PlainTable, fitted  # noqa: PLC0415
     from refladder.scoring.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
 
     heads = ["text"]

@@ -28,9 +28,8 @@ from refladder.engine.trie import Node, NodeRead, Pop, Push, Read, Segment, buil
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from refladder.arrays import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from refladder.arrays import FloatArray
 
-    FloatArray = NDArray[np.float64]
 
 _BATCH_TOKENS = 4096  # of a batch of prompts, padding included
 

@@ -14,9 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    IntArray = NDArray[np.int64]
+    from refladder.arrays import IntArray
 
 
 class Read(NamedTuple):

@@ -11,17 +11,16 @@ from refladder.files.ladder_sets import write_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
 from refladder.synth import build_ladders
+from refladder.synth.journal import JOURNAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.jobs import Progress
-    from refladder.records import Context, Dimension, LadderFailure, Sampling
+    from refladder.records import Context, Dimension, LadderFailure, Progress, Sampling
 
 
-JOURNAL = "build.journal.jsonl"
 _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 
 

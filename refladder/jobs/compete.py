@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.jobs import Progress
     from refladder.jobs.task_prompt import Instance
-    from refladder.records import Dimension, Sampling
+    from refladder.records import Dimension, Progress, Sampling
 
     Bars = Callable[[str], AbstractContextManager[Progress | None]]
 

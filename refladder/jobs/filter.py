@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from refladder.files.tables import Write
-    from refladder.jobs import Progress
+    from refladder.records import Progress
 
 
 KEEP, DROP = "keep", "drop"

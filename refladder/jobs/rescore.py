@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from refladder.jobs import Progress
-    from refladder.records import Judgment, Run
+    from refladder.records import Judgment, Progress, Run
 
 
 BATCH = 2048  # outputs held at a time

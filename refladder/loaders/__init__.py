@@ -14,19 +14,43 @@ from refladder import registry
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.ladder_sets import find_folder, published_names
 from refladder.loaders.published import read_folder
+from refladder.registry import Entry
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from refladder.records import Benchmark
 
 BENCHMARKS = {
-    "hanna": "refladder.loaders.hanna:load",
-    "newsroom": "refladder.loaders.newsroom:load",
-    "own": "refladder.loaders.own:load_own",
-    "podcast": "refladder.loaders.podcast:load",
-    "summeval": "refladder.loaders.summeval:load",
-    "topicalchat": "refladder.loaders.topicalchat:load",
-    "webnlg": "refladder.loaders.webnlg:load",
+    "hanna": Entry(
+        "refladder.loaders.hanna:load",
+        "stories: 96 prompts, 10 systems and the human story, 6 dimensions, 3 raters; --option human=true takes "
+        "the human story as one more system",
+    ),
+    "newsroom": Entry(
+        "refladder.loaders.newsroom:load",
+        "news summaries: 60 articles, 7 systems, 4 dimensions, 3 raters",
+    ),
+    "own": Entry(
+        "refladder.loaders.own:load_own",
+        "your own table: --source TABLE --task-file TASK.toml",
+    ),
+    "podcast": Entry(
+        "refladder.loaders.podcast:load",
+        "podcast summaries: 179 episodes, 20 systems, overall quality",
+    ),
+    "summeval": Entry(
+        "refladder.loaders.summeval:load",
+        "news summaries: 100 articles, 16 systems, 4 dimensions, 3 experts; --option raters=crowd reads the "
+        "crowd's ratings, raters=all both",
+    ),
+    "topicalchat": Entry(
+        "refladder.loaders.topicalchat:load",
+        "dialogue responses (USR): 60 contexts, 6 systems, 6 dimensions, 3 raters",
+    ),
+    "webnlg": Entry(
+        "refladder.loaders.webnlg:load",
+        "data to text (2017): 223 triple sets, 9 systems, 3 dimensions; --option systems=NAME,... reads these alone",
+    ),
 }
 
 

@@ -20,8 +20,6 @@ from refladder.metaeval.bootstrap import (
 from refladder.metaeval.correlation import (
     CONVENTIONS,
     STATISTICS,
-    BoolArray,
-    FloatArray,
     check_name,
     correlate_rows,
     partial_correlate_rows,
@@ -33,6 +31,7 @@ from refladder.metaeval.levels import LEVELS, Correlation, average_over_contexts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from refladder.arrays import BoolArray, FloatArray
     from refladder.records import Benchmark, Output, Rating
 
 MEAN = "mean"

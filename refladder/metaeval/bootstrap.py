@@ -16,8 +16,6 @@ from refladder.errors import ShapeError, UsageError
 from refladder.metaeval.correlation import (
     CONVENTIONS,
     STATISTICS,
-    BoolArray,
-    FloatArray,
     average_ranks,
     check_name,
     complete_pairs,
@@ -28,6 +26,8 @@ from refladder.metaeval.levels import LEVELS, system_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from refladder.arrays import BoolArray, FloatArray
 
 _CHUNK = 2**20  # numbers held at once by each temporary array
 _SWAPS = 2**22  # exchanges of contexts that are tried at once

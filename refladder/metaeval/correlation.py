@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refladder.errors import ShapeError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+    from numpy.typing import NDArray
+
+    from refladder.arrays import BoolArray, FloatArray
+
 
 CONVENTIONS = ("skip", "zero", "one")
 

@@ -16,7 +16,7 @@ import numpy as np
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:
-    from refladder.metaeval.correlation import FloatArray
+    from refladder.arrays import FloatArray
 
 _MOST_GROUPS = 1000
 _HALVINGS = 60  # of an angle below 2: what is left is below the rounding of a float

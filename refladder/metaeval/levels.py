@@ -12,17 +12,14 @@ The names of the levels in print contradict each other:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.metaeval.correlation import (
-    FloatArray,
-    check_name,
-    complete_pairs,
-    correlate,
-    correlate_rows,
-    row_kinds,
-)
+from refladder.metaeval.correlation import check_name, complete_pairs, correlate, correlate_rows, row_kinds
+
+if TYPE_CHECKING:
+    from refladder.arrays import FloatArray
 
 LEVELS = ("within_context", "pooled", "between_systems")
 

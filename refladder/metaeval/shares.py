@@ -9,7 +9,7 @@ import numpy as np
 from refladder.errors import ShapeError
 
 if TYPE_CHECKING:
-    from refladder.metaeval.correlation import FloatArray
+    from refladder.arrays import FloatArray
 
 CONFIDENCE = 0.95
 _NORMAL = 1.959963984540054  # z, the normal quantile that goes with it

@@ -15,11 +15,9 @@ from refladder.methods.reference_metrics import ReferenceMetric
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from refladder.arrays import FloatArray
     from refladder.backends.hf.readers import Reader
 
-    FloatArray = NDArray[np.float64]
 
 # The layer that agrees best with people on WMT16, as the reference package has it, by the last part of a name or path.
 # Others: the last.

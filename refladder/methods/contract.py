@@ -30,59 +30,140 @@ from typing import TYPE_CHECKING, Protocol, cast
 from refladder import registry
 from refladder.backends.metered import Counted, total
 from refladder.errors import UnknownNameError, UsageError
-from refladder.files.ladder_sets import read_ladder_set
 from refladder.files.locks import locked_folder
-from refladder.jobs.evaluate import LADDER, Method, evaluation_ladders, ladders_for, score_benchmark
-from refladder.jobs.score import Scorer
-from refladder.methods.measures import Measures, joined, of_judgments, of_orders
-from refladder.records import Sampling
-from refladder.scoring.columns import Scale
+from refladder.ranking import bias
+from refladder.records import Context, Output, Progress, Sampling
+from refladder.registry import Entry
 from refladder.scoring.judging import LEAST_MASS
-from refladder.scoring.rules import DEFAULT_RULE, rule_named
+from refladder.scoring.rules import DEFAULT_RULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from refladder.arrays import FloatArray, IntArray
     from refladder.backends import Backend
     from refladder.backends.metered import Spent
-    from refladder.jobs import Progress
     from refladder.methods.measures import Part
-    from refladder.methods.pairwise import Comparisons
     from refladder.records import Benchmark, Dimension, Judgment
     from refladder.scoring.columns import ScoreReport
 
     Judge = Callable[[], Backend]
 
+LADDER = "ladder"
 METHODS = {
-    LADDER: "refladder.methods.contract:ladder",
-    "win-ratio": "refladder.methods.pairwise:win_ratio",
-    "win-ratio-debiased": "refladder.methods.pairwise:win_ratio_debiased",
-    "mean-probability": "refladder.methods.pairwise:mean_probability",
-    "mean-probability-debiased": "refladder.methods.pairwise:mean_probability_debiased",
-    "bradley-terry": "refladder.methods.pairwise:bradley_terry",
-    "poe": "refladder.methods.pairwise:product_of_experts",
-    "likelihood": "refladder.methods.pairwise:likelihood",
-    "pairs-greedy": "refladder.methods.pairs:pairs_greedy",
-    "pairs-beam": "refladder.methods.pairs:pairs_beam",
-    "zepo": "refladder.methods.zepo:zepo",
-    "direct-5": "refladder.methods.direct:direct_5",
-    "direct-10": "refladder.methods.direct:direct_10",
-    "g-eval-5": "refladder.methods.direct:g_eval_5",
-    "g-eval-10": "refladder.methods.direct:g_eval_10",
-    "gptscore": "refladder.methods.direct:gptscore",
-    "bleu": "refladder.methods.metrics:BLEU",
-    "chrf": "refladder.methods.metrics:CHRF",
-    "rouge-1": "refladder.methods.metrics:ROUGE_1",
-    "rouge-2": "refladder.methods.metrics:ROUGE_2",
-    "rouge-l": "refladder.methods.metrics:ROUGE_L",
-    "meteor": "refladder.methods.metrics:METEOR",
-    "bertscore": "refladder.methods.metrics:bertscore",
-    "unieval": "refladder.methods.metrics:unieval",
-    "nli": "refladder.methods.metrics:nli",
-    "regressor": "refladder.methods.metrics:regressor",
-    "questeval": "refladder.methods.metrics:questeval",
-    "mqag": "refladder.methods.metrics:mqag",
+    LADDER: Entry(
+        "refladder.methods.ladder:ladder",
+        "compares each output with the rungs of a ladder, arXiv 2509.05440",
+    ),
+    "win-ratio": Entry(
+        "refladder.methods.pairwise:win_ratio",
+        "share of comparisons with the other outputs that are won, arXiv 2307.07889",
+    ),
+    "win-ratio-debiased": Entry(
+        "refladder.methods.pairwise:win_ratio_debiased",
+        "win ratio, a preference for the first place taken out by a threshold",
+    ),
+    "mean-probability": Entry(
+        "refladder.methods.pairwise:mean_probability",
+        "mean probability of winning a comparison",
+    ),
+    "mean-probability-debiased": Entry(
+        "refladder.methods.pairwise:mean_probability_debiased",
+        "mean probability, a preference for the first place taken out by a weight",
+    ),
+    "bradley-terry": Entry(
+        "refladder.methods.pairwise:bradley_terry",
+        "Bradley-Terry strengths from soft wins",
+    ),
+    "poe": Entry(
+        "refladder.methods.pairwise:product_of_experts",
+        "product of Gaussian experts, arXiv 2405.05894",
+    ),
+    "likelihood": Entry(
+        "refladder.methods.pairwise:likelihood",
+        "the ranking that makes the comparisons most likely, arXiv 2307.07889, appendix B",
+    ),
+    "pairs-greedy": Entry(
+        "refladder.methods.merge_sort:pairs_greedy",
+        "PairS: merge sort by comparisons, arXiv 2403.16950",
+    ),
+    "pairs-beam": Entry(
+        "refladder.methods.merge_sort:pairs_beam",
+        "PairS: merge sort with a beam and uncertainty pruning",
+    ),
+    "zepo": Entry(
+        "refladder.methods.zepo:zepo",
+        "win ratio with the instruction that favours no place, arXiv 2406.11370",
+    ),
+    "direct-5": Entry(
+        "refladder.methods.direct:direct_5",
+        "the most probable grade of 1 to 5",
+    ),
+    "direct-10": Entry(
+        "refladder.methods.direct:direct_10",
+        "the most probable grade of 1 to 10, arXiv 2307.07889",
+    ),
+    "g-eval-5": Entry(
+        "refladder.methods.direct:g_eval_5",
+        "the expected grade of 1 to 5, arXiv 2303.16634",
+    ),
+    "g-eval-10": Entry(
+        "refladder.methods.direct:g_eval_10",
+        "the expected grade of 1 to 10",
+    ),
+    "gptscore": Entry(
+        "refladder.methods.direct:gptscore",
+        "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166",
+    ),
+    "bleu": Entry(
+        "refladder.methods.metrics:BLEU",
+        "sentence BLEU of sacrebleu against the references; pip install sacrebleu",
+    ),
+    "chrf": Entry(
+        "refladder.methods.metrics:CHRF",
+        "sentence chrF2 of sacrebleu against the references",
+    ),
+    "rouge-1": Entry(
+        "refladder.methods.metrics:ROUGE_1",
+        "ROUGE-1 F1 of rouge-score, the best of the references; pip install rouge-score",
+    ),
+    "rouge-2": Entry(
+        "refladder.methods.metrics:ROUGE_2",
+        "ROUGE-2 F1, likewise",
+    ),
+    "rouge-l": Entry(
+        "refladder.methods.metrics:ROUGE_L",
+        "ROUGE-L F1, likewise",
+    ),
+    "meteor": Entry(
+        "refladder.methods.metrics:METEOR",
+        "METEOR of nltk, with synonyms where WordNet is installed; the best of the references; pip install nltk",
+    ),
+    "bertscore": Entry(
+        "refladder.methods.metrics:bertscore",
+        "bertscore:PATH, BERTScore F1 with an encoder, the best of the references",
+    ),
+    "unieval": Entry(
+        "refladder.methods.metrics:unieval",
+        "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197",
+    ),
+    "nli": Entry(
+        "refladder.methods.metrics:nli",
+        "nli:PATH, entailment both ways between data and text",
+    ),
+    "regressor": Entry(
+        "refladder.methods.metrics:regressor",
+        "regressor:PATH, the output of a trained sequence classifier",
+    ),
+    "questeval": Entry(
+        "refladder.methods.metrics:questeval",
+        "questeval:GENERATOR+READER, questions answered from the other text, arXiv 2103.12693",
+    ),
+    "mqag": Entry(
+        "refladder.methods.metrics:mqag",
+        "mqag:GENERATOR+DISTRACTORS+READER, multiple-choice questions, arXiv 2301.12307",
+    ),
 }
 CHECKPOINT = "checkpoint"  # the option that `METHOD:PATH` sets
 
@@ -141,6 +222,42 @@ class MethodSettings:
             if key not in defaults:
                 raise UnknownNameError(f"option of method {method!r}", key, defaults)
         return {**defaults, **given}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """Scores of one method, by output id and dimension, with the signature of all that made them."""
+
+    name: str
+    signature: str
+    scores: Mapping[tuple[str, str], float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparisons:
+    """What was asked about the outputs of one context on one dimension.
+
+    `pairs` has shape (R, 2), numbers of the outputs; `probabilities` shape (R,), that the first is better, NaN where
+    the answer could not be read.
+    """
+
+    context: Context
+    dimension: Dimension
+    outputs: tuple[Output, ...]
+    pairs: IntArray
+    probabilities: FloatArray
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of the outputs."""
+        return [output.id for output in self.outputs]
+
+    def debiased(self, thresholds: Mapping[str, float]) -> Comparisons:
+        """With the position bias taken out by the threshold of this dimension; unchanged where it has none."""
+        threshold = thresholds.get(self.dimension.name)
+        if threshold is None:
+            return self
+        return replace(self, probabilities=bias.reweigh(self.probabilities, bias.alpha_of(threshold)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,69 +410,3 @@ def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[
         for run in runs
     ]
     return [*found, *others]
-
-
-def ladder(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """Compare every output with the rungs of its context's ladder, which are written unless a set is named.
-
-    Source: arXiv 2509.05440, section 2.
-    """
-    settings.own(LADDER, {})
-    rule_named(settings.rule)
-    notes: tuple[str, ...] = ()
-    if settings.ladders is not None:
-        opened = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
-    else:
-        with settings.progress("writing ladders") as progress:
-            opened, failures = evaluation_ladders(
-                (settings.writer or judge)(),
-                benchmark,
-                dimensions,
-                rungs=settings.rungs,
-                sampling=settings.sampling,
-                attempts=settings.attempts,
-                prompts=settings.prompts,
-                work=settings.work,
-                restart=settings.restart,
-                progress=progress,
-            )
-        if failures:
-            notes = (f"{len(failures):,} rungs could not be written; their outputs have no score",)
-    scorer = Scorer(
-        judge(),
-        opened,
-        dimensions,
-        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
-        role="compare-yesno" if settings.yes_no else "compare",
-        orders=settings.orders,
-        prompts=settings.prompts,
-        answers=settings.answers,
-        sampling=replace(settings.sampling, seed=settings.seed),
-    )
-    with settings.progress("judging") as progress:
-        measures: list[Measures] = []
-
-        def watch(judgments: Sequence[Judgment]) -> None:
-            measures.append(of_judgments(judgments))
-            if settings.orders > 1:
-                measures.append(of_orders(judgments))
-
-        scorer.watch = watch
-        method, report = score_benchmark(
-            scorer,
-            benchmark,
-            judgments=settings.work / "judgments.jsonl" if settings.work else None,
-            restart=settings.restart,
-            progress=progress,
-        )
-    return MethodResult(
-        method=method,
-        judgments=report.judgments,
-        reused=report.reused,
-        unreadable=report.unreadable,
-        measures=joined(measures),
-        report=report,
-        notes=notes,
-    )

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
 from refladder.errors import LabelsUnavailableError
-from refladder.jobs.evaluate import Method
-from refladder.jobs.score import batches
 from refladder.methods import gptscore as likelihood
-from refladder.methods.contract import MethodResult
+from refladder.methods.contract import Method, MethodResult
 from refladder.methods.measures import Measures, joined, of_judgments
 from refladder.prompts import criterion, fill, load_template
 from refladder.records import Recipe, Run
@@ -25,6 +23,7 @@ from refladder.scoring.grades import (
 )
 from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.scorer import batches
 from refladder.version import __version__
 
 if TYPE_CHECKING:

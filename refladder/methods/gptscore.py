@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import BackendError, LabelsUnavailableError
 from refladder.prompts import criterion, fill
+from refladder.records import TEXT
 from refladder.scoring.judging import judgment_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from refladder.scoring.judging import Question
 
 ROLE = "best"
-OUTCOME = "text"
 
 
 def check_reads_texts(backend: Backend, prompt: Prompt) -> None:
@@ -82,7 +82,7 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
                 question.comparison,
                 question.key,
                 recipe,
-                outcomes=(OUTCOME,),
+                outcomes=(TEXT,),
                 logprobs=None if found is None else (found,),
                 mass=None,
                 note=reason,

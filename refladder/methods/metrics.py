@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from refladder.backends.hf.opening import CLASSIFIER, MULTIPLE_CHOICE
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.jobs.evaluate import Method
 from refladder.methods import mqag as mqag_scoring
 from refladder.methods import questeval as questeval_scoring
 from refladder.methods import trained
 from refladder.methods.bert_score import SUGGESTION, bert_score
 from refladder.methods.checkpoints import CUT, NO_NUMBER, Machine, open_reader, open_writer, split_checkpoints
-from refladder.methods.contract import MethodResult
+from refladder.methods.contract import Method, MethodResult
 from refladder.methods.reference_metrics import ROUGE_TYPES, bleu, chrf, meteor, rouge
 from refladder.version import __version__
 

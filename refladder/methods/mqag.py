@@ -18,14 +18,12 @@ from refladder.records import Sampling
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from refladder.arrays import FloatArray
     from refladder.backends.hf import Local
     from refladder.backends.hf.readers import Reader, Row
     from refladder.engine.sampling import GeneratedText
     from refladder.records import Context
 
-    FloatArray = NDArray[np.float64]
 
 SUGGESTION = (
     "fetch potsawee/t5-large-generation-race-QuestionAnswer, potsawee/t5-large-generation-race-Distractor and "

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
-from refladder.jobs.evaluate import Method
-from refladder.methods.contract import MethodResult, MethodSettings
+from refladder.methods.contract import Comparisons, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Measures, Part, add, joined, of_judgments
 from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
@@ -23,50 +22,19 @@ from refladder.scoring.dry_run import DRY
 from refladder.scoring.pairs import PairJudge, first_probabilities, pair_question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
-    from refladder.jobs import Progress
+    from refladder.arrays import FloatArray, IntArray
     from refladder.methods.contract import Judge
     from refladder.prompts import Template
-    from refladder.records import Benchmark, Context, Dimension, Judgment, Output
+    from refladder.records import Benchmark, Context, Dimension, Judgment, Output, Progress
     from refladder.scoring.pairs import PairQuestion
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
     Estimator = Callable[["Comparisons", float], FloatArray]
 
 SHOWN = 5  # reasons, to the user
 _MORE = "; read label probabilities instead (--answers 0), or sample more answers"
 PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparisons:
-    """What was asked about the outputs of one context on one dimension.
-
-    `pairs` has shape (R, 2), numbers of the outputs; `probabilities` shape (R,), that the first is better, NaN where
-    the answer could not be read.
-    """
-
-    context: Context
-    dimension: Dimension
-    outputs: tuple[Output, ...]
-    pairs: IntArray
-    probabilities: FloatArray
-
-    @property
-    def names(self) -> list[str]:
-        """The ids of the outputs."""
-        return [output.id for output in self.outputs]
-
-    def debiased(self, thresholds: Mapping[str, float]) -> Comparisons:
-        """With the position bias taken out by the threshold of this dimension; unchanged where it has none."""
-        threshold = thresholds.get(self.dimension.name)
-        if threshold is None:
-            return self
-        return replace(self, probabilities=bias.reweigh(self.probabilities, bias.alpha_of(threshold)))
 
 
 @dataclass(slots=True)

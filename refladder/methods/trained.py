@@ -22,13 +22,11 @@ from refladder.methods.checkpoints import CUT, EMPTY, NO_NUMBER, TOO_LONG, Found
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from refladder.arrays import FloatArray
     from refladder.backends.hf import Local
     from refladder.backends.hf.readers import Reader
     from refladder.records import Context
 
-    FloatArray = NDArray[np.float64]
 
 UNIEVAL_LENGTH = 1024  # tokens that UniEval was trained on; T5 itself takes any number
 UNIEVAL_SUGGESTION = "fetch MingZhong/unieval-sum (or unieval-dialog) as safetensors and pass unieval:PATH"

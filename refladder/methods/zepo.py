@@ -16,8 +16,7 @@ import numpy as np
 
 from refladder.errors import DataError, PromptError, UsageError
 from refladder.files.jsonl import read_bytes
-from refladder.jobs.evaluate import Method
-from refladder.methods.contract import MethodResult, MethodSettings
+from refladder.methods.contract import Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
 from refladder.methods.pairwise import (
     Tally,

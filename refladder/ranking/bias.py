@@ -15,10 +15,7 @@ NEAR = 0.05  # a P(first) within this of 1/2 counts as debiased
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from refladder.arrays import FloatArray, IntArray
 
 
 def share_of_first(probabilities: FloatArray, threshold: float = 0.5) -> float:

@@ -18,10 +18,8 @@ from refladder.ranking.graph import check_connected, never_beaten, readable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from refladder.arrays import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 SAME = 1e-9  # probabilities this near to the threshold are a tie
 _GRADIENT = 1e-9  # largest wins left unexplained of an item, when Bradley-Terry has converged

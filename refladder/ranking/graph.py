@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
+    from refladder.arrays import FloatArray, IntArray
+
 
 _SHOWN = 5  # names of a component in a message
 

@@ -12,10 +12,8 @@ from refladder.ranking.graph import check_connected, readable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from refladder.arrays import FloatArray, IntArray
 
-    FloatArray = NDArray[np.float64]
-    IntArray = NDArray[np.int64]
 
 EXACT = 10  # items up to which every ranking is weighed; the sets of items are 2^N
 MOST = 2000  # items; the search holds a matrix of N x N

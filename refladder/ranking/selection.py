@@ -9,9 +9,8 @@ import numpy as np
 from refladder.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from refladder.arrays import IntArray
 
-    IntArray = NDArray[np.int64]
 
 SCHEMES = ("random", "no-repeat", "symmetric")
 

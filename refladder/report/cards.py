@@ -13,15 +13,14 @@ import numpy as np
 from refladder.metaeval.agreement import human_means
 from refladder.methods.measures import Measures, Part, Share, add, share_of
 from refladder.ranking import bias
-from refladder.report.tables import DASH, PlainTable, fitted
+from refladder.report.rendering import DASH, PlainTable, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rich.table import Table
 
-    from refladder.methods.contract import MethodRun
-    from refladder.methods.pairwise import Comparisons
+    from refladder.methods.contract import Comparisons, MethodRun
     from refladder.records import Benchmark, Dimension
 
 ALL = "all"

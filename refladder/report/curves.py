@@ -20,11 +20,9 @@ from refladder.ranking.selection import SCHEMES, most_pairs, select_pairs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from refladder.arrays import FloatArray
+    from refladder.methods.contract import Comparisons
 
-    from refladder.methods.pairwise import Comparisons
-
-    FloatArray = NDArray[np.float64]
 
 POINTS = 10  # budgets of a curve, when none are given
 SIZES = (2, 3, 4, 6, 8, 12, 16)  # subsets of outputs

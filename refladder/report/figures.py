@@ -12,8 +12,8 @@ from refladder.ranking.bias import NEAR
 from refladder.ranking.selection import SCHEMES, most_pairs
 from refladder.report.cards import ALL
 from refladder.report.curves import budget_curve, consistency_rows
+from refladder.report.rendering import DASH, PlainTable
 from refladder.report.svg import Series, file_stems, lines, scatter
-from refladder.report.tables import DASH, PlainTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from refladder.report.rendering import DASH, PlainTable
 from refladder.report.standings import OVERALL
-from refladder.report.tables import DASH, PlainTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -17,12 +17,9 @@ from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, o
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from refladder.arrays import FloatArray
     from refladder.records import Dimension, Judgment, Run
     from refladder.scoring.rules import Rule
-
-    FloatArray = NDArray[np.float64]
 
 
 SPREAD_LEGEND = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval"

@@ -21,17 +21,17 @@ from refladder.backends.cache.cached import label_keys, read_completion, read_re
 from refladder.backends.protocol import Backend
 from refladder.backends.usage import Price, Usage, characters
 from refladder.errors import DataError, UnknownNameError
-from refladder.jobs.score import batches
 from refladder.parsing import parse_toml
 from refladder.records import Completion, LabelReading
 from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends.cache.store import ResponseStore
-    from refladder.jobs.score import Scorer
     from refladder.records import Output, Prompt, Sampling
+    from refladder.scoring.scorer import Scorer
 
 DRY = "dry run: not asked"
 _PRICE_KEYS = ("input", "output", "batch_discount")

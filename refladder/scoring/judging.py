@@ -23,13 +23,11 @@ from refladder.scoring.rules import probabilities_from
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.prompts import Template
     from refladder.records import LabelReading, Ladder, Output, Prompt, Sampling
 
-    FloatArray = NDArray[np.float64]
 
 RUNG = "rung:"  # a rung's id in a Comparison is this and its level
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Self
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import GZIP, cannot_write, from_line, from_lines, is_device, read_lines, to_line
 from refladder.files.locks import locked
-from refladder.methods.gptscore import OUTCOME
-from refladder.records import OUTCOMES, Comparison, Judgment, Run
+from refladder.records import OUTCOMES, TEXT, Comparison, Judgment, Run
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from refladder.scoring.judging import Question
 
 _CHUNK = 1024  # lines read at a time
-_OF_ONE_TEXT = (*map(str, range(1, 11)), OUTCOME)  # outcomes of judgments about texts by themselves
+_OF_ONE_TEXT = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments about texts by themselves
 
 
 def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:

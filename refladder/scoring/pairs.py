@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.prompts import Template
     from refladder.records import LabelReading, Output, Sampling
 
-    FloatArray = NDArray[np.float64]
 
 BATCH = 4096  # questions judged and kept at a time
 _MARKS = " \t\r\n\"'`*_.:;,!()[]<>“”«»"  # around a name that is the whole answer

@@ -13,20 +13,32 @@ import numpy as np
 
 from refladder import registry
 from refladder.errors import ShapeError
+from refladder.registry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from refladder.arrays import FloatArray
 
-    FloatArray = NDArray[np.float64]
     Rule = Callable[[FloatArray, tuple[float, float]], FloatArray]
 
 RULES = {
-    "ladder-sum": "refladder.scoring.rules:ladder_scores",
-    "mean-difference": "refladder.scoring.rules:mean_differences",
-    "expected-grade": "refladder.scoring.rules:expected_grades",
-    "hard-votes": "refladder.scoring.rules:hard_votes",
+    "ladder-sum": Entry(
+        "refladder.scoring.rules:ladder_scores",
+        "sum over rungs i of i * (p(win) - p(loss)), arXiv 2509.05440",
+    ),
+    "mean-difference": Entry(
+        "refladder.scoring.rules:mean_differences",
+        "mean over rungs of p(win) - p(loss), -1 to 1",
+    ),
+    "expected-grade": Entry(
+        "refladder.scoring.rules:expected_grades",
+        "rungs beaten and half the ties, on the dimension's human scale",
+    ),
+    "hard-votes": Entry(
+        "refladder.scoring.rules:hard_votes",
+        "ladder-sum of the most probable verdicts only",
+    ),
 }
 DEFAULT_RULE = "ladder-sum"
 

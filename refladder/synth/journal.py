@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pydantic import TypeAdapter
 
+JOURNAL = "build.journal.jsonl"  # its name in the folder of a build
 SCHEMA = "ladder-journal/1"
 
 

@@ -8,6 +8,7 @@ from refladder import backends
 from refladder.backends import connect
 from refladder.cli import run
 from refladder.errors import UnknownNameError
+from refladder.registry import Entry
 
 
 def opener(target: str, *, dtype: str = "auto", device: str = "auto") -> tuple[str, str, str]:
@@ -16,7 +17,7 @@ def opener(target: str, *, dtype: str = "auto", device: str = "auto") -> tuple[s
 
 @pytest.fixture
 def _stub(monkeypatch):
-    monkeypatch.setitem(backends.BACKENDS, "stub", f"{__name__}:opener")
+    monkeypatch.setitem(backends.BACKENDS, "stub", Entry(f"{__name__}:opener", ""))
 
 
 @pytest.mark.usefixtures("_stub")

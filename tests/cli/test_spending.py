@@ -12,6 +12,7 @@ from refladder.backends import connect
 from refladder.backends.usage import Usage
 from refladder.cli.spending import Spending
 from refladder.loaders import load_benchmark
+from refladder.registry import Entry
 
 ROWS = 3  # outputs in `table`
 EACH = 2 * 5  # dimensions x rungs of demo/summarization
@@ -44,8 +45,8 @@ def words(monkeypatch, tmp_path):
 
     module.words = Words
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(backends.BACKENDS, "words", f"{module.__name__}:words")
-    monkeypatch.setitem(backends.BACKENDS, "openai", f"{module.__name__}:words")
+    monkeypatch.setitem(backends.BACKENDS, "words", Entry(f"{module.__name__}:words", ""))
+    monkeypatch.setitem(backends.BACKENDS, "openai", Entry(f"{module.__name__}:words", ""))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("REFLADDER_STORE", raising=False)
     monkeypatch.delenv("REFLADDER_PRICES", raising=False)

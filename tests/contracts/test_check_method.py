@@ -11,8 +11,7 @@ from doubles import Double
 
 from refladder.backends import connect
 from refladder.errors import UsageError
-from refladder.jobs.evaluate import Method
-from refladder.methods.contract import MethodResult, method_named
+from refladder.methods.contract import Method, MethodResult, method_named
 from refladder.methods.measures import Part, of_judgments
 from refladder.records import Judgment
 from refladder.testing import check_benchmark, check_method, made_benchmark

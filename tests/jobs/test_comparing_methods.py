@@ -7,9 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from refladder.jobs.evaluate import BEST, Method, Protocol, agreement, few_permutations, narrowed_contexts
+from refladder.jobs.evaluate import Protocol, agreement, few_permutations, narrowed_contexts
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
+from refladder.methods.contract import Method
+from refladder.methods.surface import BEST
 from refladder.records import Benchmark, Context, Dimension, Output, Rating
 
 DIMENSIONS = tuple(Dimension(name=name, description="") for name in ("clarity", "wit", "depth"))

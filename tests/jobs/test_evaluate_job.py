@@ -10,9 +10,9 @@ import pytest
 
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import read_ladder_set
-from refladder.jobs.evaluate import ladders_for, score_benchmark
 from refladder.loaders import load_benchmark
-from refladder.methods.lexical import MEASURES
+from refladder.methods.ladder import ladders_for, score_benchmark
+from refladder.methods.surface import MEASURES
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 KEYS = {

@@ -15,10 +15,9 @@ from refladder.backends.metered import Counted
 from refladder.backends.usage import characters
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
-from refladder.jobs.evaluate import Method
 from refladder.loaders import load_benchmark
 from refladder.methods import contract as methods
-from refladder.methods.contract import METHODS, MethodResult, MethodSettings, method_named, run_methods
+from refladder.methods.contract import METHODS, Method, MethodResult, MethodSettings, method_named, run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading
 from refladder.testing import made_benchmark

@@ -13,8 +13,9 @@ from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 from refladder.backends import connect
 from refladder.cli import run as run_command
 from refladder.errors import DataError, PromptError, UnknownNameError, UsageError
-from refladder.jobs.evaluate import BEST, Protocol, agreement
+from refladder.jobs.evaluate import Protocol, agreement
 from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.surface import BEST
 from refladder.methods.zepo import INSTRUCTIONS, rewritten
 from refladder.prompts import load_template, text_of, with_text
 from refladder.records import Completion, Sampling

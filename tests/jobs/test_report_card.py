@@ -17,7 +17,7 @@ from refladder.methods.contract import MethodSettings, run_methods
 from refladder.methods.measures import Share
 from refladder.records import LabelReading
 from refladder.report.cards import card_tables, cards_to_rich, report_cards
-from refladder.report.tables import latex, markdown
+from refladder.report.rendering import latex, markdown
 
 MADE = benchmark_of([[1.0, 2.0, 3.0]])  # one context of three outputs: six ordered pairs
 

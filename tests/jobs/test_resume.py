@@ -22,13 +22,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from refladder import backends
 from refladder.backends.builtin import Builtin
 from refladder.cli import main
+from refladder.registry import Entry
 
 class Slow(Builtin):
     def read_labels(self, prompts, labels):
         time.sleep(0.05)
         return super().read_labels(prompts, labels)
 
-backends.BACKENDS["slow"] = "__main__:open_slow"
+backends.BACKENDS["slow"] = Entry("__main__:open_slow", "")
 open_slow = lambda target: Slow()
 main(sys.argv[1:])
 """

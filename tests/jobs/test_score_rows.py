@@ -20,10 +20,11 @@ from refladder.errors import UsageError
 from refladder.files.ladder_sets import read_ladder_set
 from refladder.jobs.outputs import Mapped
 from refladder.jobs.rescore import rescore
-from refladder.jobs.score import Scorer, batches, score_rows
+from refladder.jobs.score import score_rows
 from refladder.records import Dimension
 from refladder.scoring.columns import Scale, added_columns, column_names, overall_column, weights_for
 from refladder.scoring.rules import RULES
+from refladder.scoring.scorer import Scorer, batches
 
 LADDERS = ("--ladders", "demo/story")
 OF_DIMENSION = ["score", "grade", "spread", "mass", "note"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from refladder.jobs.evaluate import BEST, surface_methods
 from refladder.loaders import load_benchmark
-from refladder.methods.lexical import MEASURES
+from refladder.methods.surface import BEST, MEASURES, surface_methods
 
 QUICK = ("--resamples", "5", "--json")
 

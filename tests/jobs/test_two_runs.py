@@ -18,6 +18,7 @@ import os, random, sys, time
 from refladder import backends
 from refladder.backends.builtin import Builtin
 from refladder.cli import main
+from refladder.registry import Entry
 from refladder.records import Completion, LabelReading
 
 class Varying(Builtin):
@@ -40,7 +41,7 @@ class Varying(Builtin):
             varied.append(LabelReading(logprobs=logprobs, mass=0.6))
         return varied
 
-backends.BACKENDS["varying"] = "__main__:open_varying"
+backends.BACKENDS["varying"] = Entry("__main__:open_varying", "")
 
 def open_varying(target):
     open(os.environ["OPENED"], "a").write("opened ")

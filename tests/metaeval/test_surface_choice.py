@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from refladder.metaeval.surface import choose_on_other_contexts, standardise
+from refladder.metaeval.leave_one_out import choose_on_other_contexts, standardise
 
 
 def by_loops(measures, human):

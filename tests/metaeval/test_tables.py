@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from refladder.metaeval.agreement import Agreement
-from refladder.report.tables import PlainTable, fitted, to_json_lines, to_latex, to_markdown, to_rich
+from refladder.report.rendering import PlainTable, fitted, to_json_lines, to_latex, to_markdown, to_rich
 
 
 def row(method="ladder", dimension="wit", **changes):

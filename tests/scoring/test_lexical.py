@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refladder.methods.lexical import MEASURES, surface_measures, words
+from refladder.methods.surface import MEASURES, surface_measures, words
 from refladder.records import Context
 
 

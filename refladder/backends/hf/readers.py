@@ -10,12 +10,9 @@ from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from refladder.arrays import FloatArray
     from refladder.backends.hf.opening import Opened
 
-    FloatArray = NDArray[np.float64]
 
 _BATCH_TOKENS = 4096  # of a batch, padding included
 # Their first position is the padding id + 1.

@@ -10,11 +10,11 @@ from toy_server import OPENAI
 from refladder import synth
 from refladder.backends.cache.cached import Stored
 from refladder.cli import run
-from refladder.jobs.score import FIRST_BATCH, batches
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import LabelReading
 from refladder.scoring import pairs as pairwise
+from refladder.scoring.scorer import FIRST_BATCH, batches
 
 PRICES = '["toy"]\ninput = 1000.0\noutput = 0.0\nbatch_discount = 0.5\n'
 

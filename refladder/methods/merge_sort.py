@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.jobs.evaluate import Method
-from refladder.methods.contract import MethodResult, MethodSettings
+from refladder.methods.contract import Comparisons, Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
-from refladder.methods.pairwise import Comparisons, Tally, groups, measures_of, open_pair_judge, seed_of, template_of
+from refladder.methods.pairwise import Tally, groups, measures_of, open_pair_judge, seed_of, template_of
 from refladder.ranking.sorting import beam_sort, comparisons_between, greedy_sort, run_together
 from refladder.scoring.pairs import first_probabilities, pair_question
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.metaeval.correlation import FloatArray, average_ranks, correlate_rows
+from refladder.metaeval.correlation import average_ranks, correlate_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from refladder.arrays import FloatArray
 
 
 def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray[np.int64]:

@@ -1,0 +1,52 @@
+"""The names that commands take, by kind, each with a line about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from refladder import registry
+from refladder.backends import BACKENDS
+from refladder.files.ladder_sets import published_names, read_ladder_set
+from refladder.loaders import BENCHMARKS
+from refladder.methods.contract import METHODS
+from refladder.prompts import list_templates
+from refladder.scoring.rules import RULES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHIPPED = {
+    "demo/dialogue": "written for this project: 14 conversations, 6 systems, engagingness",
+    "demo/story": "written for this project: 12 story ideas, 6 systems, coherence and complexity",
+    "demo/summarization": "written for this project: 12 articles, 6 systems, relevance and fluency",
+}
+
+
+def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
+    """The names of one kind, each with a line about it.
+
+    Args:
+        kind: benchmarks, ladders, backends, methods, rules or prompts.
+        prompts: the user's own templates.
+    """
+    if kind == "ladders":
+        described = {name: _ladders(name) for name in published_names()}
+    elif kind == "prompts":
+        described = {
+            f"{template.task}/{template.role}": f"digest {template.digest}" for template in list_templates(prompts)
+        }
+    elif kind == "benchmarks":
+        described = registry.describe("benchmark", BENCHMARKS) | {name: SHIPPED[name] for name in published_names()}
+    elif kind == "backends":
+        described = registry.describe("backend", BACKENDS)
+    elif kind == "methods":
+        described = registry.describe("method", METHODS)
+    else:
+        described = registry.describe("rule", RULES)
+    return [{"name": name, "about": about} for name, about in described.items()]
+
+
+def _ladders(name: str) -> str:
+    opened = read_ladder_set(name)
+    dimensions = ", ".join(dimension.name for dimension in opened.dimensions)
+    return f"{len(opened.ladders)} ladders of {opened.rungs} rungs, {opened.task}: {dimensions}"

@@ -1,0 +1,207 @@
+"""The ladder: every output is compared with the rungs of its context's ladder."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from refladder.errors import UsageError
+from refladder.files.jsonl import throw_away
+from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, read_ladder_set
+from refladder.files.locks import locked_folder
+from refladder.methods.contract import LADDER, Method, MethodResult, MethodSettings
+from refladder.methods.measures import Measures, joined, of_judgments, of_orders
+from refladder.scoring.columns import Scale, ScoreReport, column_names
+from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.rules import rule_named
+from refladder.scoring.scorer import Scorer, batches
+from refladder.synth import build_ladders
+from refladder.synth.journal import JOURNAL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.methods.contract import Judge
+    from refladder.records import Benchmark, Dimension, Judgment, LadderFailure, Progress, Sampling
+
+    Scores = dict[tuple[str, str], float | None]
+
+
+def evaluation_ladders(
+    writer: Backend,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    *,
+    rungs: int,
+    sampling: Sampling,
+    attempts: int,
+    prompts: Path | None = None,
+    work: Path | None = None,
+    restart: bool = False,
+    progress: Progress | None = None,
+) -> tuple[LadderSet, list[LadderFailure]]:
+    """Ladders for every context of a benchmark; with `work`, kept in that folder and found there again.
+
+    Args:
+        writer: the backend that writes.
+        benchmark: whose contexts.
+        dimensions: the qualities to write ladders for.
+        rungs: rungs of a ladder, 2 or more.
+        sampling: how texts are drawn.
+        attempts: how often a rung is tried.
+        prompts: the user's own templates.
+        work: folder of the journal.
+        restart: throw away what the journal holds.
+        progress: called with texts done and texts in all.
+
+    Returns:
+        The ladders, and the rungs that could not be written.
+
+    Raises:
+        UsageError: not one ladder could be written, or another process is writing to the folder.
+        BackendError, DataError: see `refladder.synth.build_ladders`.
+    """
+    journal = None if work is None else work / JOURNAL
+    with nullcontext() if work is None else locked_folder(work):
+        if journal is not None and restart:
+            throw_away(journal)
+        ladders, failures = build_ladders(
+            writer,
+            benchmark.contexts,
+            dimensions,
+            rungs=rungs,
+            sampling=sampling,
+            attempts=attempts,
+            prompts=prompts,
+            journal=journal,
+            progress=progress,
+        )
+    if not ladders:
+        reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
+        raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another --writer")
+    return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures), failures
+
+
+def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet) -> LadderSet:
+    """A ladder set that exists, checked to be for this benchmark; contexts that it has no text of get the benchmark's.
+
+    Raises:
+        UnknownNameError: it has no ladders on one of the dimensions.
+        UsageError: its ladders are of another task, or a context of that id has another text there.
+    """
+    choose_dimensions(ladders.dimensions, [dimension.name for dimension in dimensions])
+    contexts = {context.id: context for context in benchmark.contexts}
+    for context in benchmark.contexts:
+        if context.task != ladders.task:
+            raise UsageError(
+                f"the ladders of {ladders.name} are of task {ladders.task!r}, and {benchmark.name} is of "
+                f"{context.task!r}; name ladders of that task with --ladders"
+            )
+        other = ladders.contexts.get(context.id)
+        if other is not None and other.text != context.text:
+            raise UsageError(
+                f"context {context.id!r} has another text in {ladders.name} than in {benchmark.name}; "
+                "the ladders were written for other data: name others with --ladders"
+            )
+    return replace(ladders, contexts=contexts | dict(ladders.contexts))
+
+
+def score_benchmark(
+    scorer: Scorer,
+    benchmark: Benchmark,
+    *,
+    name: str = LADDER,
+    judgments: Path | None = None,
+    restart: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Method, ScoreReport]:
+    """Score every output of a benchmark against the scorer's ladders.
+
+    Args:
+        scorer: judge, ladders and scale; its ladder set need not hold the contexts' texts.
+        benchmark: whose outputs.
+        name: of the method in tables.
+        judgments: file that keeps the judgments, and from which a run that was cut off goes on.
+        restart: throw away what that file holds.
+        progress: called with outputs done and outputs in all.
+    """
+    outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)  # a judge can share what they begin with
+    scores: Scores = {}
+    with JudgmentLog(judgments, scorer.run, restart=restart) as log:
+        for batch in batches(outputs, scorer.judge, lambda output: output.context_id):
+            for output, values in zip(batch, scorer.score(batch, [None] * len(batch), log), strict=True):
+                for dimension in scorer.dimensions:
+                    scores[output.id, dimension.name] = values[column_names(dimension.name)[0]]
+            if progress is not None:
+                progress(scorer.report.rows, len(outputs))
+        log.finish()
+    return Method(name=name, signature=scorer.report.signature, scores=scores), scorer.report
+
+
+def ladder(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Compare every output with the rungs of its context's ladder, which are written unless a set is named.
+
+    Source: arXiv 2509.05440, section 2.
+    """
+    settings.own(LADDER, {})
+    rule_named(settings.rule)
+    notes: tuple[str, ...] = ()
+    if settings.ladders is not None:
+        opened = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
+    else:
+        with settings.progress("writing ladders") as progress:
+            opened, failures = evaluation_ladders(
+                (settings.writer or judge)(),
+                benchmark,
+                dimensions,
+                rungs=settings.rungs,
+                sampling=settings.sampling,
+                attempts=settings.attempts,
+                prompts=settings.prompts,
+                work=settings.work,
+                restart=settings.restart,
+                progress=progress,
+            )
+        if failures:
+            notes = (f"{len(failures):,} rungs could not be written; their outputs have no score",)
+    scorer = Scorer(
+        judge(),
+        opened,
+        dimensions,
+        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
+        role="compare-yesno" if settings.yes_no else "compare",
+        orders=settings.orders,
+        prompts=settings.prompts,
+        answers=settings.answers,
+        sampling=replace(settings.sampling, seed=settings.seed),
+    )
+    with settings.progress("judging") as progress:
+        measures: list[Measures] = []
+
+        def watch(judgments: Sequence[Judgment]) -> None:
+            measures.append(of_judgments(judgments))
+            if settings.orders > 1:
+                measures.append(of_orders(judgments))
+
+        scorer.watch = watch
+        method, report = score_benchmark(
+            scorer,
+            benchmark,
+            judgments=settings.work / "judgments.jsonl" if settings.work else None,
+            restart=settings.restart,
+            progress=progress,
+        )
+    return MethodResult(
+        method=method,
+        judgments=report.judgments,
+        reused=report.reused,
+        unreadable=report.unreadable,
+        measures=joined(measures),
+        report=report,
+        notes=notes,
+    )

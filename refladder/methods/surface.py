@@ -1,0 +1,190 @@
+"""Surface measures of a text: the honest baselines that stand in every table of agreement.
+
+On HANNA and NewsRoom they alone reach correlations that are reported for large judges; a method that does not beat
+them has shown nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.metaeval.agreement import build_grid, human_means
+from refladder.metaeval.leave_one_out import choose_on_other_contexts, standardise
+from refladder.methods.contract import Method
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from refladder.records import Benchmark, Context, Dimension, Output
+
+    Measure = Callable[[Sequence[str], "ContextWords"], float]
+
+_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
+_LONGEST = 3  # words of an n-gram
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextWords:
+    """What measures need of a context: its different words, and its different n-grams of 1, 2 and 3 words."""
+
+    words: frozenset[str]
+    grams: tuple[frozenset[tuple[str, ...]], ...]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in lower case: runs of letters and digits, inner apostrophes included."""
+    return _WORD.findall(text.lower())
+
+
+def surface_measures(context: Context, texts: Iterable[str]) -> NDArray[np.float64]:
+    """Measure texts beside their context.
+
+    Args:
+        context: what the texts are about; its background is not read.
+        texts: any number of them.
+
+    Returns:
+        Shape (texts, measures), in the order of `MEASURES`.
+    """
+    told = words(context.text)
+    source = ContextWords(
+        words=frozenset(told), grams=tuple(frozenset(_grams(told, size)) for size in range(1, _LONGEST + 1))
+    )
+    rows = [[measure(tokens, source) for measure in MEASURES.values()] for tokens in map(words, texts)]
+    return np.array(rows, dtype=np.float64).reshape(-1, len(MEASURES))
+
+
+def _grams(tokens: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    return list(zip(*(tokens[start:] for start in range(size)), strict=False))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def length(tokens: Sequence[str], _source: ContextWords) -> float:
+    """Number of words."""
+    return float(len(tokens))
+
+
+def negative_length(tokens: Sequence[str], _source: ContextWords) -> float:
+    """Number of words, shorter texts higher."""
+    return -float(len(tokens))
+
+
+def distinct_words(tokens: Sequence[str], _source: ContextWords) -> float:
+    """Number of different words."""
+    return float(len(set(tokens)))
+
+
+def type_token_ratio(tokens: Sequence[str], _source: ContextWords) -> float:
+    """Different words by words, between 0 and 1; 0 for a text without words."""
+    return _share(len(set(tokens)), len(tokens))
+
+
+def coverage(tokens: Sequence[str], source: ContextWords) -> float:
+    """Share of the context's different words that the text has, between 0 and 1; 0 for a context without words."""
+    return _share(len(source.words & set(tokens)), len(source.words))
+
+
+def word_overlap(tokens: Sequence[str], source: ContextWords) -> float:
+    """Different words that both have by those that either has (Jaccard index), between 0 and 1; 0 without words."""
+    return _share(len(source.words & set(tokens)), len(source.words | set(tokens)))
+
+
+def _grams_in_context(size: int) -> Measure:
+    """Share of a text's n-grams that the context has, between 0 and 1; 0 for a text without any."""
+
+    def measure(tokens: Sequence[str], source: ContextWords) -> float:
+        grams = _grams(tokens, size)
+        return _share(sum(gram in source.grams[size - 1] for gram in grams), len(grams))
+
+    return measure
+
+
+MEASURES: dict[str, Measure] = {
+    "length": length,
+    "distinct words": distinct_words,
+    "coverage": coverage,
+    **{f"{size}-grams in context": _grams_in_context(size) for size in range(1, _LONGEST + 1)},
+    "word overlap": word_overlap,
+    "type/token ratio": type_token_ratio,
+    "negative length": negative_length,
+}
+BEST = "best of the surface measures"
+
+
+def surface_methods(benchmark: Benchmark, dimensions: Sequence[Dimension], names: Collection[str]) -> list[Method]:
+    """Surface measures of every output as methods: the best of all, and single ones.
+
+    A single measure has the same number for each dimension. The best of them takes the scores of a context from the
+    measure that agrees best with the ratings of the other contexts on that dimension; scores of different measures are
+    put on one scale by giving each measure mean 0 and standard deviation 1 over all outputs. So one set of scores
+    serves all levels: within a context they are those of the chosen measure, and the pooled level and the means of
+    systems have scores of several measures where contexts chose differently.
+
+    Args:
+        benchmark: outputs and ratings.
+        dimensions: those to choose for.
+        names: which methods to make, of `BEST` and `MEASURES`.
+    """
+    by_context: dict[str, list[Output]] = {}
+    for output in benchmark.outputs:
+        by_context.setdefault(output.context_id, []).append(output)
+    values: dict[str, list[float]] = {}
+    for context in benchmark.contexts:
+        outputs = by_context.get(context.id, [])
+        measured = surface_measures(context, [output.text for output in outputs]).tolist()
+        values.update(zip((output.id for output in outputs), measured, strict=True))
+    methods = [_best_surface(benchmark, dimensions, values)] if BEST in names else []
+    for position, name in enumerate(MEASURES):
+        if name in names:
+            methods.append(
+                Method(
+                    name=name,
+                    signature=f"surface:{name.replace(' ', '-')}|refladder:{__version__}",
+                    scores={
+                        (output_id, dimension.name): numbers[position]
+                        for output_id, numbers in values.items()
+                        for dimension in dimensions
+                    },
+                )
+            )
+    return methods
+
+
+def _best_surface(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], values: Mapping[str, Sequence[float]]
+) -> Method:
+    means = human_means(benchmark.ratings)
+    names = list(MEASURES)
+    scores: dict[tuple[str, str], float | None] = {}
+    chosen_of: list[str] = []
+    for dimension in dimensions:
+        grid = build_grid(benchmark.outputs, means, {}, dimension.name)
+        cells = [
+            (row, column, output)
+            for row, line in enumerate(grid.output_ids)
+            for column, output in enumerate(line)
+            if output is not None
+        ]
+        rows, columns = [row for row, _, _ in cells], [column for _, column, _ in cells]
+        measures = np.full((len(names), *grid.human.shape), np.nan)
+        measures[:, rows, columns] = np.array([values[output] for _, _, output in cells]).T
+        chosen = choose_on_other_contexts(measures, grid.human)
+        best = np.take_along_axis(standardise(measures), chosen[np.newaxis, :, np.newaxis], axis=0)[0]
+        scores.update(
+            ((output, dimension.name), number)
+            for (_, _, output), number in zip(cells, best[rows, columns].tolist(), strict=True)
+        )
+        counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
+        chosen_of.append(f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}")
+    return Method(name=BEST, signature=f"surface:best({','.join(chosen_of)})|refladder:{__version__}", scores=scores)
