@@ -42,7 +42,7 @@ class LadderSet:
 
 
 def _root() -> Path:
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     installed = package / "published_data"  # where the wheel puts it
     return installed if installed.is_dir() else package.parent / "published_data"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refladder.methods.gptscore import mean_logprobs, read_texts, token_counter
+from refladder.methods.gptscore import mean_logprobs, read_texts
 from refladder.prompts import fill, load_template
 from refladder.records import Context, Dimension, Output
 from refladder.scoring.grades import grade_question
@@ -39,7 +39,7 @@ def test_gptscore_is_minus_the_loss_of_the_answer(name, folder, opened):
     outputs = [Output(id=text, context_id="c", system=text, text=text) for text in TEXTS]
     asked = [grade_question(output, CONTEXT, DIMENSION) for output in outputs]
     judgments = read_texts(backend, TEMPLATE, "recipe", asked)
-    values = mean_logprobs(token_counter(backend), TEMPLATE, asked, judgments)
+    values = mean_logprobs(backend, TEMPLATE, asked, judgments)
     for text, value in zip(TEXTS[:3], values[:3], strict=True):
         expected, tokens = loss(folder(name), text)
         assert value == pytest.approx(expected, abs=1e-5)
