@@ -18,6 +18,7 @@ from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageErro
 from refladder.loaders import load_benchmark
 from refladder.methods import contract as methods
 from refladder.methods.contract import METHODS, Method, MethodResult, MethodSettings, method_named, run_methods
+from refladder.methods.ladder import ladder
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading
 from refladder.testing import made_benchmark
@@ -130,7 +131,7 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     assert "bleu: the benchmark has no references; choose another method" in capsys.readouterr().err
 
     def second(name: str) -> MethodFunction:
-        return skipping if name == "bleu" else methods.ladder
+        return skipping if name == "bleu" else ladder
 
     monkeypatch.setattr(methods, "method_named", second)
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"]) == 3

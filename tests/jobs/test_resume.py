@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refladder.jobs import score as score_job
+from refladder.scoring import scorer as score_job
 
 LADDERS = ("--ladders", "demo/story")
 
