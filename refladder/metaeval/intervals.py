@@ -8,10 +8,10 @@ percentiles of a bootstrap are too narrow for few contexts (see bench/results/st
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import stdtrit
 
 from refladder.errors import UsageError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
 _MOST_GROUPS = 1000
-_HALVINGS = 60  # of an angle below 2: what is left is below the rounding of a float
 
 
 def leave_out(contexts: int, most: int = _MOST_GROUPS) -> FloatArray:
@@ -69,38 +68,6 @@ def jackknife_interval(
     if groups < 2 or abs(value) >= 1 or not np.abs(differences).max() > 1e-12:  # noqa: PLR2004  see above
         return np.nan, np.nan
     error = math.sqrt((groups - 1) / groups * float((differences**2).sum()))
-    distance = t_quantile(confidence, groups - 1) * error / (1 - value**2)
+    distance = float(stdtrit(groups - 1, (1 + confidence) / 2)) * error / (1 - value**2)
     middle = math.atanh(value)
     return math.tanh(middle - distance), math.tanh(middle + distance)
-
-
-@lru_cache(maxsize=1024)
-def t_quantile(confidence: float, degrees: int) -> float:
-    """Where the middle `confidence` of Student's t distribution ends.
-
-    The share within +-t is a finite sum for whole degrees of freedom; the angle atan(t / sqrt(degrees)) at which it is
-    `confidence` is found by halving.
-
-    Source: Abramowitz and Stegun, 26.7.3 and 26.7.4.
-
-    Args:
-        confidence: between 0 and 1.
-        degrees: of freedom, at least 1.
-    """
-    low, high = 0.0, math.pi / 2
-    for _ in range(_HALVINGS):
-        angle = (low + high) / 2
-        low, high = (angle, high) if _share_within(angle, degrees) < confidence else (low, angle)
-    return math.tan(low) * math.sqrt(degrees)
-
-
-def _share_within(angle: float, degrees: int) -> float:
-    square = math.cos(angle) ** 2
-    odd = degrees % 2
-    term = math.cos(angle) if odd else 1.0
-    total = term if degrees > 1 else 0.0
-    for power in range(2 + odd, degrees - 1, 2):
-        term *= square * (power - 1) / power
-        total += term
-    share = math.sin(angle) * total
-    return 2 / math.pi * (angle + share) if odd else share

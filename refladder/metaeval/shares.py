@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from refladder.errors import ShapeError
 
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
 CONFIDENCE = 0.95
-_NORMAL = 1.959963984540054  # z, the normal quantile that goes with it
+_MIDDLE = (1 + CONFIDENCE) / 2  # the share of a distribution below the upper end of its middle 95 %
+_NORMAL = float(ndtri(_MIDDLE))
 _SAME = 1e-9  # points of a context this near to what the share predicts differ by rounding only
-_ANGLES = np.linspace(0.0, np.pi / 2, 2001)
 
 
 def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
@@ -53,7 +54,7 @@ def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
         spread = squares.sum(axis=-1)
         kurtosis = contexts * (squares**2).sum(axis=-1) / spread**2
         freedom = np.clip(2 * contexts / (kurtosis - 1) - 1, 1, contexts - 1)
-        shrink = (_NORMAL / _t_quantile(np.where(kurtosis > 1, freedom, contexts - 1))) ** 2
+        shrink = (_NORMAL / stdtrit(np.where(kurtosis > 1, freedom, contexts - 1), _MIDDLE)) ** 2
         least = trials**2 / (counts**2).sum(axis=-1)
         effective = share * (1 - share) * trials**2 / spread * shrink
         certain = np.where((share <= _SAME) | (share >= 1 - _SAME), least, trials)
@@ -71,16 +72,3 @@ def _wilson(share: FloatArray, trials: FloatArray) -> FloatArray:
         return cast("FloatArray", np.maximum(end, 0.0) * np.minimum(part * trials, 1.0))
 
     return np.stack([low(share), 1 - low(1 - share)], axis=-1)
-
-
-def _t_quantile(freedom: FloatArray) -> FloatArray:
-    """The quantile of Student's t that holds 95 % between itself and its negative, for any degrees of freedom from 1.
-
-    With t = sqrt(f) tan(a), the density of the angle a is cos(a)^(f - 1) up to a factor.
-    """
-    freedom = np.asarray(freedom, dtype=np.float64)
-    flat = np.where(np.isnan(freedom), 1.0, freedom).ravel()
-    density = np.cos(_ANGLES) ** (flat[:, None] - 1)
-    below = np.concatenate([np.zeros((len(flat), 1)), np.cumsum(density[:, 1:] + density[:, :-1], axis=1)], axis=1)
-    angles = [np.interp(CONFIDENCE * row[-1], row, _ANGLES) for row in below]
-    return cast("FloatArray", np.sqrt(freedom) * np.tan(angles).reshape(freedom.shape))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.errors import NotConvergedError, UsageError
-from refladder.ranking.graph import check_connected, never_beaten, readable
+from refladder.ranking.graph import check_connected, never_beaten, readable, solve_laplacian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from refladder.arrays import FloatArray, IntArray
 
@@ -83,40 +83,10 @@ def mean_probability(items: int, pairs: IntArray, probabilities: FloatArray) -> 
     return _shares(items, pairs, probabilities)
 
 
-def _solve(matrix: Callable[[FloatArray], FloatArray], right: FloatArray, tolerance: float = 1e-10) -> FloatArray:
-    """Conjugate gradients for a Laplacian: its null space, the constant, is in neither side.
-
-    `tolerance` is what may be left of the right side, as a share of its length.
-    """
-    found = np.zeros_like(right)
-    rest = right - right.mean()
-    step, size = rest.copy(), float(rest @ rest)
-    goal = tolerance**2 * max(size, 1e-300)
-    for _ in range(10 * right.size + _STEPS):
-        if size <= goal:
-            return cast("FloatArray", found - found.mean())
-        turned = matrix(step)
-        length = size / float(step @ turned)
-        found += length * step
-        rest -= length * turned
-        size, before = float(rest @ rest), size
-        step = rest + (size / before) * step
-    raise NotConvergedError(f"conjugate gradients did not converge on {right.size} items; ask more pairs")
-
-
 def _net(items: int, pairs: IntArray, flow: FloatArray) -> FloatArray:
     """What flows out of each item less what flows in, from first to second."""
     out, back = np.bincount(pairs[:, 0], flow, items), np.bincount(pairs[:, 1], flow, items)
     return np.asarray(out - back, dtype=np.float64)
-
-
-def _laplacian(items: int, pairs: IntArray, weights: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    first, second = pairs[:, 0], pairs[:, 1]
-
-    def times(values: FloatArray) -> FloatArray:
-        return _net(items, pairs, weights * (values[first] - values[second]))
-
-    return times
 
 
 def _rounded(scores: FloatArray) -> FloatArray:
@@ -185,7 +155,7 @@ def bradley_terry(
             return _rounded(strengths)
         # far from the end a rough step is as good: the equations are solved as well as the strengths are known
         weights = np.maximum(expected * (1 - expected), 1e-12)
-        change = _solve(_laplacian(items, pairs, weights), gradient, min(0.1, max(error, 1e-10)))
+        change = solve_laplacian(items, pairs, weights, gradient, min(0.1, max(error, 1e-10)))
         length = 1.0
         while length > 1e-10 and (after := likelihood(strengths + length * change)) < now - 1e-12 * abs(now):  # noqa: PLR2004
             length /= 2
@@ -233,4 +203,4 @@ def product_of_experts(
     if not 0 <= position_bias <= 1:
         raise UsageError(f"a position bias of {position_bias}: it must be a mean probability, between 0 and 1")
     leaning = probabilities - position_bias
-    return _rounded(_solve(_laplacian(items, pairs, np.ones(len(pairs))), _net(items, pairs, leaning)))
+    return _rounded(solve_laplacian(items, pairs, np.ones(len(pairs)), _net(items, pairs, leaning)))

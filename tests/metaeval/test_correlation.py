@@ -12,6 +12,7 @@ from scipy import stats
 from refladder.errors import ShapeError, UnknownNameError, UsageError
 from refladder.metaeval.correlation import (
     STATISTICS,
+    average_ranks,
     correlate,
     correlate_rows,
     partial_correlate_rows,
@@ -47,6 +48,13 @@ def test_rows_equal_scipy_on_random_grids(statistic, values, gaps, shape):
     predicted, human = random_grid(generator, shape, values, gaps), random_grid(generator, shape, 6, gaps)
     expected = [by_scipy(x, y, statistic) for x, y in zip(predicted, human, strict=True)]
     np.testing.assert_allclose(correlate_rows(predicted, human, statistic), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(223, 10), (1, 1600), (5, 0)])
+@pytest.mark.parametrize("values", [2, 7, 0])
+def test_ranks_are_exactly_those_of_scipy(shape, values):
+    grid = random_grid(np.random.default_rng(values), shape, values, 0.2)
+    np.testing.assert_array_equal(average_ranks(grid), stats.rankdata(grid, axis=1, nan_policy="omit"))
 
 
 @settings(max_examples=200, deadline=None)
