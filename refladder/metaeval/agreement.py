@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.bootstrap import (
     draw_swaps,
     paired_differences,
@@ -18,15 +19,13 @@ from refladder.metaeval.bootstrap import (
     resample_mean,
 )
 from refladder.metaeval.correlation import (
-    CONVENTIONS,
-    STATISTICS,
     check_name,
     correlate_rows,
     partial_correlate_rows,
     row_kinds,
 )
 from refladder.metaeval.intervals import jackknife_interval, leave_out
-from refladder.metaeval.levels import LEVELS, Correlation, average_over_contexts, correlate_level
+from refladder.metaeval.levels import Correlation, average_over_contexts, correlate_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

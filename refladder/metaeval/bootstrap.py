@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import ShapeError, UsageError
+from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.correlation import (
-    CONVENTIONS,
-    STATISTICS,
     average_ranks,
     check_name,
     complete_pairs,
     correlate_rows,
     pair_signs,
 )
-from refladder.metaeval.levels import LEVELS, system_means
+from refladder.metaeval.levels import system_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

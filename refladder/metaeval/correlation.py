@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import ShapeError, UnknownNameError, UsageError
+from refladder.metaeval import CONVENTIONS, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from refladder.arrays import BoolArray, FloatArray
 
-
-CONVENTIONS = ("skip", "zero", "one")
 
 # Rows up to this length compare all their pairs at once; longer ones count inversions in n log n.
 _PAIRWISE_COLUMNS = 64
@@ -295,4 +294,3 @@ _ROW_STATISTICS: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "kendall": _kendall_rows,
     "pearson": _pearson_rows,
 }
-STATISTICS = tuple(_ROW_STATISTICS)

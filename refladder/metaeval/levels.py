@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.metaeval import LEVELS
 from refladder.metaeval.correlation import check_name, complete_pairs, correlate, correlate_rows, row_kinds
 
 if TYPE_CHECKING:
     from refladder.arrays import FloatArray
-
-LEVELS = ("within_context", "pooled", "between_systems")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UnknownNameError, UsageError
+from refladder.ranking import SCHEMES
 
 if TYPE_CHECKING:
     from refladder.arrays import IntArray
-
-
-SCHEMES = ("random", "no-repeat", "symmetric")
 
 
 def most_pairs(items: int, scheme: str) -> int:

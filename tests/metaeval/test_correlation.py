@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from refladder.errors import ShapeError, UnknownNameError, UsageError
+from refladder.metaeval import STATISTICS
 from refladder.metaeval.correlation import (
-    STATISTICS,
     average_ranks,
     correlate,
     correlate_rows,

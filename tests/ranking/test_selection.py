@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from refladder.errors import UnknownNameError, UsageError
-from refladder.ranking.selection import SCHEMES, all_pairs, most_pairs, select_pairs
+from refladder.ranking import SCHEMES
+from refladder.ranking.selection import all_pairs, most_pairs, select_pairs
 
 
 def rows(pairs):
