@@ -19,7 +19,7 @@ _DENSE = 256  # items up to which a dense solver is faster than conjugate gradie
 # scipy.sparse is imported in the functions that use it: 0.1 to 0.3 s that `refladder list` and completion do not need.
 
 
-def readable(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
+def answered(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
     """Select the comparisons that have an answer, after checking all of them.
 
     Args:
@@ -44,10 +44,10 @@ def readable(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[In
         raise UsageError(f"a ranking needs at least two items, found {items}")
     if pairs.size and (pairs.min() < 0 or pairs.max() >= items or (pairs[:, 0] == pairs[:, 1]).any()):
         raise UsageError(f"pairs must name two different items from 0 to {items - 1}")
-    given = ~np.isnan(probabilities)
-    if (probabilities[given] < 0).any() or (probabilities[given] > 1).any():
+    present = ~np.isnan(probabilities)
+    if (probabilities[present] < 0).any() or (probabilities[present] > 1).any():
         raise UsageError("a probability must be between 0 and 1, or NaN for a comparison without an answer")
-    return pairs[given], probabilities[given]
+    return pairs[present], probabilities[present]
 
 
 def components(items: int, pairs: IntArray) -> IntArray:

@@ -118,7 +118,7 @@ def test_a_disconnected_graph_names_its_components(command):
 def test_a_budget_larger_than_the_pairs(fails):
     err = fails(2, "evaluate", "demo/dialogue", "--methods", "win-ratio", "--comparisons", "31")
     assert err == (
-        "refladder: context 'dialogue-01': a budget of 31 comparisons: 6 items have 30 pairs to ask by "
+        "refladder: context 'dialogue-01': a budget of 31 comparisons: 6 items have 30 pairs under "
         "'symmetric'; choose between 1 and 30\n"
     )
 

@@ -188,7 +188,7 @@ def test_what_is_refused():
         correlate_rows(np.zeros((2, 3)), np.zeros((3, 2)))
     with pytest.raises(ShapeError, match="predicted and human must both be"):
         correlate(np.zeros((2, 2)), np.zeros((2, 2)))
-    with pytest.raises(UsageError, match=re.escape("human[0, 1] is inf; values are finite, or NaN")):
+    with pytest.raises(UsageError, match=re.escape("human[0, 1] is inf; values must be finite, or NaN")):
         correlate_rows(np.zeros((1, 2)), np.array([[0.0, np.inf]]))
     with pytest.raises(UnknownNameError, match="unknown statistic 'spearmn'; did you mean 'spearman'"):
         correlate_rows(PREDICTED, HUMAN, "spearmn")
