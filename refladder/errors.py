@@ -1,18 +1,18 @@
 """Every error refladder raises on purpose.
 
 RefladderError
-├── UsageError (ValueError)       the call asks for something that cannot be done
-│   ├── UnknownNameError          a name that stands in no table; carries the near name
-│   └── ShapeError                an array whose axes are not what the docstring says
-├── DataError                     a file or a row is not what its schema says; text starts with path:line
-├── PromptError                   a template or its slots are wrong
-├── BackendError                  the writer or the judge
+├── UsageError (ValueError)       the call asks for something impossible
+│   ├── UnknownNameError          a name that does not exist; the message suggests a similar one
+│   └── ShapeError                an array with the wrong axes
+├── DataError                     a file or a row does not follow its schema; text starts with path:line
+├── PromptError                   a template or its slots are invalid
+├── BackendError                  the writer or the judge failed
 │   ├── BackendUnavailableError   it cannot be reached or loaded
-│   ├── LabelsUnavailableError    it cannot give label probabilities
-│   └── BadCompletionError        it answered with something unusable
+│   ├── LabelsUnavailableError    it does not give label probabilities
+│   └── BadCompletionError        its answer is unusable
 └── NotConvergedError             an iteration ended before its tolerance
 
-A message is one sentence: what, rule, what was there, next step.
+A message is one sentence: what is wrong and where, the rule, the value found, the next step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-_SHOWN = 40  # names that a message lists
+_SHOWN = 40  # most names that a message lists
 
 
 class RefladderError(Exception):
@@ -32,20 +32,20 @@ class RefladderError(Exception):
 
 
 class UsageError(RefladderError, ValueError):
-    """The call asks for something that cannot be done."""
+    """The call asks for something impossible."""
 
 
 class UnknownNameError(UsageError):
-    """A name that stands in no table.
+    """A name that does not exist.
 
     Args:
         kind: what is named, in the singular ("benchmark").
-        name: the name that was asked for.
-        known: the names that exist.
+        name: the requested name.
+        available: the names that exist.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+    def __init__(self, kind: str, name: str, available: Iterable[str]) -> None:
+        names = sorted(available)
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ";"
         shown = ", ".join(names[:_SHOWN]) or "none"
@@ -56,15 +56,15 @@ class UnknownNameError(UsageError):
 
 
 class ShapeError(UsageError):
-    """An array whose axes are not what the docstring says."""
+    """An array with other axes than the docstring requires."""
 
 
 class DataError(RefladderError):
-    """A file or a row is not what its schema says; the text starts with path:line."""
+    """A file or a row does not follow its schema; the text starts with path:line."""
 
 
 class PromptError(RefladderError):
-    """A prompt template, or what is put in its slots, is wrong."""
+    """A prompt template, or a value for its slots, is invalid."""
 
 
 class BackendError(RefladderError):
@@ -76,11 +76,11 @@ class BackendUnavailableError(BackendError):
 
 
 class LabelsUnavailableError(BackendError):
-    """The backend cannot give the label probabilities that were asked for."""
+    """The backend does not give the requested label probabilities."""
 
 
 class BadCompletionError(BackendError):
-    """The backend answered with something unusable."""
+    """The answer of the backend is unusable."""
 
 
 class NotConvergedError(RefladderError):

@@ -1,7 +1,7 @@
-"""JSON and TOML from files, users and servers: parsed here and nowhere else, so that no text of either is a traceback.
+"""The only parser of JSON and TOML from files, users and servers: invalid text raises DataError, never a traceback.
 
-Whole numbers that no float can hold, and values that are nested more than DEEPEST levels, are refused here, so that
-nothing that is done with a value later (a sum, a message, a digest) can fail on them.
+Integers too large for a float and values nested deeper than DEEPEST levels are rejected here, so that later steps (a
+sum, a message, a digest) cannot fail on them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from refladder.errors import DataError
 
-DEEPEST = 100  # levels of lists and objects inside each other
-_MOST_DIGITS = 308  # of a whole number in JSON, so that every float can hold it
-_MOST_BITS = 1024  # the same limit, for TOML, which spells whole numbers in hexadecimal too
+DEEPEST = 100  # levels of nested lists and objects
+_MOST_DIGITS = 308  # of an integer in JSON, so that it fits a float
+_MOST_BITS = 1024  # the same limit for TOML, which has hexadecimal integers too
 _LINE_ENDS = ("\n", "\r\n", "")
 _AT_LINE = re.compile(r"at line (\d+)")
 _TOO_DEEP = f"nested more than {DEEPEST} levels deep"
@@ -31,28 +31,28 @@ _decode = json.JSONDecoder(parse_int=_whole)
 
 
 def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: bool = False) -> Any:  # noqa: ANN401  any
-    """The value of a JSON text.
+    """Parse a JSON text.
 
     Args:
         text: the text, or its bytes in UTF-8.
-        where: path:line, or whose text it is, for the error.
-        rule: what a text there must be, put at the end of the error.
-        whole_file: whether `where` is a path to which the error adds the line.
+        where: path:line or another source, for the error.
+        rule: what the text must be, for the end of the error.
+        whole_file: `where` is a path, and the error adds the line.
 
     Raises:
-        DataError: not UTF-8, not JSON, nested more than DEEPEST levels, or a number that no float can hold.
+        DataError: not UTF-8, not JSON, nested more than DEEPEST levels, or a number too large for a float.
     """
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
         try:
-            value, end = _decode.raw_decode(text)  # what `decode` does for an ordinary line, in less time
+            value, end = _decode.raw_decode(text)  # the same as `decode` for an ordinary line, but faster
         except ValueError:
             value = _decode.decode(text)
         else:
             if text[end:] not in _LINE_ENDS:
                 value = _decode.decode(text)
-        if text.count("[") + text.count("{") > DEEPEST:  # counting is quick, and few texts need more
+        if text.count("[") + text.count("{") > DEEPEST:  # counting is fast, and few texts need the full check
             _check(value)
     except (ValueError, RecursionError) as error:
         reason = (
@@ -65,15 +65,15 @@ def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: boo
 
 
 def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[str, Any]:
-    """The table of a TOML text.
+    """Parse a TOML text.
 
     Args:
         text: the text, or its bytes in UTF-8.
-        where: the path, for the error, which adds the line where there is one.
-        what: what is wrong with a text that is not TOML, for the error.
+        where: the path, for the error, which adds the line if it is available.
+        what: how the error describes a text that is not TOML.
 
     Raises:
-        DataError: not UTF-8, not TOML, nested more than DEEPEST levels, or a whole number that no float can hold.
+        DataError: not UTF-8, not TOML, nested more than DEEPEST levels, or an integer too large for a float.
     """
     try:
         table = tomllib.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
@@ -86,7 +86,7 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
 
 
 def _check(value: object) -> None:
-    """Refuse what is nested too deep, and whole numbers that no float can hold."""
+    """Reject values that are nested too deep, and integers too large for a float."""
     level = [value]
     for _ in range(DEEPEST + 1):
         following: list[object] = []

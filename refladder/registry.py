@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A line of a table: where the object is ("module:object"), and what it is, in one line for `refladder list`."""
+    """A line of a table: the path of the object ("module:object") and a one-line description for `refladder list`."""
 
     path: str
     about: str
@@ -23,29 +23,29 @@ def _registered(kind: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"refladder.{kind}")}
 
 
-def known(kind: str, table: Mapping[str, Entry]) -> list[str]:
-    """The sorted names of one kind: built-in and registered by other packages under `refladder.KIND`."""
+def names(kind: str, table: Mapping[str, Entry]) -> list[str]:
+    """The sorted names of one kind: built-in ones and those that other packages register under `refladder.KIND`."""
     return sorted({*table, *_registered(kind)})
 
 
 def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
-    """Every name of one kind, sorted, with its line; a name that another package registers says so."""
+    """The sorted names of one kind with their descriptions; names from other packages are marked as such."""
     return {
-        name: table[name].about if name in table else "registered by another package" for name in known(kind, table)
+        name: table[name].about if name in table else "registered by another package" for name in names(kind, table)
     }
 
 
 def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:  # noqa: ANN401  the caller knows its kind
-    """The object behind a name.
+    """Load the object with a name.
 
     Args:
-        kind: what is looked up, in the singular; also the entry point group `refladder.KIND`.
+        kind: what is looked up, in the singular; the entry point group is `refladder.KIND`.
         name: the name.
         table: the built-in names.
 
     Raises:
         UnknownNameError: the name is neither built in nor registered.
-        UsageError: a package registers a name that is built in.
+        UsageError: a package registers a built-in name, or cannot be loaded.
     """
     registered = _registered(kind)
     if name in table and name in registered:
@@ -59,7 +59,7 @@ def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:  # noqa: ANN4
         except (ImportError, AttributeError) as error:
             raise UsageError(
                 f"{kind} {name!r}: the package that registers it cannot be loaded from {registered[name].value!r} "
-                f"({error}); mend or uninstall that package"
+                f"({error}); repair or uninstall that package"
             ) from error
     if name not in table:
         raise UnknownNameError(kind, name, {*table, *registered})

@@ -21,7 +21,7 @@ def registered(monkeypatch):
 
 def test_built_in_and_registered_names(registered):
     registered("outer", "refladder.scoring.rules:hard_votes")
-    assert registry.known("rule", TABLE) == ["inner", "outer"]
+    assert registry.names("rule", TABLE) == ["inner", "outer"]
     assert registry.find("rule", "inner", TABLE).__name__ == "ladder_scores"
     assert registry.find("rule", "outer", TABLE).__name__ == "hard_votes"
     with pytest.raises(UnknownNameError, match=r"^unknown rule 'outr'; did you mean 'outer'\? Known: inner, outer$"):
@@ -41,7 +41,7 @@ def test_a_clash_is_refused(registered):
 def test_a_package_that_cannot_be_loaded_is_named(registered, value):
     registered("outer", value)
     message = (
-        f"^rule 'outer': the package that registers it cannot be loaded from '{value}' \\(.+\\); mend or uninstall"
+        f"^rule 'outer': the package that registers it cannot be loaded from '{value}' \\(.+\\); repair or uninstall"
     )
     with pytest.raises(UsageError, match=message):
         registry.find("rule", "outer", TABLE)

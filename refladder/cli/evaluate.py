@@ -12,6 +12,8 @@ import click
 from refladder.cli import console, spending
 from refladder.cli.data import DATA, load
 from refladder.errors import UsageError
+from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
+from refladder.ranking import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Method, MethodRun
     from refladder.records import Benchmark, Dimension
     from refladder.report.cards import Card
-
-LEVELS = ("within_context", "pooled", "between_systems")
-STATISTICS = ("spearman", "kendall", "pearson")
 
 
 @click.command(short_help="Compare scores with human ratings.")
@@ -44,7 +43,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
 @click.option(
     "--selection",
     default="symmetric",
-    type=click.Choice(["random", "no-repeat", "symmetric"]),
+    type=click.Choice(SCHEMES),
     help="How --comparisons are chosen: any ordered pairs, no pair twice, or both orders of a pair together.",
 )
 @console.ANSWERS
@@ -104,7 +103,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
 @click.option(
     "--constant",
     default="skip",
-    type=click.Choice(["skip", "zero", "one"]),
+    type=click.Choice(CONVENTIONS),
     help="A context whose ratings or scores are all equal: left out, 0 (Liusie et al.), or 1 (PairS, ZEPO).",
 )
 @click.option(

@@ -1,1 +1,1 @@
-"""Files: records as JSON lines, tables of a user, ladder sets, locks."""
+"""Files: records as JSON lines, user tables, ladder sets, locks."""

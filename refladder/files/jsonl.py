@@ -1,7 +1,7 @@
-"""Records as JSON lines: strict, with a schema number, unknown keys refused, written atomically.
+"""Records as JSON lines: strict, with a schema number, written atomically.
 
-A line starts with its schema: `{"schema":"ladder/1", ...}`. Reading refuses another schema, an unknown or missing key,
-a wrong type, NaN and infinity, and says path:line.
+A line starts with its schema: `{"schema":"ladder/1", ...}`. Another schema, an unknown or missing key, a wrong type,
+NaN and infinity are errors with path:line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GZIP = b"\x1f\x8b"  # how a gzip stream begins
+GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
 
 SCHEMAS: dict[type, str] = {
     Context: "context/1",
@@ -60,26 +60,26 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 def _adapter(kind: type) -> TypeAdapter[Any]:
     if kind not in _ADAPTERS:
-        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that `import refladder` does not need
+        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms at start-up
 
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading, unpacking gzip when its first two bytes say so, whatever its name is.
+    """Open a file for reading; gzip is detected by its first two bytes and unpacked.
 
     Raises:
         DataError: the file is missing, is a folder, or may not be read.
     """
     try:
         stream = path.open("rb")
-        packed = stream.peek(2)[:2] == GZIP  # a pipe cannot be wound back
+        packed = stream.peek(2)[:2] == GZIP  # a pipe cannot seek back
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:  # a NUL character, which no path can hold
+    except ValueError as error:  # a NUL character, which is invalid in a path
         raise DataError(f"{str(path)!r}: cannot be read ({error}); name another file") from error
     if not packed:
         return stream
@@ -99,10 +99,10 @@ class _Unpacked(gzip.GzipFile):
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a text file (plain or gzip) with their numbers from 1, without their line ends.
+    """Lines of a text file (plain or gzip), numbered from 1, without line ends.
 
     Raises:
-        DataError: the file cannot be read, is a truncated gzip, or is not UTF-8; the text says at which line.
+        DataError: the file cannot be read, is a truncated gzip, or is not UTF-8; the text has the line.
     """
     number = 0
     with open_bytes(path) as stream:
@@ -116,12 +116,12 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             ) from error
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(
-                f"{path}:{number + 1}: the gzip stream is damaged or cut off; fetch the file again"
+                f"{path}:{number + 1}: the gzip stream is damaged or incomplete; download or copy the file again"
             ) from error
 
 
 def read_bytes(path: Path) -> bytes:
-    """A whole file, unpacked if it is gzip.
+    """Read a whole file, unpacked if it is gzip.
 
     Raises:
         DataError: the file cannot be read or is a damaged gzip.
@@ -130,11 +130,13 @@ def read_bytes(path: Path) -> bytes:
         try:
             return stream.read()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(f"{path}: the gzip stream is damaged or cut off; fetch the file again") from error
+            raise DataError(
+                f"{path}: the gzip stream is damaged or incomplete; download or copy the file again"
+            ) from error
 
 
 def to_line(record: object) -> bytes:
-    """One record as a JSON line with its schema, ending in a newline."""
+    """Format a record as a JSON line with its schema and a newline."""
     kind = type(record)
     body = _adapter(kind).dump_json(record)
     return b'{"schema":"%s",%s\n' % (SCHEMAS[kind].encode(), body[1:])
@@ -155,50 +157,50 @@ def from_line(kind: type[T], line: str, where: str) -> T:
     head = f'{{"schema":"{schema}",'
     if line.startswith(head):
         body = "{" + line[len(head) :]
-    else:  # another spelling of the same JSON, or another kind of file
+    else:  # the same JSON with other spaces or key order, or another kind of file
         fields = parse_json(line, where)
-        found = fields.pop("schema", None) if isinstance(fields, dict) else None
-        if found != schema:
-            raise DataError(f'{where}: expected a line with "schema": "{schema}", found {found!r}')
+        other = fields.pop("schema", None) if isinstance(fields, dict) else None
+        if other != schema:
+            raise DataError(f'{where}: expected a line with "schema": "{schema}", found {other!r}')
         body = json.dumps(fields)
     try:
         return cast("T", _adapter(kind).validate_json(body, strict=True, extra="forbid"))
     except ValueError as error:
-        from pydantic import ValidationError  # noqa: PLC0415  as above, and it is a ValueError
+        from pydantic import ValidationError  # noqa: PLC0415  as above
 
         if not isinstance(error, ValidationError):
             raise
         first = error.errors(include_url=False, include_context=False)[0]
         if first["type"] == "json_invalid":
             raise DataError(f"{where}: not JSON ({first['msg'].removeprefix('Invalid JSON: ')})") from error
-        place = ".".join(str(part) for part in first["loc"])
-        found = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
-        raise DataError(f"{where}: {schema} field {place!r}: {first['msg']}{found}") from error
+        field = ".".join(str(part) for part in first["loc"])
+        value = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
+        raise DataError(f"{where}: {schema} field {field!r}: {first['msg']}{value}") from error
 
 
 def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
-    """Read many records strictly: the same as `from_line` for each, in about half the time.
+    """Read many records strictly: same result as `from_line` for each, in about half the time.
 
     Args:
         kind: the record type.
         lines: path:line, for the error, and the JSON line.
 
     Raises:
-        DataError: as `from_line`, for the first line that is not right.
+        DataError: as `from_line`, for the first invalid line.
     """
     head = f'{{"schema":"{SCHEMAS[kind]}",'
     if all(line.startswith(head) for _, line in lines):
-        # A line that is not one object, such as two objects or half of one, breaks the array or its length.
+        # A line that is not exactly one object makes the array invalid or changes its length.
         body = "[" + ",".join(["{" + line[len(head) :] for _, line in lines]) + "]"
         with suppress(ValueError):
-            found = _adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
-            if len(found) == len(lines):
-                return cast("list[T]", found)
+            records = _adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
+            if len(records) == len(lines):
+                return cast("list[T]", records)
     return [from_line(kind, line, where) for where, line in lines]
 
 
 def read_records(kind: type[T], path: Path) -> Iterator[T]:
-    """Every record of a JSON lines file (plain or gzip), in order; blank lines are refused.
+    """All records of a JSON lines file (plain or gzip), in order; blank lines are errors.
 
     Raises:
         DataError: with path:line.
@@ -208,19 +210,19 @@ def read_records(kind: type[T], path: Path) -> Iterator[T]:
 
 
 def is_device(path: Path) -> bool:
-    """Whether a path is there and is neither a file nor a folder: a pipe, `/dev/null`."""
+    """Whether a path exists and is neither a file nor a folder: a pipe, `/dev/null`."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 class Writer:
-    """A binary stream whose failed writes say which file it is and why, whatever else may fail around them.
+    """A binary stream whose write errors name the file and the reason.
 
     Args:
-        stream: where the bytes go.
-        name: of the file, for the error.
+        stream: the stream to write to.
+        name: name of the file, for the error.
     """
 
-    closed = False  # pyarrow asks
+    closed = False  # pyarrow reads it
 
     def __init__(self, stream: IO[bytes], name: str | Path) -> None:
         self._stream = stream
@@ -238,7 +240,7 @@ class Writer:
             raise cannot_write(self._name, error) from error
 
     def flush(self) -> None:
-        """Hand on what is held back; raises as `write` does."""
+        """Write buffered bytes; raises as `write` does."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -247,15 +249,15 @@ class Writer:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Writer]:
-    """Write a file so that it appears whole or not at all: a hidden sibling, flushed to disk, then renamed.
+    """Write a file that appears complete or not at all: a hidden sibling, flushed to disk, then renamed.
 
-    What is no file, such as `/dev/null` or a pipe, is written as it comes. A symbolic link is followed: its target is
-    written. Partial files of the same name that were left by processes which have ended are removed.
+    A device such as `/dev/null` or a pipe is written directly. A symbolic link is followed. Partial files of the same
+    name from processes that have ended are removed.
 
     Raises:
-        DataError: the folder cannot be written, or the disk is full; nothing is left behind.
+        DataError: the folder cannot be written, or the disk is full; no partial file remains.
     """
-    direct = is_device(path)  # to put a file in its place would be to destroy it
+    direct = is_device(path)  # renaming a file over it would destroy it
     if path.is_symlink():
         path = Path(os.path.realpath(path))
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -274,22 +276,22 @@ def atomic(path: Path) -> Iterator[Writer]:
         if not direct:
             _put_in_place(raw, partial, path)
     finally:
-        raw.close()  # before its buffer, which would be written out once more
+        raw.close()  # before its buffer, which would be written again
         if not direct:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove the partial files of a path whose processes have ended without removing them, after `kill -9`."""
+    """Remove partial files of a path whose processes ended without cleaning up, for example after `kill -9`."""
     begins, ends = f".{path.name}.", ".partial"
     for partial in path.parent.glob(f"{glob.escape(begins)}*{ends}"):
         process = partial.name[len(begins) : -len(ends)]
         if not (process.isascii() and process.isdecimal() and has_ended(int(process))):
             continue
-        # The file may be gone by now, or be another user's.
+        # The file may have been removed, or belong to another user.
         with suppress(OSError), partial.open("rb") as leftover:
-            if try_lock(leftover.fileno()) is not False:  # else its process is at work on another machine
+            if try_lock(leftover.fileno()) is not False:  # otherwise its process runs on another machine
                 partial.unlink()
 
 
@@ -303,26 +305,26 @@ def _put_in_place(raw: io.FileIO, partial: Path, path: Path) -> None:
 
 
 def cannot_write(path: str | Path, error: OSError) -> DataError:
-    """The error to raise when a write failed; says which file and why."""
-    return DataError(f"{path}: cannot be written ({error.strerror or error}); free space or choose another place")
+    """The error for a failed write, with the file and the reason."""
+    return DataError(f"{path}: cannot be written ({error.strerror or error}); free space or choose another path")
 
 
 def throw_away(path: Path) -> None:
-    """Remove a file, if it is there.
+    """Remove a file if it exists.
 
     Raises:
-        DataError: it may not be removed.
+        DataError: it cannot be removed.
     """
     try:
         path.unlink(missing_ok=True)
     except NotADirectoryError:
-        return  # whoever makes its folder will say so
+        return  # creating its folder will report the error
     except OSError as error:
         raise cannot_write(path, error) from error
 
 
 def write_records(path: Path, records: Iterable[object]) -> int:
-    """Write records as JSON lines, atomically; returns how many.
+    """Write records as JSON lines, atomically, and return their number.
 
     Raises:
         DataError: the folder cannot be written, or the disk is full.
@@ -336,10 +338,10 @@ def write_records(path: Path, records: Iterable[object]) -> int:
 
 
 def append_records(path: Path, records: Iterable[object]) -> None:
-    """Put records as JSON lines at the end of a file, made when it is not there; on the disk when this returns.
+    """Append records as JSON lines to a file, which is created if necessary, and flush it to disk.
 
     Raises:
-        DataError: the file cannot be written, or the disk is full; what was there before stays.
+        DataError: the file cannot be written, or the disk is full; earlier lines stay.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -352,9 +354,9 @@ def append_records(path: Path, records: Iterable[object]) -> None:
 
 
 def read_appended(path: Path) -> list[tuple[str, str]]:
-    """The lines that `append_records` wrote, each with its path:line; none where there is no file.
+    """Read the lines of `append_records`, each with its path:line; empty if the file does not exist.
 
-    A last line without an end, left by a kill in the middle of a write, is cut off the file.
+    An incomplete last line from an interrupted write is removed from the file.
 
     Raises:
         DataError: the file cannot be read or written.
@@ -373,12 +375,12 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text is free of half surrogate pairs, which no UTF-8 file can hold though JSON can spell them."""
+    """Whether a text has no half surrogate pairs, which are valid in JSON escapes but not in UTF-8."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def to_json(value: object, indent: int | None = None) -> bytes:
-    """A value as JSON in UTF-8; half a surrogate pair, which UTF-8 cannot hold, stays the escape it is in JSON."""
+    """Format a value as JSON in UTF-8; half a surrogate pair, which is not valid UTF-8, stays a JSON escape."""
     return json.dumps(value, indent=indent, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 

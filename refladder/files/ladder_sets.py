@@ -1,10 +1,10 @@
-"""Ladder sets: folders of ladders with their contexts and dimensions, shipped with refladder or built by a user.
+"""Ladder sets: folders with ladders, contexts and dimensions, shipped with refladder or built by a user.
 
 SET/
   dimensions.jsonl   what the ladders are about
-  contexts.jsonl     what they were written for (may be left out of a set whose texts may not be passed on)
+  contexts.jsonl     their contexts (absent from a set whose texts may not be redistributed)
   ladders.jsonl      one Ladder a line
-  failures.jsonl     ladders that could not be written, if any
+  failures.jsonl     ladders that failed, if any
   run.json           the resolved configuration of `refladder build`
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderSet:
-    """Ladders by (context id, dimension name), with what is needed to judge against them."""
+    """Ladders by (context id, dimension name), with their contexts and dimensions."""
 
     name: str
     digest: str
@@ -43,12 +43,12 @@ class LadderSet:
 
 def _root() -> Path:
     package = Path(__file__).parents[1]
-    installed = package / "published_data"  # where the wheel puts it
+    installed = package / "published_data"  # its path in a wheel
     return installed if installed.is_dir() else package.parent / "published_data"
 
 
 def published_names() -> list[str]:
-    """Names of the ladder sets that are shipped, such as `demo/story`."""
+    """Names of the shipped ladder sets, such as `demo/story`."""
     root = _root()
     return sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/ladders.jsonl"))
 
@@ -68,7 +68,7 @@ def find_folder(name: str) -> Path:
 
 
 def digest_of(ladders: Iterable[Ladder]) -> str:
-    """Twelve hexadecimal digits that stand for the exact texts of ladders, in their order."""
+    """Digest (twelve hexadecimal digits) of the exact texts of ladders, in their order."""
     state = hashlib.blake2b(digest_size=6)
     for ladder in ladders:
         state.update(to_line(ladder))
@@ -82,73 +82,77 @@ def ladder_set(
     ladders: Sequence[Ladder],
     failures: Iterable[LadderFailure] = (),
 ) -> LadderSet:
-    """Put ladders together and check that they are one scale.
+    """Combine ladders into a set and check that they form one scale.
 
     Args:
-        name: of the set, as signatures tell it.
-        dimensions: what the ladders are about.
-        contexts: what they were written for; none where their texts may not be passed on.
-        ladders: one or more, of one task and one number of rungs.
-        failures: rungs that could not be written.
+        name: name of the set in signatures.
+        dimensions: dimensions of the ladders.
+        contexts: contexts of the ladders; empty if their texts may not be redistributed.
+        ladders: one or more ladders of the same task and number of rungs.
+        failures: ladders that failed.
 
     Raises:
         UsageError: no ladders; two for one context and dimension; different tasks or numbers of rungs; levels that are
-            not 1..N; a dimension or context that is not in the set, or stands there twice; a scale without extent.
+            not 1..N; a dimension or context that is missing or repeated; an empty scale.
     """
     if not ladders:
         raise UsageError(f"{name}: no ladders in it; build some with `refladder build`")
     by_context: dict[str, Context] = {}
     for context in contexts:
         if by_context.setdefault(context.id, context) is not context:
-            raise UsageError(f"{name}: context {context.id!r} stands there twice")
+            raise UsageError(f"{name}: context {context.id!r} appears twice")
     _check_scales(name, dimensions)
-    known = {dimension.name for dimension in dimensions}
+    names = {dimension.name for dimension in dimensions}
     first = ladders[0]
-    found: dict[tuple[str, str], Ladder] = {}
+    by_key: dict[tuple[str, str], Ladder] = {}
     for ladder in ladders:
-        place = f"{name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
-        if found.setdefault((ladder.context_id, ladder.dimension), ladder) is not ladder:
-            raise UsageError(f"{place} stands there twice")
-        if ladder.dimension not in known:
-            raise UsageError(f"{place} is of a dimension that dimensions.jsonl does not have: {sorted(known)}")
-        _check_context(place, ladder, by_context)
+        label = f"{name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
+        if by_key.setdefault((ladder.context_id, ladder.dimension), ladder) is not ladder:
+            raise UsageError(f"{label} appears twice")
+        if ladder.dimension not in names:
+            raise UsageError(f"{label} has a dimension that is not in dimensions.jsonl: {sorted(names)}")
+        _check_context(label, ladder, by_context)
         if ladder.task != first.task:
-            raise UsageError(f"{place} is of task {ladder.task!r}, the first of {first.task!r}; keep one task in a set")
-        _check_levels(place, ladder, first)
+            raise UsageError(
+                f"{label} has task {ladder.task!r}, the first ladder {first.task!r}; a set must have one task"
+            )
+        _check_levels(label, ladder, first)
     return LadderSet(
         name=name,
         digest=digest_of(ladders),
         rungs=len(first.rungs),
         dimensions=tuple(dimensions),
         contexts=by_context,
-        ladders=found,
+        ladders=by_key,
         failures={(failure.context_id, failure.dimension): failure for failure in failures},
     )
 
 
-def _check_context(place: str, ladder: Ladder, contexts: Mapping[str, Context]) -> None:
+def _check_context(label: str, ladder: Ladder, contexts: Mapping[str, Context]) -> None:
     if not contexts:
         return
     context = contexts.get(ladder.context_id)
     if context is None:
-        raise UsageError(f"{place} is of a context that contexts.jsonl does not have")
+        raise UsageError(f"{label} has a context that is not in contexts.jsonl")
     if context.task != ladder.task:
-        raise UsageError(f"{place} is of task {ladder.task!r}, its context of {context.task!r}")
+        raise UsageError(f"{label} has task {ladder.task!r}, its context {context.task!r}")
 
 
-def _check_levels(place: str, ladder: Ladder, first: Ladder) -> None:
+def _check_levels(label: str, ladder: Ladder, first: Ladder) -> None:
     levels = [rung.level for rung in ladder.rungs]
     if not levels or levels != list(range(1, len(levels) + 1)):
-        raise UsageError(f"{place} has levels {levels}; they must be 1, 2, ..., N")
+        raise UsageError(f"{label} has levels {levels}; they must be 1, 2, ..., N")
     if len(levels) != len(first.rungs):
-        raise UsageError(f"{place} has {len(levels)} rungs, the first {len(first.rungs)}; one set is one scale")
+        raise UsageError(
+            f"{label} has {len(levels)} rungs, the first ladder {len(first.rungs)}; a set must have one number of rungs"
+        )
 
 
 def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
     seen = set()
     for dimension in dimensions:
         if dimension.name in seen:
-            raise UsageError(f"{name}: dimension {dimension.name!r} stands there twice")
+            raise UsageError(f"{name}: dimension {dimension.name!r} appears twice")
         seen.add(dimension.name)
         if dimension.low >= dimension.high:
             raise UsageError(
@@ -161,26 +165,26 @@ def read_ladder_set(name: str) -> LadderSet:
     """Open a shipped ladder set by name, or one in a folder.
 
     Args:
-        name: of `published_names`, or the path of a folder that `write_ladder_set` wrote.
+        name: one of `published_names`, or the path of a folder written by `write_ladder_set`.
 
     Raises:
         UnknownNameError: no such set and no such folder.
-        DataError: with path:line, a file is missing or a line is not what its schema says.
-        UsageError: the ladders do not make one scale.
+        DataError: with path:line, a file is missing or a line does not follow its schema.
+        UsageError: the ladders do not form one scale.
     """
     folder = find_folder(name)
     contexts, failures = folder / "contexts.jsonl", folder / "failures.jsonl"
     if not (folder / "ladders.jsonl").is_file():
-        raise DataError(f"{folder / 'ladders.jsonl'}: no such file; a ladder set is what `refladder build` writes")
-    found = ladder_set(
+        raise DataError(f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`")
+    ladders = ladder_set(
         name,
         list(read_records(Dimension, folder / "dimensions.jsonl")),
         read_records(Context, contexts) if contexts.is_file() else (),
         list(read_records(Ladder, folder / "ladders.jsonl")),
         read_records(LadderFailure, failures) if failures.is_file() else (),
     )
-    # The last part of a path is enough beside the digest, and the same wherever the folder lies.
-    return found if name in published_names() else replace(found, name=folder.resolve().name)
+    # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
+    return ladders if name in published_names() else replace(ladders, name=folder.resolve().name)
 
 
 def write_ladder_set(
@@ -190,14 +194,14 @@ def write_ladder_set(
     ladders: Sequence[Ladder],
     failures: Sequence[LadderFailure],
 ) -> None:
-    """Write a ladder set; each file appears whole or not at all.
+    """Write a ladder set; each file appears complete or not at all.
 
     Args:
-        folder: where the set goes; made when it is not there.
-        dimensions: what the ladders are about.
-        contexts: what they were written for.
-        ladders: as `refladder.synth.build_ladders` gives them.
-        failures: likewise.
+        folder: output folder, created if necessary.
+        dimensions: dimensions of the ladders.
+        contexts: contexts of the ladders.
+        ladders: from `refladder.synth.build_ladders`.
+        failures: from `refladder.synth.build_ladders`.
 
     Raises:
         DataError: the folder cannot be written.
@@ -212,10 +216,10 @@ def write_ladder_set(
 
 
 def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:
-    """The dimensions of those names, each once, in the order asked; all when none is named.
+    """Select dimensions by name, each once, in the order of the names; all without names.
 
     Raises:
-        UnknownNameError: a name that is not there.
+        UnknownNameError: there is no dimension with a name.
     """
     by_name = {dimension.name: dimension for dimension in dimensions}
     for name in names:

@@ -1,8 +1,8 @@
-"""Locks on the files that a run keeps, so that two runs never write to the same file.
+"""Locks on output files, so that two runs never write to the same file.
 
-A lock is a small file beside the file that it protects, `.NAME.lock`; the lock of a folder is `.lock` in it. The
-operating system holds the lock for the process, so that it ends with the process, even after `kill -9`. The file names
-the process, and is removed when the run ends.
+The lock of a file is a small file `.NAME.lock` in the same folder; the lock of a folder is `.lock` in it. The operating
+system releases the lock when the process ends, even after `kill -9`. The lock file names the process and is removed at
+the end of the run.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _guard = threading.Lock()
 
 
 def has_ended(process: int) -> bool:
-    """Whether a process of this machine has surely ended; False where the system cannot say."""
-    if os.name != "posix":  # elsewhere signal 0 is not a question
+    """Whether a process of this machine has certainly ended; False if unknown."""
+    if os.name != "posix":  # elsewhere signal 0 is not a harmless test
         return False
     try:
         os.kill(process, 0)
@@ -80,12 +80,12 @@ def try_lock(descriptor: int) -> bool | None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes, and other threads of this one, from a file while the block runs.
+    """Lock a file against other processes and other threads while the block runs.
 
-    A thread that has the lock may enter again. A device, such as `/dev/null`, needs no lock.
+    The thread with the lock may enter again. A device, such as `/dev/null`, needs no lock.
 
     Args:
-        path: the file, which need not exist; a symbolic link stands for its target.
+        path: the file, which need not exist; a symbolic link is followed.
 
     Raises:
         UsageError: another process or thread has the lock; the text names the process and its host.
@@ -101,10 +101,10 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes, and other threads of this one, from a whole folder while the block runs.
+    """Lock a whole folder against other processes and other threads while the block runs.
 
     Args:
-        folder: made, if it does not exist; removed again, if it is still empty at the end.
+        folder: created if necessary, and removed again if it is empty at the end.
 
     Raises:
         UsageError, DataError: as `locked`.
@@ -140,28 +140,30 @@ def _acquire(file: Path, path: Path) -> _Lock:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        except FileNotFoundError:  # another process removed the folder that it had made
+        except FileNotFoundError:  # another process removed the folder
             continue
         except OSError as error:
             reason = error.strerror or error
-            raise DataError(f"{path}: cannot be written ({reason}); free space or choose another place") from error
+            raise DataError(f"{path}: cannot be written ({reason}); free space or choose another path") from error
         taken = try_lock(descriptor)
-        if taken is False or (taken is None and _is_at_work(_holder(descriptor))):
+        if taken is False or (taken is None and _may_be_running(_holder(descriptor))):
             refusal = _in_use(path, descriptor, None if taken is False else file)
             os.close(descriptor)
             raise refusal
-        if _is_same(descriptor, file):  # else its last holder removed it after it was opened here
+        if _is_same(descriptor, file):  # otherwise its last holder removed it after it was opened here
             _sign(descriptor)
             return _Lock(threading.get_ident(), descriptor, file, new_folders)
         os.close(descriptor)
-    raise DataError(f"{path}: its lock {file} cannot be taken, as other processes remove it; run the command again")
+    raise DataError(
+        f"{path}: its lock {file} cannot be acquired, because other processes keep removing it; run the command again"
+    )
 
 
 def _release(lock: _Lock) -> None:
-    """Remove the lock file, and the folders that were made for it and are empty, then end the lock."""
+    """Remove the lock file and the empty folders created for it, then release the lock."""
     with suppress(OSError):
         if _is_same(lock.descriptor, lock.file):
-            lock.file.unlink()  # while it is locked: nobody else can have taken it
+            lock.file.unlink()  # while it is locked, no other process can have taken it
     os.close(lock.descriptor)
     with suppress(OSError):
         if os.name != "posix":  # an open file cannot be removed, by this process or by the next holder
@@ -181,7 +183,7 @@ def _is_same(descriptor: int, file: Path) -> bool:
 def _sign(descriptor: int) -> None:
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     record = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since})
-    with suppress(OSError):  # on a full disk the lock holds all the same, without a name
+    with suppress(OSError):  # on a full disk the lock works without a name
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, record.encode())
@@ -197,8 +199,8 @@ def _holder(descriptor: int) -> tuple[int, str, str] | None:
         return None
 
 
-def _is_at_work(holder: tuple[int, str, str] | None) -> bool:
-    """Whether the holder of a lock may still be at work, on a file system that has no locks to ask."""
+def _may_be_running(holder: tuple[int, str, str] | None) -> bool:
+    """Whether the holder of a lock may still be running, for file systems without locks."""
     if holder is None:
         return False
     process, host, _ = holder
@@ -207,7 +209,7 @@ def _is_at_work(holder: tuple[int, str, str] | None) -> bool:
 
 def _in_use(path: Path, descriptor: int, remove: Path | None = None) -> UsageError:
     holder = _holder(descriptor)
-    who = "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
+    writer = "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
     since = "" if holder is None else f" since {holder[2]} UTC"
     unless = "" if remove is None else f"; if that process has ended, delete {remove}"
-    return UsageError(f"{path}: {who} been writing it{since}; wait for its end, or name another place{unless}")
+    return UsageError(f"{path}: {writer} been writing it{since}; wait for it to finish, or choose another path{unless}")

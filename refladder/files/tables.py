@@ -1,7 +1,7 @@
-"""A user's table, row by row: JSON lines, CSV or Parquet in and out, standard input and output included.
+"""Tables of a user, row by row: JSON lines, CSV or Parquet, including standard input and output.
 
-Columns that refladder does not know travel through untouched: a JSON line is copied letter for letter and new fields
-are put at its end; CSV cells stay the strings they were; Parquet columns keep their types.
+Unknown columns are copied unchanged: a JSON line is copied exactly and new fields are appended; CSV cells stay strings;
+Parquet columns keep their types.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FORMATS = ("jsonl", "csv", "parquet")
-_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+_EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_BATCH = 4096  # Parquet rows held at a time
-STANDARD = "-"  # the name of standard input and output
+_BATCH = 4096  # Parquet rows in memory
+STANDARD = "-"  # standard input or output
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: `where` it stands (path:line), its `fields`, and for JSON lines the line itself."""
+    """One row: its position `where` (path:line), its `fields`, and for JSON lines the line itself."""
 
     where: str
     fields: dict[str, Any]
@@ -46,25 +46,23 @@ class Row:
 
 
 def format_of(path: str, given: str | None = None) -> str:
-    """The format of a file: the one given, else by the file's ending (a last `.gz` is passed over); `-` is jsonl.
+    """The format of a file: `given`, or else by its extension, ignoring a final `.gz`; `-` is jsonl.
 
     Raises:
-        UsageError: the ending is not one of .jsonl, .ndjson, .json, .csv, .parquet.
+        UsageError: the extension is not one of .jsonl, .ndjson, .json, .csv, .parquet.
     """
     if given is not None:
         return given
     if path == STANDARD:
         return "jsonl"
-    ending = Path(path.removesuffix(".gz")).suffix.lower()
-    if ending not in _ENDINGS:
-        raise UsageError(
-            f"{path}: cannot tell its format from its ending; let it end in .jsonl, .csv or .parquet, or say --format"
-        )
-    return _ENDINGS[ending]
+    extension = Path(path.removesuffix(".gz")).suffix.lower()
+    if extension not in _EXTENSIONS:
+        raise UsageError(f"{path}: unknown file extension; use .jsonl, .csv or .parquet, or give --format")
+    return _EXTENSIONS[extension]
 
 
 def standard_form(path: str, source_form: str) -> str | None:
-    """The format to write to `path` if nothing is said: on standard output a CSV stays a CSV; a file's ending tells."""
+    """The default output format: CSV input stays CSV on standard output; None takes the extension of a file."""
     return "csv" if path == STANDARD and source_form == "csv" else None
 
 
@@ -73,40 +71,43 @@ def read_once(path: str) -> bool:
     return path == STANDARD or is_device(Path(path))
 
 
-def refuse_same_files(places: Mapping[str, str]) -> None:
-    """Check that nothing is written over what is read; `-`, standard input or output, is no file.
+def refuse_same_files(paths: Mapping[str, str]) -> None:
+    """Check that input and output files are different; `-`, standard input or output, is ignored.
 
     Args:
-        places: what each file is, in the words of a message, to its path.
+        paths: description of each file, for the message, to its path.
 
     Raises:
-        UsageError: two paths lead to one file.
+        UsageError: two paths lead to the same file.
     """
     seen: dict[str, str] = {}
-    for what, place in places.items():
-        if place != STANDARD and (other := seen.setdefault(os.path.realpath(place), what)) != what:
-            raise UsageError(f"{place}: {other} and {what} must be different files")
+    for description, path in paths.items():
+        if path == STANDARD:
+            continue
+        other = seen.setdefault(os.path.realpath(path), description)
+        if other != description:
+            raise UsageError(f"{path}: {other} and {description} must be different files")
 
 
 def parse_number(text: str) -> float | None:
-    """The number that a text spells in ASCII digits, such as `-1.5e3`, with or without spaces around it; None if none.
+    """Parse a number in ASCII digits such as `-1.5e3`, ignoring spaces around it; None for other text.
 
-    Python's `float` also takes `1_0`, full-width digits, `nan` and `infinity`, which are no numbers in a table.
+    Unlike `float`, it does not accept `1_0`, full-width digits, `nan` or `infinity`.
     """
     return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
 def number_in(row: Row, column: str) -> float | None:
-    """The number in a column of a row; None where the row has none there: null, or an empty CSV cell.
+    """The number in a column of a row; None for null or an empty CSV cell.
 
     Raises:
-        DataError: with path:line, there is no such column, or it holds something else than a finite number.
+        DataError: with path:line, there is no such column, or its value is not a finite number.
     """
     if column not in row.fields:
         near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise DataError(
-            f"{row.where}: no column {column!r}; {hint}Columns there: {', '.join(map(str, row.fields)) or 'none'}"
+            f"{row.where}: no column {column!r}; {hint}Columns: {', '.join(map(str, row.fields)) or 'none'}"
         )
     value = number = row.fields[column]
     if value is None or value == "":
@@ -114,16 +115,16 @@ def number_in(row: Row, column: str) -> float | None:
     if type(value) is str:  # a CSV cell
         number = parse_number(value)
     if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:  # NaN, infinity, a number too large
-        raise DataError(f"{row.where}: column {column!r} must hold a finite number or nothing, found {value!r:.60}")
+        raise DataError(f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}")
     return float(number)
 
 
 class Rows:
-    """The rows of a table, in order; an iterator that tells the columns before the first row is taken.
+    """The rows of a table, in order: an iterator whose columns are available before the first row.
 
     Args:
         rows: the rows.
-        header: the columns, for a format that names them even when there are no rows.
+        header: the columns, for a format with a header.
     """
 
     def __init__(self, rows: Iterator[Row], header: Sequence[str] | None = None) -> None:
@@ -137,14 +138,14 @@ class Rows:
         return next(self._rows)
 
     def first(self) -> Row | None:
-        """The first row, which is not lost by looking at it; None when there is none."""
+        """The first row, without consuming it; None if the table is empty."""
         row = next(self._rows, None)
         if row is not None:
             self._rows = itertools.chain([row], self._rows)
         return row
 
     def columns(self) -> list[str] | None:
-        """The columns, by the header or else by the first row; None for JSON lines without a row."""
+        """The columns, from the header or the first row; None for JSON lines without a row."""
         if self._header is not None:
             return list(self._header)
         row = self.first()
@@ -152,13 +153,13 @@ class Rows:
 
 
 def read_rows(path: str, given: str | None = None) -> Rows:
-    """Rows of a table, in order, holding no more than a few thousand in memory.
+    """Read the rows of a table, in order, with at most a few thousand in memory.
 
-    Blank lines at the end of JSON lines or CSV are no rows; one between rows is refused.
+    Blank lines at the end of JSON lines or CSV are ignored; a blank line between rows is an error.
 
     Args:
         path: a file (JSON lines and CSV may be gzip), or `-` for standard input.
-        given: the format where the file's ending does not say it.
+        given: the format, or None to take it from the extension.
 
     Raises:
         DataError: with path:line: not JSON, not an object, a CSV row with too many or too few cells, not UTF-8, ...
@@ -173,7 +174,7 @@ def read_rows(path: str, given: str | None = None) -> Rows:
 
 
 def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
-    """Lines with their line ends, decoded; every way a byte stream can be damaged becomes a DataError."""
+    """Decoded lines with their line ends; any damage of the stream raises DataError."""
     number = 0
     try:
         with stream:
@@ -185,7 +186,9 @@ def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
             "convert the file to UTF-8"
         ) from error
     except (EOFError, OSError, zlib.error) as error:
-        raise DataError(f"{name}:{number + 1}: the stream is damaged or cut off ({error}); fetch it again") from error
+        raise DataError(
+            f"{name}:{number + 1}: the stream is damaged or incomplete ({error}); download or copy it again"
+        ) from error
 
 
 def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
@@ -206,18 +209,18 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
 
 
 def _read_csv(name: str, lines: Iterator[str]) -> Rows:
-    csv.field_size_limit(sys.maxsize)  # the module's own limit, 128 KiB a cell, is less than a long article
+    csv.field_size_limit(sys.maxsize)  # the default limit of 128 KiB per cell is too small for long articles
     reader = csv.reader(lines, strict=True)
     try:
         header = next(reader, None)
     except csv.Error as error:
         raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
     if not header:
-        what = "an empty file" if header is None else "a blank line"
-        raise DataError(f"{name}:1: {what}; the first line of a CSV file names its columns")
+        problem = "an empty file" if header is None else "a blank line"
+        raise DataError(f"{name}:1: {problem}; the first line of a CSV file names its columns")
     if len(set(header)) != len(header):
-        twice = next(column for column in header if header.count(column) > 1)
-        raise DataError(f"{name}:1: column {twice!r} stands there twice; rename one")
+        repeated = next(column for column in header if header.count(column) > 1)
+        raise DataError(f"{name}:1: column {repeated!r} appears twice; rename one")
     return Rows(_csv_rows(name, reader, header), header)
 
 
@@ -225,7 +228,7 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # no
     start, blank = reader.line_num + 1, 0
     try:
         for cells in reader:
-            if not cells:  # what the csv module gives for a blank line, and for nothing else
+            if not cells:  # only a blank line gives no cells
                 blank = blank or start
             elif blank:
                 raise DataError(f"{name}:{blank}: a blank line between rows; remove it")
@@ -248,7 +251,7 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _damaged(pa: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401  pyarrow has no types
-    """What a Parquet file can be refused with: text or names that are not UTF-8, times that Python has not, ..."""
+    """Errors of pyarrow for an invalid file: text that is not UTF-8, times out of the range of Python, ..."""
     return (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError)
 
 
@@ -275,14 +278,16 @@ def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:  # noqa: ANN4
                     number += 1
                     yield Row(f"{path}:{number}", fields)
     except _damaged(pa) as error:
-        raise DataError(f"{path}:{number + 1}: this Parquet file is damaged ({error}); fetch it again") from error
+        raise DataError(
+            f"{path}:{number + 1}: this Parquet file is damaged ({error}); download or copy it again"
+        ) from error
 
 
 class Write(Protocol):
-    """Puts one row, with values for the added columns, at the end of a sink."""
+    """Appends a row, with values for the added columns, to a sink."""
 
     def __call__(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
-        """Write it."""
+        """Append the row."""
         ...
 
 
@@ -296,26 +301,26 @@ def open_sink(
     *,
     escape_formulas: bool = False,
 ) -> Iterator[Write]:
-    """A function `write(row, values)` that puts rows, with values for the added columns, in a file or on stdout.
+    """Open a file or standard output and give a function `write(row, values)` that appends a row.
 
-    A file appears whole, when the block ends well, or not at all.
+    A file appears complete if the block ends without an error, otherwise not at all.
 
     Args:
         path: a file, or `-` for standard output.
-        given: the format where the file's ending does not say it.
-        added: columns that are put after the row's own, with their type (float or str).
-        columns: the rows' own columns, so that CSV and Parquet have their header when there are no rows.
-        source: the Parquet file the rows come from, if it is one: its column types are kept.
-        escape_formulas: put `'` before text in CSV that a spreadsheet would take for a formula (see `_escaped`).
+        given: the format, or None to take it from the extension.
+        added: columns after those of the row, with their type (float or str).
+        columns: the columns of the rows, so that CSV and Parquet have a header even without rows.
+        source: the Parquet file with the rows, if any: its column types are kept.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would read as a formula (see `_escaped`).
 
     Raises:
         DataError: the file cannot be written; a row has other columns than the first (CSV and Parquet).
-        UsageError: the format is unknown, the rows already have a column that is to be added, or formulas are to be
-            escaped in another format than CSV.
+        UsageError: the format is unknown, the rows already have an added column, or `escape_formulas` is used with
+            another format than CSV.
     """
     form = format_of(path, given)
     if escape_formulas and form != "csv":
-        raise UsageError(f"{path}: --escape-formulas is for CSV, and this is {form}; leave it out or write .csv")
+        raise UsageError(f"{path}: --escape-formulas works only with CSV, not {form}; remove it or write .csv")
     if path == STANDARD:
         if form == "parquet":
             raise UsageError("Parquet cannot be written to standard output; give --out FILE.parquet")
@@ -334,7 +339,7 @@ def open_sink(
 def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
     clash = sorted(set(row.fields) & set(added))
     if clash:
-        raise UsageError(f"{row.where}: column {clash[0]!r} is there already; rename or drop it first")
+        raise UsageError(f"{row.where}: column {clash[0]!r} already exists; rename or remove it first")
 
 
 def _sink(
@@ -348,7 +353,7 @@ def _sink(
 ) -> Write:
     if form == "csv":
         return _csv_writer(stream, added, columns, _escaped if escape_formulas else _cell)
-    # Parquet holds dates and bytes, which JSON spells as text.
+    # Parquet has dates and bytes, which become text in JSON.
     encode = _encode if source is None else json.JSONEncoder(ensure_ascii=False, default=str).encode
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
@@ -363,7 +368,9 @@ def _sink(
             stream.write(f"{head}{comma}{_encode(values)[1:]}\n".encode("utf-8", "backslashreplace"))
             return
         fields = {**row.fields, **(values or {})}
-        stream.write(encode(fields).encode("utf-8", "backslashreplace") + b"\n")  # half a surrogate pair: as in JSON
+        stream.write(
+            encode(fields).encode("utf-8", "backslashreplace") + b"\n"
+        )  # half a surrogate pair stays a JSON escape
 
     return write
 
@@ -383,7 +390,7 @@ def _csv_writer(
         try:
             stream.write(text.getvalue()[:-2].encode() + b"\n")
         except UnicodeEncodeError as error:
-            raise DataError(f"{where}: half a surrogate pair, which CSV cannot hold; write .jsonl") from error
+            raise DataError(f"{where}: half a surrogate pair, which is not valid in CSV; write .jsonl") from error
         text.seek(0)
         text.truncate()
 
@@ -393,8 +400,8 @@ def _csv_writer(
             header.extend(row.fields)
             put(row.where, [*header, *added])
         _same_columns(row, header)
-        given = values or {}
-        put(row.where, [*(row.fields[name] for name in header), *(given.get(name) for name in added)])
+        additions = values or {}
+        put(row.where, [*(row.fields[name] for name in header), *(additions.get(name) for name in added)])
 
     if columns is not None and (header or added):
         _refuse_clash(Row("the header", dict.fromkeys(header)), added)
@@ -417,9 +424,9 @@ def _cell(value: object) -> object:
 
 
 def _escaped(value: object) -> object:
-    """A CSV cell that no spreadsheet takes for a formula.
+    """A CSV cell that no spreadsheet reads as a formula.
 
-    Text that begins with one of = + - @, a tab or a carriage return gets `'` before it. What spells a number does not.
+    Text that begins with one of = + - @, a tab or a carriage return gets `'` before it, unless it is a number.
 
     Source: OWASP, CSV Injection.
     """
@@ -435,7 +442,7 @@ def _parquet_sink(
 ) -> Iterator[Write]:
     pa, parquet = _pyarrow()
     types = {float: pa.float64(), str: pa.string()}
-    held: list[dict[str, Any]] = []
+    buffer: list[dict[str, Any]] = []
     header = list(columns or ())
     writer: Any = None
 
@@ -443,21 +450,21 @@ def _parquet_sink(
         nonlocal writer
         try:
             if writer is None:
-                own = parquet.read_schema(source) if source else _inferred(pa, held, header)
-                schema = pa.schema([*own, *(pa.field(name, types[kind]) for name, kind in added.items())])
+                fields = parquet.read_schema(source) if source else _inferred(pa, buffer, header)
+                schema = pa.schema([*fields, *(pa.field(name, types[kind]) for name, kind in added.items())])
                 writer = parquet.ParquetWriter(stream, schema)
-            writer.write_table(pa.Table.from_pylist(held, schema=writer.schema))
+            writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
         except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
             raise DataError(f"{path}: the rows do not fit one Parquet table ({error}); write .jsonl") from error
-        held.clear()
+        buffer.clear()
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         if not header:
             header.extend(row.fields)
         _refuse_clash(row, added)
         _same_columns(row, header)
-        held.append({**row.fields, **(values or {})})
-        if len(held) >= _BATCH:
+        buffer.append({**row.fields, **(values or {})})
+        if len(buffer) >= _BATCH:
             flush()
 
     yield write
@@ -465,10 +472,11 @@ def _parquet_sink(
     writer.close()
 
 
-def _inferred(pa: Any, held: list[dict[str, Any]], columns: list[str]) -> Any:  # noqa: ANN401
-    """Column types by the first rows; text where there is no value to tell."""
-    found = pa.Table.from_pylist([{name: fields[name] for name in columns} for fields in held]).schema
+def _inferred(pa: Any, rows: list[dict[str, Any]], columns: list[str]) -> Any:  # noqa: ANN401
+    """Column types of the first rows; text for columns without a value."""
+    schema = pa.Table.from_pylist([{name: row[name] for name in columns} for row in rows]).schema
     fields = {
-        field.name: pa.field(field.name, pa.string() if pa.types.is_null(field.type) else field.type) for field in found
+        field.name: pa.field(field.name, pa.string() if pa.types.is_null(field.type) else field.type)
+        for field in schema
     }
     return [fields.get(name, pa.field(name, pa.string())) for name in columns]

@@ -1,7 +1,7 @@
-"""Benchmarks with human ratings, each read by one module with `load(source, **options) -> Benchmark`.
+"""Benchmarks with human ratings; each has a module with `load(source, **options) -> Benchmark`.
 
-To add one: write such a module and put one line in BENCHMARKS, or register `refladder.benchmark` entry points in a
-package of your own.
+To add a benchmark, write such a module and add a line to BENCHMARKS, or register a `refladder.benchmark` entry point in
+another package.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 BENCHMARKS = {
     "hanna": Entry(
         "refladder.loaders.hanna:load",
-        "stories: 96 prompts, 10 systems and the human story, 6 dimensions, 3 raters; --option human=true takes "
-        "the human story as one more system",
+        "stories: 96 prompts, 10 systems and the human story, 6 dimensions, 3 raters; --option human=true adds "
+        "the human story as another system",
     ),
     "newsroom": Entry(
         "refladder.loaders.newsroom:load",
@@ -41,7 +41,7 @@ BENCHMARKS = {
     "summeval": Entry(
         "refladder.loaders.summeval:load",
         "news summaries: 100 articles, 16 systems, 4 dimensions, 3 experts; --option raters=crowd reads the "
-        "crowd's ratings, raters=all both",
+        "crowd ratings, raters=all both",
     ),
     "topicalchat": Entry(
         "refladder.loaders.topicalchat:load",
@@ -49,7 +49,7 @@ BENCHMARKS = {
     ),
     "webnlg": Entry(
         "refladder.loaders.webnlg:load",
-        "data to text (2017): 223 triple sets, 9 systems, 3 dimensions; --option systems=NAME,... reads these alone",
+        "data to text (2017): 223 triple sets, 9 systems, 3 dimensions; --option systems=NAME,... reads only these",
     ),
 }
 
@@ -58,27 +58,27 @@ def load_benchmark(name: str, source: str | Path | None = None, **options: objec
     """Read a benchmark: contexts, outputs of systems, and human ratings of the outputs.
 
     Args:
-        name: a name of BENCHMARKS, one that an installed package registers, or a set that is shipped with outputs and
-            ratings (`demo/story`).
-        source: a file or a folder (plain or gzip); None fetches the data from its public home, where it has one that
-            can be fetched, into the usual Hub cache.
-        options: those of the benchmark's own `load`: `raters` (summeval), `human` (hanna), `systems` (webnlg).
+        name: a name of BENCHMARKS, a name registered by an installed package, or a set shipped with outputs and ratings
+            (`demo/story`).
+        source: a file or a folder (plain or gzip); None downloads the data, if the Hub has it, into the Hub cache.
+        options: the options of `load` of the benchmark: `raters` (summeval), `human` (hanna), `systems` (webnlg).
 
     Raises:
         UnknownNameError: no such benchmark, or the benchmark has no such option.
-        UsageError: a source or options for a set that is shipped.
-        DataError: the source is not there, cannot be fetched, or is not what its schema says; the text has path:line.
+        UsageError: a source or options for a shipped set.
+        DataError: the source does not exist, cannot be downloaded, or does not follow its schema; the text has
+            path:line.
     """
     if name in published_names():
         if source is not None or options:
             raise UsageError(f"benchmark {name!r} is shipped and takes neither a source nor options; leave them out")
         return read_folder(find_folder(name), name=name, revision=__version__, licence="CC0-1.0")
-    known_names = registry.known("benchmark", BENCHMARKS)
-    if name not in known_names:
-        raise UnknownNameError("benchmark", name, [*known_names, *published_names()])
+    names = registry.names("benchmark", BENCHMARKS)
+    if name not in names:
+        raise UnknownNameError("benchmark", name, [*names, *published_names()])
     load = registry.find("benchmark", name, BENCHMARKS)
-    known = [option for option in inspect.signature(load).parameters if option != "source"]
+    available = [option for option in inspect.signature(load).parameters if option != "source"]
     for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of benchmark {name!r}", option, known)
+        if option not in available:
+            raise UnknownNameError(f"option of benchmark {name!r}", option, available)
     return cast("Benchmark", load(None if source is None else Path(source), **options))

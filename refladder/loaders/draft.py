@@ -1,4 +1,4 @@
-"""A benchmark while it is read: every id is checked as it comes, so that an error can say path:line."""
+"""A benchmark under construction: every id is checked when it is read, so that errors have path:line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from refladder.records import Benchmark, Context, Dimension, Output, Rating
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MEAN = "mean"  # the rater's name where only the mean over raters is published
+MEAN = "mean"  # the name of the rater if only the mean over raters is published
 
 
 class Draft:
@@ -18,7 +18,7 @@ class Draft:
 
     Args:
         task: the task of all contexts.
-        dimensions: what outputs are rated on; a rating must lie within its dimension's scale.
+        dimensions: the rated dimensions; a rating must be within the scale of its dimension.
     """
 
     def __init__(self, task: str, dimensions: Sequence[Dimension]) -> None:
@@ -29,32 +29,34 @@ class Draft:
         self._of_system: dict[tuple[str, str], Output] = {}
         self._ratings: dict[tuple[str, str, str], Rating] = {}
         self._raters: dict[str, set[str]] = {}
-        self._places: dict[tuple[str, str], str] = {}
+        self._origins: dict[tuple[str, str], str] = {}
 
     def add_context(
         self, where: str, context_id: str, text: str, *, background: str = "", references: Sequence[str] = ()
     ) -> None:
-        """Add a context; the same one may come again, with each of its outputs.
+        """Add a context; it may be repeated with each of its outputs.
 
         Args:
             where: path:line.
             context_id: its id.
             text: what the outputs are about.
             background: further knowledge, or "".
-            references: texts that people wrote for it.
+            references: texts written by people for this context.
 
         Raises:
-            DataError: the text is empty, or the id is already used for another content.
+            DataError: the text is empty, or the id is already used for different content.
         """
         if not text.strip():
-            raise DataError(f"{where}: the text of context {context_id!r} is empty; leave such rows out")
+            raise DataError(f"{where}: the text of context {context_id!r} is empty; remove the row")
         context = Context(
             id=context_id, task=self._task, text=text, background=background, references=tuple(references)
         )
-        before = self._contexts.setdefault(context_id, context)
-        first = self._places.setdefault(("context", context_id), where)
-        if before != context:
-            raise DataError(f"{where}: context {context_id!r} has another content at {first}; an id must mean one text")
+        previous = self._contexts.setdefault(context_id, context)
+        first = self._origins.setdefault(("context", context_id), where)
+        if previous != context:
+            raise DataError(
+                f"{where}: context {context_id!r} has different content at {first}; an id must belong to one text"
+            )
 
     def add_output(
         self,
@@ -71,13 +73,13 @@ class Draft:
         Args:
             where: path:line.
             context_id: a context added before.
-            system: who wrote it.
-            text: what was written.
-            output_id: its id in the source, if it has one.
-            repeated: the source has one row for each rater, so the same text may come again.
+            system: the system that wrote the output.
+            text: the text of the output.
+            output_id: its id in the source, if any.
+            repeated: the source has one row per rater, so that outputs are repeated.
 
         Raises:
-            DataError: the id is taken, or the system has another output for this context.
+            DataError: the id is already used, or the system has another output for this context.
         """
         output = Output(
             id=f"{context_id}/{system}" if output_id is None else output_id,
@@ -85,11 +87,11 @@ class Draft:
             system=system,
             text=text,
         )
-        before = self._outputs.setdefault(output.id, output)
-        first = self._places.setdefault(("output", output.id), where)
-        if first != where and not (repeated and before == output):
-            what = "the same id" if before == output or not repeated else "another text"
-            raise DataError(f"{where}: output {output.id!r} stands at {first} with {what}; each output once")
+        previous = self._outputs.setdefault(output.id, output)
+        first = self._origins.setdefault(("output", output.id), where)
+        if first != where and not (repeated and previous == output):
+            difference = " with a different text" if repeated and previous != output else ""
+            raise DataError(f"{where}: output {output.id!r} already appears at {first}{difference}; keep one of them")
         self._check_system(where, output)
         return output.id
 
@@ -97,7 +99,7 @@ class Draft:
         other = self._of_system.setdefault((output.context_id, output.system), output)
         if other.id == output.id:
             return
-        first = self._places["output", other.id]
+        first = self._origins["output", other.id]
         rule = "a context has one output of each system"
         if not output.system:
             raise DataError(
@@ -110,24 +112,24 @@ class Draft:
         )
 
     def rater_for(self, where: str, output_id: str, name: str = "", *, limit: int | None = None) -> str:
-        """A rater's name that is new to an output: the source's own, or `rater K` where it has none.
+        """A rater name that is new for an output: the name in the source, or `rater K` without one.
 
-        A name that rated the same output before gets a number, so that no judgment is lost.
+        A name that already rated the output gets a number, so that no rating is lost.
 
         Args:
             where: path:line.
             output_id: an output added before.
-            name: the rater's name in the source, empty where it has none.
-            limit: how many raters each output has at most, if that is known.
+            name: the name of the rater in the source, empty if it has none.
+            limit: the maximum number of raters per output, if the benchmark has one.
 
         Raises:
-            DataError: there is one rater too many, so rows must be repeated.
+            DataError: there are too many raters, so some rows are repeated.
         """
         used = self._raters.setdefault(output_id, set())
         if limit is not None and len(used) >= limit:
             raise DataError(
-                f"{where}: output {output_id!r} has more than {limit} ratings, and there were {limit} raters; "
-                "remove the repeated rows"
+                f"{where}: output {output_id!r} has more than {limit} ratings, but the benchmark has {limit} raters; "
+                "remove repeated rows"
             )
         number = len(used) + 1 if not name else 1
         rater = name or f"rater {number}"
@@ -137,30 +139,30 @@ class Draft:
         return rater
 
     def add_ratings(self, where: str, output_id: str, values: Mapping[str, float], rater: str) -> None:
-        """Add one rater's values for an output.
+        """Add the ratings of an output by one rater.
 
         Args:
             where: path:line.
             output_id: an output added before.
-            values: from dimension name to value.
-            rater: who rated; a name that is new to the output, see `rater_for`.
+            values: dimension name to value.
+            rater: name of the rater, new for the output, see `rater_for`.
 
         Raises:
-            DataError: a value lies outside its dimension's scale.
+            DataError: a value is outside the scale of its dimension.
         """
         self._raters.setdefault(output_id, set()).add(rater)
         for name, value in values.items():
             dimension = self._dimensions[name]
             if not dimension.low <= value <= dimension.high:
                 raise DataError(
-                    f"{where}: {name} is rated {value:g}, outside its scale {dimension.low:g} to {dimension.high:g}"
+                    f"{where}: {name} is rated {value:g}, outside the scale {dimension.low:g} to {dimension.high:g}"
                 )
             self._ratings[output_id, name, rater] = Rating(
                 output_id=output_id, dimension=name, value=value, rater=rater
             )
 
     def finish(self, *, name: str, revision: str, licence: str) -> Benchmark:
-        """The benchmark."""
+        """Return the finished benchmark."""
         return Benchmark(
             name=name,
             revision=revision,

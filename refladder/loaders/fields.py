@@ -1,4 +1,4 @@
-"""Values out of a row, with their type checked: every error says where the row stands and what was found there."""
+"""Typed values of a row; every error has path:line, the column and the value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def missing_column(where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()) -> DataError:
-    """The error for a column that is not there; names all that are, and the near one if it is not taken already."""
+    """The error for a missing column; it lists all columns and suggests a similar one that is not yet taken."""
     names = [str(name) for name in columns]
     near = difflib.get_close_matches(column, [name for name in names if name not in taken], n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ";"
@@ -37,35 +37,37 @@ def text_of(row: Row, column: str) -> str:
     """The text in a column; it may be empty.
 
     Raises:
-        DataError: there is no such column, or it holds something else.
+        DataError: there is no such column, or its value has another type.
     """
     return as_text(row.where, column, value_of(row, column))
 
 
 def as_text(where: str, column: str, value: object) -> str:
-    """A value that must be text.
+    """Check that a value is text.
 
     Raises:
-        DataError: it is something else, or holds half a surrogate pair.
+        DataError: it is not, or contains half a surrogate pair.
     """
     if not isinstance(value, str):
         raise DataError(f"{where}: column {column!r}: expected text, found {value!r:.80}")
     if not is_unicode(value):
-        raise DataError(f"{where}: column {column!r}: half a surrogate pair, which no file can hold; mend the text")
+        raise DataError(
+            f"{where}: column {column!r}: half a surrogate pair, which is not valid Unicode; correct the text"
+        )
     return value
 
 
 def name_of(row: Row, column: str) -> str:
-    """The id or name in a column: text that is not empty, or a whole number.
+    """The id or name in a column: non-empty text or an integer.
 
     Raises:
-        DataError: there is no such column, or it holds something else.
+        DataError: there is no such column, or its value has another type.
     """
     value = value_of(row, column)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{row.where}: column {column!r}: expected a name or a whole number, found {value!r:.80}")
+        raise DataError(f"{row.where}: column {column!r}: expected a name or an integer, found {value!r:.80}")
     return as_text(row.where, column, value)
 
 
@@ -73,16 +75,16 @@ def number_of(row: Row, column: str) -> float:
     """The finite number in a column, written as a number or as text.
 
     Raises:
-        DataError: there is no such column, or it holds something else: nothing, NaN, a word.
+        DataError: there is no such column, or its value is not a finite number (empty, NaN, a word).
     """
     return as_number(row.where, column, value_of(row, column))
 
 
 def optional_number_of(row: Row, column: str) -> float | None:
-    """The finite number in a column; None where the row has no such column, or nothing in it: null, or blank text.
+    """The finite number in a column; None without such a column, or if it is null or blank.
 
     Raises:
-        DataError: the column holds something else.
+        DataError: the value is something else.
     """
     value = row.fields.get(column)
     if value is None or (isinstance(value, str) and not value.strip()):
@@ -91,16 +93,16 @@ def optional_number_of(row: Row, column: str) -> float | None:
 
 
 def as_number(where: str, column: str, value: object) -> float:
-    """A value that must be a finite number, or text that spells one.
+    """Check that a value is a finite number, or text with one, and return the number.
 
     Raises:
-        DataError: it is something else.
+        DataError: it is not.
     """
     number = math.nan
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:
             number = math.nan if isinstance(value, str) and parse_number(value) is None else float(value)
-        except OverflowError:  # a whole number beyond the largest float
+        except OverflowError:  # an integer beyond the largest float
             number = math.nan
     if not math.isfinite(number):
         raise DataError(f"{where}: column {column!r}: expected a finite number, found {value!r:.80}")
@@ -113,10 +115,10 @@ def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
     Args:
         row: the row.
         column: the column's name.
-        length: how many items it must have, if that is known.
+        length: required number of items, if any.
 
     Raises:
-        DataError: there is no such column, it holds something else, or the length is another.
+        DataError: there is no such column, its value is not a list, or the length differs.
     """
     value = value_of(row, column)
     if not isinstance(value, list):
@@ -127,19 +129,19 @@ def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
 
 
 def row_of(row: Row, column: str) -> Row:
-    """The JSON object in a column, as a row of its own.
+    """The JSON object in a column, as a row.
 
     Raises:
-        DataError: there is no such column, or it holds something else.
+        DataError: there is no such column, or its value has another type.
     """
     return as_row(f"{row.where}: {column}", value_of(row, column))
 
 
 def as_row(where: str, value: object) -> Row:
-    """A value that must be a JSON object, as a row.
+    """Check that a value is a JSON object and return it as a row.
 
     Raises:
-        DataError: it is something else.
+        DataError: it is not.
     """
     if not isinstance(value, dict):
         raise DataError(f"{where}: expected a JSON object, found {value!r:.80}")

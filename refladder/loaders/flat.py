@@ -1,8 +1,8 @@
-"""The flat JSON list that the code of G-Eval, UniEval and PairS reads: one item for each output.
+"""The flat JSON list of the code of G-Eval, UniEval and PairS: one item per output.
 
-An item has `source`, `system_output`, `scores` and, where the file has them, `doc_id`, `system_id`, `reference`.
-Where there is no `doc_id`, items with the same `source` are one context; where there is no `system_id`, a system is
-called `system K` by its place among the items of its context.
+An item has `source`, `system_output`, `scores` and optionally `doc_id`, `system_id`, `reference`. Without `doc_id`,
+items with the same `source` are one context. Without `system_id`, a system is called `system K` by its position among
+the items of its context.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ def add_flat(
     clean: Callable[[str], str] = str.rstrip,
     background: Callable[[Row], str] | None = None,
 ) -> None:
-    """Add all items to a draft, with their means as the ratings of one rater.
+    """Add all items to a draft, with mean ratings as the ratings of one rater.
 
     Args:
         draft: the benchmark so far.
-        rows: the items, in the file's order.
-        dimensions: the names in `scores` to take; others there are left.
-        clean: what is done to every text.
-        background: gives the background of an item's context.
+        rows: the items, in the order of the file.
+        dimensions: the names in `scores` to read; others are ignored.
+        clean: applied to every text.
+        background: returns the background of the context of an item.
 
     Raises:
         DataError: with path: item k.
     """
-    places: Counter[str] = Counter()
+    positions: Counter[str] = Counter()
     for row in rows:
         text = clean(text_of(row, "source"))
         facts = background(row) if background else ""
         context_id = name_of(row, "doc_id") if "doc_id" in row.fields else text_id(text, facts)
         references = (clean(text_of(row, "reference")),) if "reference" in row.fields else ()
         draft.add_context(row.where, context_id, text, background=facts, references=references)
-        places[context_id] += 1
-        system = name_of(row, "system_id") if "system_id" in row.fields else f"system {places[context_id]}"
+        positions[context_id] += 1
+        system = name_of(row, "system_id") if "system_id" in row.fields else f"system {positions[context_id]}"
         output_id = draft.add_output(row.where, context_id, system, clean(text_of(row, "system_output")))
         scores = row_of(row, "scores")
         draft.add_ratings(row.where, output_id, {name: number_of(scores, name) for name in dimensions}, MEAN)
 
 
 def text_id(text: str, background: str = "") -> str:
-    """The id of a context whose source has none: a digest of its text, and of its background if it has one."""
+    """An id for a context without one: a digest of its text and, if any, its background."""
     return digest_of(text, background) if background else digest_of(text)

@@ -1,4 +1,4 @@
-"""HANNA (Chhun et al. 2022): stories for 96 prompts by 10 systems and people, rated on six dimensions."""
+"""HANNA (Chhun et al. 2022): stories for 96 prompts by 10 systems and by people, rated on six dimensions."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
     """Read HANNA from the release's CSV or the Hub data set with the same columns.
 
     The human story of a prompt is the reference of its context. A rater is the source's `Worker ID`, or `rater 1` ..
-    `rater 3` in the order of the rows where it has none. The context's id is a digest of the prompt.
+    `rater 3` in the order of the rows without one. The id of a context is a digest of the prompt.
 
     Args:
-        source: a file or folder; None fetches llm-aes/hanna.
-        human: whether the human stories are outputs too, of the system `Human`; papers compare the 10 systems alone.
+        source: a file or folder; None downloads llm-aes/hanna.
+        human: add the human stories as outputs of the system `Human`; papers compare only the 10 systems.
 
     Raises:
         UsageError: `human` is neither True nor False.
-        DataError: the source cannot be had or is not what its schema says; the text has path:line.
+        DataError: the source cannot be read or does not follow its schema; the text has path:line.
     """
     if not isinstance(human, bool):
         raise UsageError(f"hanna: option human must be true or false, found {human!r}")
@@ -88,7 +88,7 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
         if stories.setdefault(output_id, story) != story:
             raise DataError(
                 f"{row.where}: {system!r} has a second story for this prompt, {story} after {stories[output_id]}; "
-                "each system has one"
+                "each system must have one"
             )
         worker = str(row.fields.get("Worker ID") or "")
         rater = draft.rater_for(row.where, output_id, worker, limit=RATERS)

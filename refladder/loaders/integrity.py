@@ -1,4 +1,4 @@
-"""What every benchmark must hold, whoever made it."""
+"""Checks that every benchmark must pass."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def check_integrity(benchmark: Benchmark) -> None:
-    """Refuse a benchmark that contradicts itself.
+    """Check that a benchmark is consistent.
 
     Raises:
-        DataError: it has no context or no dimension; an id stands twice; an output or a rating refers to what is not
-            there; a rating lies outside its dimension's scale; a dimension has no description or an empty scale;
-            contexts have different tasks or no text.
+        DataError: it has no context or no dimension; an id appears twice; an output or a rating refers to something
+            missing; a rating is outside its scale; a dimension has no description or an empty scale; contexts have
+            different tasks or no text.
     """
     name = benchmark.name
     for what, count in (("dimension", len(benchmark.dimensions)), ("context", len(benchmark.contexts))):
@@ -31,17 +31,21 @@ def check_integrity(benchmark: Benchmark) -> None:
     _refuse_repeated(name, "dimension", (dimension.name for dimension in benchmark.dimensions))
     _refuse_repeated(name, "context id", (context.id for context in benchmark.contexts))
     _refuse_repeated(name, "output id", (output.id for output in benchmark.outputs))
-    _refuse_repeated(name, "pair of context and system", ((one.context_id, one.system) for one in benchmark.outputs))
+    _refuse_repeated(
+        name, "pair of context and system", ((output.context_id, output.system) for output in benchmark.outputs)
+    )
     tasks = sorted({context.task for context in benchmark.contexts})
     if len(tasks) > 1:
-        raise DataError(f"{name}: contexts of several tasks, {' and '.join(tasks)}; a benchmark has one")
+        raise DataError(f"{name}: contexts of several tasks, {' and '.join(tasks)}; a benchmark has one task")
     for context in benchmark.contexts:
         if not context.text.strip():
             raise DataError(f"{name}: context {context.id!r} has no text")
     contexts = {context.id for context in benchmark.contexts}
     for output in benchmark.outputs:
         if output.context_id not in contexts:
-            raise DataError(f"{name}: output {output.id!r} refers to context {output.context_id!r}, which is not there")
+            raise DataError(
+                f"{name}: output {output.id!r} refers to context {output.context_id!r}, which does not exist"
+            )
     _check_ratings(benchmark)
 
 
@@ -61,17 +65,19 @@ def _check_ratings(benchmark: Benchmark) -> None:
     dimensions = {dimension.name: dimension for dimension in benchmark.dimensions}
     for rating in benchmark.ratings:
         if rating.output_id not in outputs:
-            raise DataError(f"{name}: a rating refers to output {rating.output_id!r}, which is not there")
+            raise DataError(f"{name}: a rating refers to output {rating.output_id!r}, which does not exist")
         if rating.dimension not in dimensions:
-            raise DataError(f"{name}: a rating refers to dimension {rating.dimension!r}, which is not there")
+            raise DataError(f"{name}: a rating refers to dimension {rating.dimension!r}, which does not exist")
         _check_value(name, rating, dimensions[rating.dimension])
-    _refuse_repeated(name, "rating", ((one.output_id, one.dimension, one.rater) for one in benchmark.ratings))
+    _refuse_repeated(
+        name, "rating", ((rating.output_id, rating.dimension, rating.rater) for rating in benchmark.ratings)
+    )
 
 
 def _check_value(name: str, rating: Rating, dimension: Dimension) -> None:
     if not (math.isfinite(rating.value) and dimension.low <= rating.value <= dimension.high):
         raise DataError(
-            f"{name}: output {rating.output_id!r} is rated {rating.value:g} on {dimension.name}, outside its scale "
+            f"{name}: output {rating.output_id!r} is rated {rating.value:g} on {dimension.name}, outside the scale "
             f"{dimension.low:g} to {dimension.high:g}"
         )
 
@@ -79,4 +85,4 @@ def _check_value(name: str, rating: Rating, dimension: Dimension) -> None:
 def _refuse_repeated(name: str, what: str, keys: Iterable[Hashable]) -> None:
     key, count = next(iter(Counter(keys).most_common(1)), (None, 0))
     if count > 1:
-        raise DataError(f"{name}: {what} {key!r} stands there {count} times; each once")
+        raise DataError(f"{name}: {what} {key!r} appears {count} times; it must be unique")

@@ -47,17 +47,17 @@ RATERS = 3
 
 
 def load(source: Path | None) -> Benchmark:
-    """Read the NewsRoom human evaluation; HTML entities are decoded and paragraphs put on lines of their own.
+    """Read the NewsRoom human evaluation; HTML entities are decoded and each paragraph is a line.
 
-    Forms: the release (CSV, one row for each rater: `rater 1` .. `rater 3` in the order of the rows), and the flat
-    list of PairS (means). The flat list has no system names and its order is not the same in every document, so its
-    `system 1` .. `system 7` are places and no systems: compare systems with the release only.
+    Formats: the release (CSV, one row per rater: `rater 1` .. `rater 3` in the order of the rows), and the flat list of
+    PairS (means). The flat list has no system names and its order differs between documents, so that `system 1` ..
+    `system 7` are positions, not systems: compare systems only with the release.
 
     Args:
-        source: a file or folder; there is no public home that can be fetched.
+        source: a file or folder; this benchmark cannot be downloaded automatically.
 
     Raises:
-        DataError: the source cannot be had or is not what its schema says; the text has path:line.
+        DataError: the source cannot be read or does not follow its schema; the text has path:line.
     """
     if source is None:
         raise DataError(

@@ -1,7 +1,7 @@
-"""A user's own data: contexts, outputs and, if there are any, ratings in one table; task and dimensions in TOML.
+"""Data of a user: contexts, outputs and optional ratings in one table; task and dimensions in TOML.
 
-The table is JSON lines, CSV, Parquet or a Hub data set, one output a row. Its columns are the canonical fields of
-FIELDS, and one rating column for each dimension, named like it; other names are mapped. The task file is::
+The table is JSON lines, CSV, Parquet or a Hub data set with one output per row. Its columns are the fields of FIELDS
+and one rating column per dimension, with its name; other column names are mapped. The task file is::
 
     task = "summarization"
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FIELDS = ("context_id", "context", "background", "system", "output", "output_id")
 CONTEXT_FIELDS = FIELDS[:3]
 HUB_PREFIX = "hub:"
-NEAR = 0.85  # likeness above which a column that nobody asked for is taken for a misspelt one
+NEAR = 0.85  # similarity above which an unused column counts as a misspelt field
 
 
 def load_own(
@@ -48,86 +48,85 @@ def load_own(
 ) -> Benchmark:
     """Read a user's outputs with their contexts and optional ratings as a benchmark.
 
-    Where there is no `context_id`, a context's id is a digest of its text and background, so it comes from the data
-    and not from the order of rows; where there is no `output_id`, an output's id is `CONTEXT_ID/SYSTEM`. Ratings are
-    those of one rater, `mean`. Either every dimension has a rating column or none has; a rating that is absent, null or
-    blank in a row is missing.
+    Without `context_id`, the id of a context is a digest of its text and background, which does not depend on the order
+    of rows. Without `output_id`, the id of an output is `CONTEXT_ID/SYSTEM`. Ratings have one rater, `mean`. Either
+    every dimension or none has a rating column. A rating that is absent, null or blank in a row is missing.
 
     Args:
         source: a file (.jsonl, .json, .csv, .parquet), `-` for JSON lines on standard input, or
             `hub:ORG/NAME[:SPLIT]`.
         task_file: the TOML file of `read_task`.
-        columns: from a canonical field or a dimension's name to the column that holds it.
-        dimensions: names of those to read; none for all of the task file. Columns of the others are not looked at.
+        columns: field or dimension name to column name.
+        dimensions: names of the dimensions to read; empty for all of the task file. Columns of others are ignored.
 
     Raises:
-        UsageError: there is no source, its format is unknown, `columns` maps an unknown field, or there is no such
-            dimension.
-        DataError: the source or the task file is not what it must be; the text has path:line.
+        UsageError: there is no source, its format is unknown, `columns` maps an unknown field, or a dimension does not
+            exist.
+        DataError: the source or the task file is invalid; the text has path:line.
     """
     if source is None:
-        raise UsageError("own: say which data; pass source=PATH or source=hub:ORG/NAME")
+        raise UsageError("own: no data given; pass source=PATH or source=hub:ORG/NAME")
     task, described = read_task(Path(task_file))
     chosen = choose_dimensions(described, dimensions)
     names = [dimension.name for dimension in chosen]
-    passed_over = {dimension.name for dimension in described}.difference(names)
-    mapped = {field: column for field, column in (columns or {}).items() if field not in passed_over}
+    ignored = {dimension.name for dimension in described}.difference(names)
+    mapped = {field: column for field, column in (columns or {}).items() if field not in ignored}
     table = table_of(str(source), _read_source(str(source)))
     first = _with_all_columns(table.rows)
-    found = _find_columns(first, mapped, required=("context", "output"), known=(*FIELDS, *names))
-    if not {"system", "output_id"} & set(found):
+    columns = _find_columns(first, mapped, required=("context", "output"), fields=(*FIELDS, *names))
+    if not {"system", "output_id"} & columns.keys():
         raise DataError(
-            f"{missing_column(first.where, 'system', first.fields, tuple(found.values()))}; "
-            "an output needs system or output_id, map one with system=COLUMN"
+            f"{missing_column(first.where, 'system', first.fields, tuple(columns.values()))}; "
+            "an output needs system or output_id; map one with system=COLUMN"
         )
-    _check_rating_columns(first, names, found)
+    _check_rating_columns(first, names, columns)
     draft = Draft(task, chosen)
     for row in table.rows:
-        context_id = _add_context(draft, row, found)
+        context_id = _add_context(draft, row, columns)
         output_id = draft.add_output(
             row.where,
             context_id,
-            name_of(row, found["system"]) if "system" in found else "",
-            text_of(row, found["output"]),
-            output_id=name_of(row, found["output_id"]) if "output_id" in found else None,
+            name_of(row, columns["system"]) if "system" in columns else "",
+            text_of(row, columns["output"]),
+            output_id=name_of(row, columns["output_id"]) if "output_id" in columns else None,
         )
-        ratings = {name: optional_number_of(row, found[name]) for name in names if name in found}
-        given = {name: value for name, value in ratings.items() if value is not None}
-        draft.add_ratings(row.where, output_id, given, MEAN)
+        ratings = {name: optional_number_of(row, columns[name]) for name in names if name in columns}
+        present = {name: value for name, value in ratings.items() if value is not None}
+        draft.add_ratings(row.where, output_id, present, MEAN)
     return draft.finish(name="own", revision=table.revision, licence="the user's own data")
 
 
 def load_contexts(source: Path | str, *, task: str, columns: Mapping[str, str] | None = None) -> tuple[Context, ...]:
-    """Read contexts alone, for building ladders; a context may stand in several rows, other columns are passed over.
+    """Read only contexts, for building ladders; a context may appear in several rows, other columns are ignored.
 
-    Ids are made as in `load_own`, so ladders fit the outputs of a file that has the same contexts.
+    Ids are the same as in `load_own`, so that ladders match the outputs of a file with the same contexts.
 
     Args:
         source: as for `load_own`.
         task: the task of all contexts.
-        columns: from `context_id`, `context` or `background` to the column that holds it.
+        columns: `context_id`, `context` or `background` to column name.
 
     Raises:
         UsageError: the format is unknown, or `columns` maps an unknown field.
-        DataError: the source is not what it must be; the text has path:line.
+        DataError: the source is invalid; the text has path:line.
     """
     draft = Draft(task, ())
     rows = tuple(_read_source(str(source)))
     if not rows:
         raise DataError(f"{source}: it has no rows")
     first = _with_all_columns(rows)
-    found = _find_columns(first, dict(columns or {}), required=("context",), known=CONTEXT_FIELDS)
+    columns = _find_columns(first, dict(columns or {}), required=("context",), fields=CONTEXT_FIELDS)
     for row in rows:
-        _add_context(draft, row, found)
+        _add_context(draft, row, columns)
     return draft.finish(name="own", revision="", licence="").contexts
 
 
 def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
-    """Read a task file: `task`, and for each of `[[dimensions]]` a name, a description, low and high.
+    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low and high per dimension.
 
     Raises:
-        DataError: not TOML, an unknown or missing key, a value of the wrong type, a dimension twice, or low not below
-            high; the text starts with the path.
+        DataError: not TOML, an unknown or missing key, a value of the wrong type, a repeated dimension, or low not
+            below high; the text starts with the path.
     """
     head = parse_toml(decode(path, read_bytes(path)), str(path))
     _check_keys(f"{path}", head, ("task", "dimensions"))
@@ -136,12 +135,12 @@ def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
         raise DataError(f"{path}: task must be a name such as 'summarization', found {task!r}")
     tables = head["dimensions"]
     if not isinstance(tables, list) or not tables:
-        raise DataError(f"{path}: dimensions must be one table [[dimensions]] or more, found {tables!r:.80}")
+        raise DataError(f"{path}: dimensions must be one or more tables [[dimensions]], found {tables!r:.80}")
     dimensions = tuple(_read_dimension(f"{path}: dimension {k}", table) for k, table in enumerate(tables, start=1))
     names = [dimension.name for dimension in dimensions]
     for name in names:
         if names.count(name) > 1 or name in FIELDS:
-            reason = "stands there twice" if names.count(name) > 1 else "is the name of another field"
+            reason = "appears twice" if names.count(name) > 1 else "is the name of another field"
             raise DataError(f"{path}: dimension {name!r} {reason}; choose another name")
     return task, dimensions
 
@@ -186,69 +185,69 @@ def _read_source(source: str) -> Iterator[Row]:
 
 
 def _with_all_columns(rows: Sequence[Row]) -> Row:
-    """A row that stands where the first stands and has every column of all: JSON lines may leave one out of any row."""
+    """A row at the position of the first row with the columns of all rows: JSON lines may leave out columns."""
     return Row(rows[0].where, {column: None for row in rows for column in row.fields})
 
 
 def _find_columns(
-    row: Row, columns: dict[str, str], *, required: Sequence[str], known: Sequence[str]
+    row: Row, columns: dict[str, str], *, required: Sequence[str], fields: Sequence[str]
 ) -> dict[str, str]:
-    """The column of every known field that the row has.
+    """Find the column of every field that the row has.
 
     Raises:
-        UnknownNameError: `columns` maps a field that is not known.
-        DataError: a required or mapped column is not there, or a column looks like a misspelt field.
+        UnknownNameError: `columns` maps an unknown field.
+        DataError: a required or mapped column is missing, or a column looks like a misspelt field.
     """
     for field in columns:
-        if field not in known:
-            raise UnknownNameError("field", field, known)
-    found = {}
-    for field in known:
+        if field not in fields:
+            raise UnknownNameError("field", field, fields)
+    matches: dict[str, str] = {}
+    for field in fields:
         column = columns.get(field, field)
         if column in row.fields:
-            found[field] = column
+            matches[field] = column
         elif field in columns or field in required:
             raise DataError(
-                f"{missing_column(row.where, column, row.fields, tuple(found.values()))}; "
+                f"{missing_column(row.where, column, row.fields, tuple(matches.values()))}; "
                 f"map the field {field!r} to its column with {field}=COLUMN"
             )
-    spare = [str(column) for column in row.fields if column not in found.values()]
-    for field in known:
-        near = [] if field in found else difflib.get_close_matches(field, spare, n=1, cutoff=NEAR)
+    unused = [str(column) for column in row.fields if column not in matches.values()]
+    for field in fields:
+        near = [] if field in matches else difflib.get_close_matches(field, unused, n=1, cutoff=NEAR)
         if near:
             raise DataError(
                 f"{row.where}: column {near[0]!r} looks like the field {field!r}; map it with {field}={near[0]}, "
                 "or rename it"
             )
-    return found
+    return matches
 
 
-def _check_rating_columns(row: Row, names: Sequence[str], found: Mapping[str, str]) -> None:
-    missing = [name for name in names if name not in found]
+def _check_rating_columns(row: Row, names: Sequence[str], columns: Mapping[str, str]) -> None:
+    missing = [name for name in names if name not in columns]
     if missing and len(missing) < len(names):
-        error = missing_column(row.where, missing[0], row.fields, tuple(found.values()))
+        error = missing_column(row.where, missing[0], row.fields, tuple(columns.values()))
         raise DataError(
-            f"{error}; other dimensions have ratings here, so map it with {missing[0]}=COLUMN "
-            "or take the dimension out of the task file"
+            f"{error}; other dimensions have ratings, so map it with {missing[0]}=COLUMN "
+            "or remove the dimension from the task file"
         )
 
 
-def _add_context(draft: Draft, row: Row, found: Mapping[str, str]) -> str:
-    text, background = context_text(row, found)
-    context_id = name_of(row, found["context_id"]) if "context_id" in found else text_id(text, background)
+def _add_context(draft: Draft, row: Row, columns: Mapping[str, str]) -> str:
+    text, background = context_text(row, columns)
+    context_id = name_of(row, columns["context_id"]) if "context_id" in columns else text_id(text, background)
     draft.add_context(row.where, context_id, text, background=background)
     return context_id
 
 
 def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
-    """Text and background of a row's context, from which `text_id` makes the id where the row has none.
+    """Text and background of the context of a row; `text_id` makes an id from them if the row has none.
 
     Args:
         row: the row.
-        columns: the column of `context` and, if there is one, of `background`, which may be null: "".
+        columns: column names of `context` and optionally `background`, which may be null: "".
 
     Raises:
-        DataError: a column holds something else than text.
+        DataError: a value is not text.
     """
     text = text_of(row, columns["context"])
     background = columns.get("background")

@@ -1,4 +1,4 @@
-"""Podcast summary assessment (Manakul and Gales 2022): summaries of 179 episodes by 20 systems, graded as a whole."""
+"""Podcast summary assessment (Manakul and Gales 2022): summaries of 179 episodes by 20 systems, one overall grade."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ ASSESSOR = "assessor"
 def load(source: Path | None) -> Benchmark:
     """Read the podcast summary assessment data; the grades Bad, Fair, Good, Excellent become 0, 1, 2, 3.
 
-    The eight attributes, whose meaning is not documented, are not read.
+    The eight attributes are not documented and not read.
 
     Args:
-        source: a file or folder; None fetches potsawee/podcast_summary_assessment.
+        source: a file or folder; None downloads potsawee/podcast_summary_assessment.
 
     Raises:
-        DataError: the source cannot be had or is not what its schema says; the text has path: item k.
+        DataError: the source cannot be read or does not follow its schema; the text has path: item k.
     """
     table = fetch_table(HUB, "evaluation", ADVICE) if source is None else read_table(find_file(source, FILES))
     draft = Draft("summarization", DIMENSIONS)

@@ -1,4 +1,4 @@
-"""A benchmark kept as refladder's own files: contexts, dimensions, outputs and ratings as JSON lines."""
+"""A benchmark in refladder's format: contexts, dimensions, outputs and ratings as JSON lines."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def read_folder(folder: Path, *, name: str, revision: str, licence: str) -> Benc
     """Read contexts.jsonl, dimensions.jsonl, outputs.jsonl and ratings.jsonl (each plain or .gz) of a folder.
 
     Args:
-        folder: where the four files lie.
-        name: the benchmark's name.
-        revision: which version of the data this is.
-        licence: under which licence the data may be used.
+        folder: the folder with the four files.
+        name: name of the benchmark.
+        revision: version of the data.
+        licence: licence of the data.
 
     Raises:
-        DataError: a file is missing, a line is not what its schema says (path:line), or the files do not fit together.
+        DataError: a file is missing, a line does not follow its schema (path:line), or the files are inconsistent.
     """
     benchmark = Benchmark(
         name=name,

@@ -1,4 +1,4 @@
-"""Where the rows of a benchmark come from: a file, a folder with known file names in it, or the Hub."""
+"""Sources of benchmark rows: a file, a folder with known file names, or the Hub."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """All rows of a source, and a `revision` that changes whenever their content does (name@digest)."""
+    """All rows of a source, and a `revision` (name@digest) that changes with their content."""
 
     rows: tuple[Row, ...]
     revision: str
 
 
 def digest_of(*texts: str) -> str:
-    """16 hexadecimal digits (BLAKE2b, 8 bytes) of one text or several: an id that depends on the data alone."""
+    """16 hexadecimal digits (BLAKE2b, 8 bytes) of one or more texts: an id that depends only on the data."""
     return _digest(json.dumps(texts, ensure_ascii=False).encode() if len(texts) > 1 else texts[0].encode())
 
 
@@ -42,10 +42,10 @@ def find_beside(folder: Path, name: str) -> Path | None:
 
 
 def find_file(source: Path, names: Sequence[str]) -> Path:
-    """The file that a source means: itself, or the first of `names` (with or without .gz) in a folder.
+    """Find the file of a source: itself, or the first of `names` (with or without .gz) in a folder.
 
     Raises:
-        DataError: there is no such file or folder, or the folder has none of the names.
+        DataError: there is no such file or folder, or the folder has none of the files.
     """
     if not source.exists():
         raise DataError(f"{source}: no such file or folder")
@@ -59,7 +59,7 @@ def find_file(source: Path, names: Sequence[str]) -> Path:
 
 
 def read_table(path: Path) -> Table:
-    """Read a file by what it holds, whatever its name: a JSON list of objects, JSON lines, Parquet or CSV.
+    """Read a JSON list of objects, JSON lines, Parquet or CSV; the format is detected from the content.
 
     Raises:
         DataError: the file cannot be read, has no rows, or is none of these; the text has path:line or path: item k.
@@ -78,7 +78,7 @@ def read_table(path: Path) -> Table:
 
 
 def decode(path: Path, data: bytes) -> str:
-    """The text of a whole file.
+    """Decode the text of a whole file.
 
     Raises:
         DataError: not UTF-8; the text says at which line.
@@ -93,7 +93,7 @@ def decode(path: Path, data: bytes) -> str:
 
 
 def read_json(path: Path, data: bytes) -> Any:  # noqa: ANN401  any JSON value
-    """The value of a whole JSON file.
+    """Parse a whole JSON file.
 
     Raises:
         DataError: not UTF-8 or not JSON; the text says at which line.
@@ -102,18 +102,18 @@ def read_json(path: Path, data: bytes) -> Any:  # noqa: ANN401  any JSON value
 
 
 def table_of(name: str, rows: Iterable[Row]) -> Table:
-    """A table of rows that are not all of one file: its revision is a digest of what the rows hold.
+    """Make a table of rows without a file of their own; its revision is a digest of the rows.
 
     Raises:
         DataError: there are no rows.
     """
-    held = tuple(rows)
-    if not held:
+    all_rows = tuple(rows)
+    if not all_rows:
         raise DataError(f"{name}: it has no rows")
     digest = hashlib.blake2b(digest_size=8)
-    for row in held:
+    for row in all_rows:
         digest.update(json.dumps(row.fields, sort_keys=True, default=str).encode() + b"\n")
-    return Table(rows=held, revision=f"{name}@{digest.hexdigest()}")
+    return Table(rows=all_rows, revision=f"{name}@{digest.hexdigest()}")
 
 
 def _read_list(path: Path, data: bytes) -> tuple[Row, ...]:
@@ -133,30 +133,30 @@ def fetch_table(repository: str, split: str | None, advice: str) -> Table:
 
     Args:
         repository: ORG/NAME.
-        split: the split; None where the data set has only one.
-        advice: what to do when it cannot be fetched, for the error.
+        split: the split; None if the data set has only one.
+        advice: what to do if the download fails, for the error.
 
     Raises:
-        DataError: `datasets` is not installed, or the data set cannot be fetched (no network, no such data set).
-        UsageError: no split is given and there are several, or there is none of that name.
+        DataError: `datasets` is not installed, or the data set cannot be downloaded (no network, no such data set).
+        UsageError: the data set has several splits and none is given, or it does not have the given split.
     """
     try:
         from datasets import load_dataset  # noqa: PLC0415  an extra, and seconds to import
         from datasets.exceptions import DatasetsError  # noqa: PLC0415
     except ImportError as error:
         raise DataError(
-            f"{repository}: fetching from the Hub needs the package datasets; pip install datasets huggingface-hub, "
+            f"{repository}: downloading from the Hub needs the package datasets; pip install datasets huggingface-hub, "
             f"or {advice}"
         ) from error
     try:
         splits = load_dataset(repository)
     except (OSError, DatasetsError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"{repository}: cannot be fetched from the Hub ({reason}); {advice}") from error
+        raise DataError(f"{repository}: cannot be downloaded from the Hub ({reason}); {advice}") from error
     if split is None and len(splits) == 1:
         split = next(iter(splits))
     if split not in splits:
-        asked = "it has several splits" if split is None else f"it has no split {split!r}"
-        raise UsageError(f"hub:{repository}: {asked}; say hub:{repository}:SPLIT with one of {', '.join(splits)}")
+        reason = "it has several splits" if split is None else f"it has no split {split!r}"
+        raise UsageError(f"hub:{repository}: {reason}; use hub:{repository}:SPLIT with one of {', '.join(splits)}")
     name = f"hub:{repository}:{split}"
     return table_of(name, _numbered(name, splits[split]))

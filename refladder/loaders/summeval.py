@@ -63,22 +63,22 @@ RATERS: dict[str, tuple[tuple[str, str], ...]] = {
 def load(source: Path | None, raters: Literal["experts", "crowd", "all"] = "experts") -> Benchmark:
     """Read SummEval, with the 16 or 12 systems that the source has.
 
-    Forms: the release paired with its articles (individual raters); the release as downloaded, without articles,
-    when the mteb file, which has the same ids, stands beside it; the schema of the Hub data set mteb/summeval, whose
-    systems are called `system 1`, ... by place unless `system_order.json` stands beside it; the flat list of G-Eval
-    and UniEval; the flat table id, input, output. The last three have the experts' means alone (rater `mean`).
+    Formats: the release paired with its articles (individual raters); the release as downloaded, without articles, if
+    the mteb file with the same ids is in the same folder; the schema of the Hub data set mteb/summeval, whose systems
+    are called `system 1`, ... by position without `system_order.json` in the same folder; the flat list of G-Eval and
+    UniEval; the flat table id, input, output. The last three have only the means of the experts (rater `mean`).
 
-    In a folder that has the release with some of its systems, and the mteb file with `system_order.json`, the systems
-    that the release's file lacks are taken from the mteb file, with their means.
+    If a folder has the release with some of its systems, and the mteb file with `system_order.json`, the missing
+    systems are read from the mteb file, with mean ratings.
 
     Args:
-        source: a file or folder; None fetches mteb/summeval.
-        raters: whose ratings are read where the source has individual ones: `experts` are `expert 1` .. `expert 3`,
+        source: a file or folder; None downloads mteb/summeval.
+        raters: the ratings to read if the source has individual raters: `experts` are `expert 1` .. `expert 3`,
             as papers use them; `crowd` are `crowd 1` .. `crowd 5`.
 
     Raises:
         UnknownNameError: no such group of raters.
-        DataError: the source cannot be had or is not what its schema says; the text has path:line.
+        DataError: the source cannot be read or does not follow its schema; the text has path:line.
     """
     if raters not in RATERS:
         raise UnknownNameError("group of SummEval raters", raters, RATERS)
@@ -94,12 +94,14 @@ def load(source: Path | None, raters: Literal["experts", "crowd", "all"] = "expe
 
 
 def _add(draft: Draft, table: Table, folder: Path | None, raters: str, *, complete: bool = False) -> str:
-    """Add a table in whatever form it has, with help of the files beside it; returns the revision of all that."""
+    """Add a table in any format, with the files in its folder; returns the revision of all sources."""
     first = table.rows[0]
     if "decoded" in first.fields:
         return _add_release(draft, table, folder, raters, complete=complete)
     if raters != "experts":
-        raise DataError(f"{first.where}: this form has only the experts' means; raters={raters!r} needs {PAIRED}")
+        raise DataError(
+            f"{first.where}: this format has only the means of the experts; raters={raters!r} needs {PAIRED}"
+        )
     if "machine_summaries" in first.fields:
         _add_mteb(draft, table.rows, None if folder is None else _system_order(folder))
     elif "system_output" in first.fields:
@@ -108,7 +110,7 @@ def _add(draft: Draft, table: Table, folder: Path | None, raters: str, *, comple
         _add_table(draft, table.rows)
     else:
         raise DataError(
-            f"{first.where}: not a known form of SummEval; expected a column decoded (the release), machine_summaries "
+            f"{first.where}: unknown format of SummEval; expected a column decoded (the release), machine_summaries "
             f"(mteb/summeval), system_output (G-Eval) or input; it has: {', '.join(first.fields)}"
         )
     return table.revision
@@ -122,8 +124,8 @@ def _add_release(draft: Draft, table: Table, folder: Path | None, raters: str, *
         if beside is None:
             raise DataError(
                 f"{table.rows[0].where}: no column 'text', the article: this is the unpaired release; pair it with the "
-                f"CNN/DailyMail stories as https://github.com/Yale-LILY/SummEval describes, or put {MTEB[0]}, "
-                "which has the articles under the same ids, beside it"
+                f"CNN/DailyMail stories as described at https://github.com/Yale-LILY/SummEval, or put {MTEB[0]}, "
+                "which has the articles under the same ids, in the same folder"
             )
         articles = {name_of(row, "id"): text_of(row, "text") for row in beside.rows}
         revision += f"+{beside.revision}"
@@ -146,14 +148,14 @@ def _add_release(draft: Draft, table: Table, folder: Path | None, raters: str, *
 
 
 def _check_order(rows: Iterable[Row], order: Sequence[str], summaries: Mapping[tuple[str, str], str]) -> None:
-    """Refuse a system order under which the mteb file gives a system another summary than the release does."""
+    """Check that under the system order the mteb file has the same summaries as the release."""
     for row in rows:
         for system, summary in zip(order, _texts(row, "machine_summaries"), strict=False):
-            known = summaries.get((name_of(row, "id"), system))
-            if known is not None and known.rstrip() != summary:
+            expected = summaries.get((name_of(row, "id"), system))
+            if expected is not None and expected.rstrip() != summary:
                 raise DataError(
-                    f"{row.where}: the summary of {system!r} is not the release's; {ORDER} does not belong to this "
-                    "file, remove one of them from the folder"
+                    f"{row.where}: the summary of {system!r} differs from the release; {ORDER} does not belong to "
+                    "this file, remove one of them from the folder"
                 )
 
 
@@ -179,35 +181,35 @@ def _add_mteb(
 ) -> None:
     for row in rows:
         summaries = _texts(row, "machine_summaries")
-        systems = order or [f"system {place}" for place in range(1, len(summaries) + 1)]
+        systems = order or [f"system {number}" for number in range(1, len(summaries) + 1)]
         if len(systems) != len(summaries):
             raise DataError(
                 f"{row.where}: {len(summaries)} machine_summaries, but {ORDER} names {len(systems)} systems"
             )
         values = {name: list_of(row, name, len(summaries)) for name in NAMES}
         context_id = name_of(row, "id")
-        if only is None:  # else the contexts are here already
+        if only is None:  # otherwise the draft already has the contexts
             references = _texts(row, "human_summaries")
             draft.add_context(row.where, context_id, text_of(row, "text").rstrip(), references=references)
-        for place, (system, summary) in enumerate(zip(systems, summaries, strict=True)):
+        for position, (system, summary) in enumerate(zip(systems, summaries, strict=True)):
             if only is not None and system not in only:
                 continue
-            output_id = draft.add_output(f"{row.where}: summary {place + 1}", context_id, system, summary)
-            ratings = {name: as_number(row.where, name, values[name][place]) for name in NAMES}
+            output_id = draft.add_output(f"{row.where}: summary {position + 1}", context_id, system, summary)
+            ratings = {name: as_number(row.where, name, values[name][position]) for name in NAMES}
             draft.add_ratings(row.where, output_id, ratings, MEAN)
 
 
 def _add_table(draft: Draft, rows: Sequence[Row]) -> None:
-    """The flat table id, input, output: no system names; `id` is the article's where articles share one."""
+    """The flat table id, input, output: no system names; `id` is that of the article if rows share it."""
     ids = Counter(name_of(row, "id") for row in rows)
     shared = any(count > 1 for count in ids.values())
-    places: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for row in rows:
         text = text_of(row, "input").rstrip()
         context_id = name_of(row, "id") if shared else text_id(text)
         draft.add_context(row.where, context_id, text)
-        places[context_id] += 1
-        system = f"system {places[context_id]}"
+        counts[context_id] += 1
+        system = f"system {counts[context_id]}"
         output_id = draft.add_output(row.where, context_id, system, text_of(row, "output").rstrip())
         draft.add_ratings(row.where, output_id, {name: number_of(row, name) for name in NAMES}, MEAN)
 
@@ -221,7 +223,7 @@ def _texts(row: Row, column: str) -> tuple[str, ...]:
 
 
 def _mteb_beside(folder: Path) -> Table | None:
-    path = next((found for name in MTEB if (found := find_beside(folder, name)) is not None), None)
+    path = next((file for name in MTEB if (file := find_beside(folder, name)) is not None), None)
     if path is None:
         return None
     table = read_table(path)

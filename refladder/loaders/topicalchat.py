@@ -75,18 +75,18 @@ PERSONA_CHAT_MODELS = frozenset({"KV-MemNN", "Seq2Seq", "Language Model"})
 
 
 def load(source: Path | None) -> Benchmark:
-    """Read USR's Topical-Chat responses; the context's background is the fact, empty where there was none.
+    """Read USR's Topical-Chat responses; the background of a context is the fact, empty without one.
 
-    Forms: USR's own file (individual raters, by their names there), and the flat list of UniEval and G-Eval (means).
-    The dimensions have UniEval's names: coherence is USR's Maintains Context, groundedness is Uses Knowledge. A
-    context's id is a digest of the dialogue and the fact.
+    Formats: the file of USR (individual raters with their names), and the flat list of UniEval and G-Eval (means). The
+    dimensions have the names of UniEval: coherence is Maintains Context in USR, groundedness is Uses Knowledge. The id
+    of a context is a digest of the dialogue and the fact.
 
     Args:
-        source: a file or folder; there is no public home that can be fetched.
+        source: a file or folder; this benchmark cannot be downloaded automatically.
 
     Raises:
-        DataError: the source cannot be had, is USR's PersonaChat file, or is not what its schema says; the text has
-            path: item k.
+        DataError: the source cannot be read, is the PersonaChat file of USR, or does not follow its schema; the text
+            has path: item k.
     """
     if source is None:
         raise DataError(
@@ -119,9 +119,9 @@ def _add_release(draft: Draft, rows: Iterable[Row]) -> None:
             _refuse_persona_chat(response, system)
             output_id = draft.add_output(response.where, context_id, system, text_of(response, "response").rstrip())
             values = {name: list_of(response, column, len(annotators)) for column, name in COLUMNS.items()}
-            for place, annotator in enumerate(annotators):
+            for position, annotator in enumerate(annotators):
                 ratings = {
-                    name: as_number(response.where, column, values[name][place]) for column, name in COLUMNS.items()
+                    name: as_number(response.where, column, values[name][position]) for column, name in COLUMNS.items()
                 }
                 rater = draft.rater_for(response.where, output_id, str(annotator))
                 draft.add_ratings(response.where, output_id, ratings, rater)

@@ -46,21 +46,23 @@ NO_OUTPUT = "null"
 
 
 def load(source: Path | None, systems: Collection[str] | None = None) -> Benchmark:
-    """Read the WebNLG 2017 human evaluation; a context's text has one triple a line, its id is a digest of the triples.
+    """Read the WebNLG 2017 human evaluation.
 
-    Forms: the single judgments (raters by their anonymous numbers; preferred in a folder that has both) and the
-    means. A judge who judged one text twice has the second judgment under `NUMBER (2)`, as the published means count
-    both. Texts `null` (a system gave no output) become empty; empty texts are kept, with their ratings. References
-    come from the .lex files and MRs.txt when these stand beside the file.
+    The text of a context has one triple per line; its id is a digest of the triples.
+
+    Formats: the individual judgments (raters by their anonymous numbers; preferred if a folder has both) and means.
+    The second judgment of a text by one rater has the rater `NUMBER (2)`, since the published means count both. Texts
+    `null` (no output of the system) become empty; empty texts keep their ratings. References come from the .lex files
+    and MRs.txt in the same folder, if present.
 
     Args:
-        source: a file or folder; there is no public home that can be fetched.
-        systems: the teams to read; None reads the nine systems and leaves out the team `webnlg`, whose texts are the
-            human references.
+        source: a file or folder; this benchmark cannot be downloaded automatically.
+        systems: the teams to read; None reads the nine systems without the team `webnlg`, which wrote the human
+            references.
 
     Raises:
         UnknownNameError: a team that the source does not have.
-        DataError: the source cannot be had or is not what its schema says; the text has path:line.
+        DataError: the source cannot be read or does not follow its schema; the text has path:line.
     """
     if source is None:
         raise DataError(
@@ -75,7 +77,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
     for system in systems or ():
         if system not in teams:
             raise UnknownNameError("WebNLG system", system, teams)
-    wanted = teams - {REFERENCE_TEAM} if systems is None else set(systems)
+    selected = teams - {REFERENCE_TEAM} if systems is None else set(systems)
     references = _references(path.parent)
     draft = Draft("data-to-text", DIMENSIONS)
     for row in table.rows:
@@ -84,7 +86,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
         context_id = text_id(text)
         draft.add_context(row.where, context_id, text, references=references.get(triples, ()))
         team = name_of(row, "team")
-        if team not in wanted:
+        if team not in selected:
             continue
         written = text_of(row, "text").rstrip()
         output_id = draft.add_output(
@@ -97,7 +99,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
 
 
 def _references(folder: Path) -> Mapping[str, tuple[str, ...]]:
-    """Reference texts for each set of triples as it is written in the table; an empty line is no reference."""
+    """Reference texts by set of triples as spelled in the table; empty lines are ignored."""
     triples_path = find_beside(folder, "MRs.txt")
     paths = [path for name in REFERENCES if (path := find_beside(folder, name)) is not None]
     if triples_path is None or not paths:
@@ -109,7 +111,7 @@ def _references(folder: Path) -> Mapping[str, tuple[str, ...]]:
         if len(lines) != len(triples):
             raise DataError(
                 f"{path}:{min(len(lines), len(triples)) + 1}: {len(lines)} lines, but {triples_path} has "
-                f"{len(triples)}; line k must belong to line k"
+                f"{len(triples)}; line k of both must belong together"
             )
         texts.append(lines)
-    return {key: tuple(text for text in found if text) for key, *found in zip(triples, *texts, strict=True)}
+    return {key: tuple(text for text in references if text) for key, *references in zip(triples, *texts, strict=True)}

@@ -1,4 +1,4 @@
-"""Scores against human ratings: grids, one row of figures for each method, and the raters' own agreement."""
+"""Scores against human ratings: grids, and one row of figures per method, dimension, level and statistic."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.bootstrap import (
     draw_swaps,
     paired_differences,
@@ -18,15 +19,13 @@ from refladder.metaeval.bootstrap import (
     resample_mean,
 )
 from refladder.metaeval.correlation import (
-    CONVENTIONS,
-    STATISTICS,
     check_name,
     correlate_rows,
     partial_correlate_rows,
     row_kinds,
 )
 from refladder.metaeval.intervals import jackknife_interval, leave_out
-from refladder.metaeval.levels import LEVELS, Correlation, average_over_contexts, correlate_level
+from refladder.metaeval.levels import Correlation, average_over_contexts, correlate_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,9 +41,9 @@ PARTIAL = "partial_spearman"
 class Grid:
     """Ratings and scores of one dimension: one row for each context, one column for each system.
 
-    `human` and `predicted` have shape (contexts, systems), NaN where there is none. `output_ids` has the same shape,
-    None where a system wrote nothing. Contexts and systems stand in the order in which the outputs name them.
-    `unscored` counts the outputs that people rated and the method did not score; they are left out of their context.
+    `human` and `predicted` have shape (contexts, systems), NaN where a value is missing. `output_ids` has the same
+    shape, None where a system wrote nothing. Contexts and systems are in the order of the outputs. `unscored` counts
+    the outputs with a rating and without a score; they are left out of their context.
     """
 
     dimension: str
@@ -58,19 +57,19 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How well one method agrees with people on one dimension, by one level and statistic.
+    """Agreement of one method with human ratings on one dimension, at one level and by one statistic.
 
-    `value`, `low` and `high` are between -1 and 1, None where there is none; `low` and `high` are the ends of the
-    interval of `confidence` (a share) from `refladder.metaeval.intervals`; the level `between_systems` has none.
-    `contexts` were used, `skipped` were not; `constant_predicted` counts contexts whose ratings differ and whose scores
-    do not. `unscored` counts outputs that people rated and the method did not score. `p_value` is of the paired test
-    against the method `reference`; `p_adjusted` is corrected for the tests of its table, None where the row is not one
-    of them. `correlated` counts the contexts in which this method has a correlation; it exceeds `contexts` where
-    methods are compared on the contexts that they have in common, and is None where they are not.
+    `value`, `low` and `high` are between -1 and 1, None where undefined. `low` and `high` are the ends of the interval
+    from `refladder.metaeval.intervals` with the given `confidence` (a share); the level `between_systems` has no
+    interval. `contexts` is the number of contexts used, `skipped` the number left out. `constant_predicted` counts the
+    contexts with varying ratings and constant scores. `unscored` counts the outputs with a rating and without a score.
+    `p_value` belongs to the paired test against the method `reference`; `p_adjusted` is corrected for all tests of the
+    table, None for a row that is not tested. `correlated` counts the contexts in which this method has a correlation.
+    It exceeds `contexts` where methods are compared on their common contexts, and is None where they are not.
 
-    In the row of dimension `mean`, `value` is the unweighted mean over dimensions (None when one of them has none),
-    `contexts` and `correlated` the fewest in a dimension, `skipped` and `constant_predicted` the most in a dimension,
-    `unscored` the sum over dimensions.
+    In the row of dimension `mean`, `value` is the unweighted mean over dimensions (None if any dimension has None),
+    `contexts` and `correlated` are the minimum over dimensions, `skipped` and `constant_predicted` the maximum, and
+    `unscored` the sum.
     """
 
     method: str
@@ -96,9 +95,9 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figure:
-    """One correlation, its values without each context, and its permutations, before it is written down."""
+    """One correlation, its values without each context, and its permuted differences."""
 
-    found: Correlation
+    correlation: Correlation
     correlated: int | None
     left_out: FloatArray
     difference: float
@@ -106,9 +105,9 @@ class _Figure:
 
 
 def human_means(ratings: Iterable[Rating]) -> dict[tuple[str, str], float]:
-    """Average the raters.
+    """Average the ratings of each output and dimension over raters.
 
-    Sums are exact and divided once, so that outputs with equal mean ratings get equal floats.
+    The sum is exact and divided once, so that equal means are equal floats.
 
     Returns:
         (output id, dimension) to mean rating.
@@ -121,10 +120,10 @@ def human_means(ratings: Iterable[Rating]) -> dict[tuple[str, str], float]:
         if not math.isfinite(rating.value):
             raise DataError(
                 f"rating of output {rating.output_id!r} on {rating.dimension!r} by {rating.rater!r} is {rating.value}; "
-                "ratings are finite numbers, leave out those that are missing"
+                "ratings must be finite numbers; leave out missing ones"
             )
         values[rating.output_id, rating.dimension].append(rating.value)
-    return {key: math.fsum(given) / len(given) for key, given in values.items()}
+    return {key: math.fsum(ratings_of_key) / len(ratings_of_key) for key, ratings_of_key in values.items()}
 
 
 def build_grid(
@@ -133,13 +132,13 @@ def build_grid(
     scores: Mapping[tuple[str, str], float | None],
     dimension: str,
 ) -> Grid:
-    """Lay ratings and scores of one dimension out as grids.
+    """Arrange ratings and scores of one dimension as grids.
 
     Args:
         outputs: all outputs of the benchmark.
         means: (output id, dimension) to mean rating, from `human_means`.
-        scores: (output id, dimension) to score; None, NaN or no entry where an output is not scored.
-        dimension: which one.
+        scores: (output id, dimension) to score; None, NaN or no entry for an output without a score.
+        dimension: the name of the dimension.
 
     Raises:
         DataError: a context has two outputs of one system.
@@ -152,10 +151,10 @@ def build_grid(
     predicted = np.full((len(contexts), len(systems)), np.nan)
     for output in outputs:
         row, column = contexts[output.context_id], systems[output.system]
-        other = output_ids[row][column]
-        if other is not None:
+        other_id = output_ids[row][column]
+        if other_id is not None:
             raise DataError(
-                f"outputs {other!r} and {output.id!r} are both of system {output.system!r} for context "
+                f"outputs {other_id!r} and {output.id!r} are both of system {output.system!r} for context "
                 f"{output.context_id!r}; a context has one output of each system, give them different system names"
             )
         output_ids[row][column] = output.id
@@ -163,8 +162,8 @@ def build_grid(
         score = scores.get((output.id, dimension))
         if score is not None and math.isinf(score):
             raise UsageError(
-                f"score of output {output.id!r} on {dimension!r} is {score}; scores are finite, or None where an "
-                "output could not be scored"
+                f"score of output {output.id!r} on {dimension!r} is {score}; scores must be finite, or None for an "
+                "output without a score"
             )
         predicted[row, column] = math.nan if score is None else score
     return Grid(
@@ -195,40 +194,40 @@ def evaluate_method(
     reference: tuple[str, Mapping[tuple[str, str], float | None]] | None = None,
     common: Mapping[tuple[str, str], BoolArray] | None = None,
 ) -> list[Agreement]:
-    """Compare a method's scores with the ratings of a benchmark.
+    """Compare the scores of a method with the human ratings of a benchmark.
 
     Args:
         benchmark: outputs and ratings.
-        scores: (output id, dimension) to score, higher is better; None, NaN or no entry where an output could not be
-            scored: it is left out of its context and counted.
+        scores: (output id, dimension) to score, higher is better; None, NaN or no entry for an output without a
+            score: it is left out of its context and counted.
         method: name of the method in the rows.
-        signature: of the scores; goes into the rows.
-        dimensions: names; by default all of the benchmark.
+        signature: signature of the scores, copied to the rows.
+        dimensions: names of dimensions; by default all dimensions of the benchmark.
         levels: some of `within_context`, `pooled`, `between_systems`.
         statistics: some of `spearman`, `kendall`, `pearson`.
-        constant: what a constant context counts within contexts: `skip`, `zero` or `one`; see `correlate_rows`.
-        resamples: permutations of the test, at least 1.
-        seed: of the permutations, which all dimensions, levels and methods share.
-        confidence: of the intervals, between 0 and 1.
-        control: output id to its length, which is what captions call it; adds rows of statistic
-            `partial_spearman` within contexts, always with skipped constant contexts.
-        reference: name and scores of a method to test against; fills `p_value`.
-        common: from `common_contexts`: within contexts, only these are used. By default every context is used in which
-            this method has a correlation.
+        constant: how constant contexts count within contexts: `skip`, `zero` or `one`; see `correlate_rows`.
+        resamples: number of permutations of the test, at least 1.
+        seed: seed of the permutations, which all dimensions, levels and methods share.
+        confidence: confidence of the intervals, between 0 and 1.
+        control: output id to the length of the output (captions call it so); adds rows of statistic
+            `partial_spearman` within contexts, which always skip constant contexts.
+        reference: name and scores of the method to test against; fills `p_value`.
+        common: the contexts to use within contexts, from `common_contexts`. By default every context in which this
+            method has a correlation.
 
     Returns:
-        For each level and statistic one row for each dimension and one of dimension `mean`.
+        For each level and statistic, one row per dimension and one row of dimension `mean`.
 
     Raises:
         DataError: a rating is not finite, or a context has two outputs of one system.
         UnknownNameError: no such dimension, level, statistic or convention.
-        UsageError: no score is for an output of the benchmark, a score is infinite, an output has no control, or an
-            option is out of its range.
+        UsageError: no score belongs to an output of the benchmark, a score is infinite, an output has no control, or
+            an option is out of range.
     """
-    known = tuple(dimension.name for dimension in benchmark.dimensions)
-    chosen = known if dimensions is None else tuple(dimensions)
+    available = tuple(dimension.name for dimension in benchmark.dimensions)
+    chosen = available if dimensions is None else tuple(dimensions)
     for name in chosen:
-        check_name("dimension", name, known)
+        check_name("dimension", name, available)
     for name in levels:
         check_name("level", name, LEVELS)
     for name in statistics:
@@ -237,48 +236,52 @@ def evaluate_method(
     _check_keys(benchmark, scores, chosen, method)
     means = human_means(benchmark.ratings)
     grids = [build_grid(benchmark.outputs, means, scores, name) for name in chosen]
-    rivals = [build_grid(benchmark.outputs, means, reference[1], name) for name in chosen] if reference else None
+    reference_grids = (
+        [build_grid(benchmark.outputs, means, reference[1], name) for name in chosen] if reference else None
+    )
     contexts = len({output.context_id for output in benchmark.outputs})
     weights = leave_out(contexts)
     swaps = draw_swaps(contexts, resamples, seed)
 
     def row(figure: _Figure, dimension: str, level: str, statistic: str, unscored: int) -> Agreement:
-        low, high = jackknife_interval(figure.found.value, figure.left_out, figure.found.contexts, confidence)
+        low, high = jackknife_interval(
+            figure.correlation.value, figure.left_out, figure.correlation.contexts, confidence
+        )
         return Agreement(
             method=method,
             benchmark=benchmark.name,
             dimension=dimension,
             level=level,
             statistic=statistic,
-            value=_known(figure.found.value),
-            low=_known(low),
-            high=_known(high),
-            contexts=figure.found.contexts,
-            skipped=figure.found.skipped,
-            constant_predicted=figure.found.constant_predicted,
+            value=_none_if_nan(figure.correlation.value),
+            low=_none_if_nan(low),
+            high=_none_if_nan(high),
+            contexts=figure.correlation.contexts,
+            skipped=figure.correlation.skipped,
+            constant_predicted=figure.correlation.constant_predicted,
             unscored=unscored,
             signature=signature,
             constant="skip" if statistic == PARTIAL else constant,
             confidence=confidence,
             reference=None if reference is None or statistic == PARTIAL else reference[0],
-            p_value=_known(permutation_p_value(figure.difference, figure.permuted)),
+            p_value=_none_if_nan(permutation_p_value(figure.difference, figure.permuted)),
             correlated=figure.correlated,
         )
 
     rows = []
-    wanted = [(level, statistic) for level in levels for statistic in statistics]
+    cells = [(level, statistic) for level in levels for statistic in statistics]
     if control is not None:
-        wanted.append(("within_context", PARTIAL))
-    for level, statistic in wanted:
+        cells.append(("within_context", PARTIAL))
+    for level, statistic in cells:
         figures = []
         for position, grid in enumerate(grids):
             shared = None if common is None or level != "within_context" else common[grid.dimension, statistic]
             if control is not None and statistic == PARTIAL:
                 figures.append(_partial_figure(grid, control, weights, shared))
             else:
-                rival = None if rivals is None else rivals[position].predicted
+                reference_scores = None if reference_grids is None else reference_grids[position].predicted
                 options = {"level": level, "statistic": statistic, "constant": constant}
-                figures.append(_figure(grid, rival, weights, swaps, options, shared=shared))
+                figures.append(_figure(grid, reference_scores, weights, swaps, options, shared=shared))
         rows += [
             row(figure, grid.dimension, level, statistic, grid.unscored)
             for figure, grid in zip(figures, grids, strict=True)
@@ -291,7 +294,7 @@ def _check_keys(
     benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None], dimensions: Sequence[str], method: str
 ) -> None:
     if not dimensions:
-        raise UsageError(f"no dimension of {benchmark.name!r} is asked for; name at least one")
+        raise UsageError(f"no dimension of {benchmark.name!r} is selected; select at least one")
     if not benchmark.outputs:
         raise UsageError(f"benchmark {benchmark.name!r} has no outputs; there is nothing to evaluate")
     if not scores or any((output.id, name) in scores for output in benchmark.outputs for name in dimensions):
@@ -313,20 +316,20 @@ def common_contexts(
     constant: str = "skip",
     control: Mapping[str, float] | None = None,
 ) -> dict[tuple[str, str], BoolArray]:
-    """The contexts in which every method has a correlation, so that their means are over the same contexts.
+    """Find the contexts in which every method has a correlation, so that all means are over the same contexts.
 
-    A method that has no correlation in any context cannot be compared, and does not restrict the others.
+    A method without a correlation in any context cannot be compared and is ignored here.
 
     Args:
         benchmark: outputs and ratings.
-        scores: of each method to compare: (output id, dimension) to score.
+        scores: for each method to compare, (output id, dimension) to score.
         dimensions: names of dimensions of the benchmark.
-        constant: what a constant context counts: `skip`, `zero` or `one`; see `correlate_rows`.
+        constant: how constant contexts count: `skip`, `zero` or `one`; see `correlate_rows`.
         control: as in `evaluate_method`; adds the statistic `partial_spearman`.
 
     Returns:
         (dimension, statistic) to an array of shape (contexts,), true where every method has a correlation; contexts
-        stand in the order in which the outputs name them.
+        are in the order of the outputs.
 
     Raises:
         DataError, UnknownNameError, UsageError: as `evaluate_method`.
@@ -350,28 +353,28 @@ def _common(rows: Sequence[FloatArray]) -> BoolArray:
 
 def _figure(
     grid: Grid,
-    rival: FloatArray | None,
+    reference: FloatArray | None,
     weights: FloatArray,
     swaps: np.ndarray,
     options: Mapping[str, str],
     *,
     shared: BoolArray | None,
 ) -> _Figure:
-    found = correlate_level(grid.predicted, grid.human, **options)
+    correlation = correlate_level(grid.predicted, grid.human, **options)
     predicted, correlated = grid.predicted, None
     if shared is not None:
-        correlated = found.contexts
+        correlated = correlation.contexts
         predicted = np.where(shared[:, np.newaxis], predicted, np.nan)
         narrowed = correlate_level(predicted, grid.human, **options)
-        found = replace(narrowed, constant_predicted=found.constant_predicted)
+        correlation = replace(narrowed, constant_predicted=correlation.constant_predicted)
     difference, permuted = math.nan, np.empty(0)
-    if rival is not None:
-        difference, permuted, _ = paired_differences(predicted, rival, grid.human, swaps, **options)
-    # Leaving contexts out says nothing about other systems, of which a benchmark has few: between them no interval
-    # covered what it should (bench/results/statistics.md, section `intervals`).
+    if reference is not None:
+        difference, permuted, _ = paired_differences(predicted, reference, grid.human, swaps, **options)
+    # No interval between systems: leaving contexts out does not measure the variation over systems, and no interval
+    # reached its nominal coverage there (bench/results/statistics.md, section `intervals`).
     between = options["level"] == "between_systems"
     return _Figure(
-        found=found,
+        correlation=correlation,
         correlated=correlated,
         left_out=np.empty(0) if between else resample(predicted, grid.human, weights, **options),
         difference=difference,
@@ -380,10 +383,10 @@ def _figure(
 
 
 def _partial_rows(grid: Grid, control: Mapping[str, float]) -> FloatArray:
-    absent = [output for line in grid.output_ids for output in line if output is not None and output not in control]
-    if absent:
+    missing = [output for line in grid.output_ids for output in line if output is not None and output not in control]
+    if missing:
         raise UsageError(
-            f"control has no number for {len(absent)} outputs, the first is {absent[0]!r}; give one for every output"
+            f"control has no number for {len(missing)} outputs, the first is {missing[0]!r}; give one for every output"
         )
     controls = [[math.nan if output is None else control[output] for output in line] for line in grid.output_ids]
     third = np.array(controls, dtype=np.float64).reshape(grid.human.shape)
@@ -398,7 +401,7 @@ def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArra
         rows = np.where(shared, rows, np.nan)
     constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
     return _Figure(
-        found=average_over_contexts(rows, constant),
+        correlation=average_over_contexts(rows, constant),
         correlated=correlated,
         left_out=resample_mean(rows, weights),
         difference=math.nan,
@@ -407,13 +410,13 @@ def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArra
 
 
 def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
-    """The unweighted mean over dimensions; NaN as soon as one dimension is, since the rest would not compare."""
+    """The unweighted mean over dimensions; NaN if any dimension is NaN, since the rest would not be comparable."""
     return _Figure(
-        found=Correlation(
-            value=float(np.mean([figure.found.value for figure in figures])),
-            contexts=min(figure.found.contexts for figure in figures),
-            skipped=max(figure.found.skipped for figure in figures),
-            constant_predicted=max(figure.found.constant_predicted for figure in figures),
+        correlation=Correlation(
+            value=float(np.mean([figure.correlation.value for figure in figures])),
+            contexts=min(figure.correlation.contexts for figure in figures),
+            skipped=max(figure.correlation.skipped for figure in figures),
+            constant_predicted=max(figure.correlation.constant_predicted for figure in figures),
         ),
         correlated=None if figures[0].correlated is None else min(figure.correlated or 0 for figure in figures),
         left_out=np.mean([figure.left_out for figure in figures], axis=0),
@@ -422,5 +425,5 @@ def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
     )
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else float(value)

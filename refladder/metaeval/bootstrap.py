@@ -1,9 +1,9 @@
-"""How far to trust a correlation: resamples over contexts and a paired test between two methods.
+"""Uncertainty of a correlation: resamples over contexts and a paired test between two methods.
 
-Contexts are drawn, not outputs: outputs of one context share its difficulty and its raters. A resample is a vector
-that says how often each context was drawn, and each level has an exact way to correlate a grid whose rows are
-repeated that often without repeating them. The paired test uses the same machinery: exchanging two methods' scores
-of a context is giving weight 0 to one and 1 to the other of two stacked grids.
+Contexts are drawn, not outputs: outputs of one context share its difficulty and its raters. A resample is a vector of
+counts, one per context. Every level correlates a grid with repeated rows exactly without repeating them. The paired
+test uses the same functions: swapping the scores of two methods in a context gives weight 0 to one and 1 to the other
+of two stacked grids.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import ShapeError, UsageError
+from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.correlation import (
-    CONVENTIONS,
-    STATISTICS,
     average_ranks,
     check_name,
     complete_pairs,
     correlate_rows,
     pair_signs,
 )
-from refladder.metaeval.levels import LEVELS, system_means
+from refladder.metaeval.levels import system_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray
 
 _CHUNK = 2**20  # numbers held at once by each temporary array
-_SWAPS = 2**22  # exchanges of contexts that are tried at once
+_SWAPS = 2**22  # swaps of contexts held at once
 _LEAST_DEFINED = 0.95  # an interval needs a correlation in at least this share of the resamples
 
 
@@ -38,12 +37,12 @@ def draw_contexts(contexts: int, resamples: int = 1000, seed: int = 0) -> FloatA
     """Draw contexts with replacement.
 
     Args:
-        contexts: how many there are, and how many each resample draws.
-        resamples: how many resamples, at least 1.
-        seed: of the generator.
+        contexts: number of contexts, and of draws per resample.
+        resamples: number of resamples, at least 1.
+        seed: seed of the generator.
 
     Returns:
-        Shape (resamples, contexts): how often each context was drawn; rows sum to `contexts`.
+        Shape (resamples, contexts): number of times each context was drawn; rows sum to `contexts`.
 
     Raises:
         UsageError: fewer than one resample.
@@ -66,9 +65,9 @@ def resample(
     statistic: str = "spearman",
     constant: str = "skip",
 ) -> FloatArray:
-    """Correlate a grid once for each row of weights, as if its rows stood there that often.
+    """Correlate a grid once per row of weights, as if each context was repeated that often.
 
-    Exact at every level. Kendall over pooled outputs compares all pairs of outputs once (n^2 time, little memory).
+    Exact at every level. Pooled Kendall compares all pairs of outputs once (n^2 time, little memory).
 
     Args:
         predicted: shape (contexts, systems), finite or NaN.
@@ -76,7 +75,7 @@ def resample(
         weights: shape (resamples, contexts), whole numbers from 0.
         level: `within_context`, `pooled` or `between_systems`.
         statistic: `spearman`, `kendall` or `pearson`.
-        constant: `skip`, `zero` or `one`; read at `within_context` only.
+        constant: `skip`, `zero` or `one`; used at `within_context` only.
 
     Returns:
         Shape (resamples,), between -1 and 1, NaN where a resample has no correlation.
@@ -107,7 +106,7 @@ def resample(
 
 
 def resample_mean(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Average one value for each context, once for each row of weights; NaN contexts are left out.
+    """Average one value per context, once per row of weights; NaN contexts are left out.
 
     Args:
         rows: shape (contexts,), NaN where a context has no value.
@@ -125,15 +124,15 @@ def resample_mean(rows: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def percentile_interval(values: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
-    """The middle share of the resampled values.
+    """Percentile interval of resampled values.
 
     Args:
         values: shape (resamples,); NaN where a resample has no correlation.
         confidence: between 0 and 1.
 
     Returns:
-        The low and the high end. NaN, NaN when fewer than 95 % of the resamples have a value: what is left would not
-        stand for the rest.
+        The low and the high end. NaN, NaN if fewer than 95 % of the resamples have a value: the others would not
+        be representative.
 
     Raises:
         UsageError: confidence is not between 0 and 1.
@@ -157,55 +156,57 @@ def paired_differences(
     statistic: str = "spearman",
     constant: str = "skip",
 ) -> tuple[float, FloatArray, int]:
-    """Two methods' difference in correlation, as it is and with their scores exchanged in some contexts.
+    """Difference in correlation of two methods, observed and with their scores swapped in some contexts.
 
-    The methods are compared on the outputs that both scored; within contexts, on the contexts where both have a
-    correlation, so that exchanging is flipping the sign of a context's difference. At the other levels scores are
-    first put on one scale (ranks over all outputs for pooled rank statistics, else mean 0 and deviation 1), which
-    changes no correlation and lets methods on different scales exchange scores: PERM-BOTH of Deutsch et al. 2021,
+    The methods are compared on the outputs that both scored. Within contexts, they are compared on the contexts where
+    both have a correlation, so that a swap changes the sign of the difference of a context. At the other levels scores
+    are first put on one scale: ranks over all outputs for pooled rank statistics, else mean 0 and deviation 1. This
+    changes no correlation and lets methods with different scales swap scores. It is PERM-BOTH of Deutsch et al. 2021,
     over contexts.
 
     Args:
         first: shape (contexts, systems), finite or NaN.
         second: the same shape.
         human: the same shape.
-        swaps: shape (permutations, contexts), true where a context's scores are exchanged.
+        swaps: shape (permutations, contexts), true where the scores of a context are swapped.
         level: `within_context`, `pooled` or `between_systems`.
         statistic: `spearman`, `kendall` or `pearson`.
-        constant: `skip`, `zero` or `one`; read at `within_context` only.
+        constant: `skip`, `zero` or `one`; used at `within_context` only.
 
     Returns:
         The difference (first minus second), the permuted differences of shape (permutations,), and the number of
-        contexts compared. NaN where there is no correlation.
+        contexts compared. NaN where a correlation is undefined.
 
     Raises:
         ShapeError: the shapes do not fit each other.
         UnknownNameError: no such level, statistic or convention.
         UsageError: a value is infinite.
     """
-    one, two, ratings = _paired(first, second, human, level=level, statistic=statistic, constant=constant)
-    scores, gold = np.concatenate((one, two)), np.concatenate((ratings, ratings))
-    swapped = np.concatenate((np.zeros((1, len(one)), dtype=np.bool_), swaps))
+    first_scores, second_scores, ratings = _paired(
+        first, second, human, level=level, statistic=statistic, constant=constant
+    )
+    scores, gold = np.concatenate((first_scores, second_scores)), np.concatenate((ratings, ratings))
+    swapped = np.concatenate((np.zeros((1, len(ratings)), dtype=np.bool_), swaps))
     options = {"level": level, "statistic": statistic, "constant": constant}
     differences = np.empty(len(swapped))
-    step = max(1, _SWAPS // max(1, len(one)))
+    step = max(1, _SWAPS // max(1, len(ratings)))
     for start in range(0, len(swapped), step):
         part = swapped[start : start + step]
         weights = np.concatenate((~part, part), axis=1).astype(np.float64)
         mirror = np.concatenate((part, ~part), axis=1).astype(np.float64)
         differences[start : start + step] = resample(scores, gold, weights, **options)
         differences[start : start + step] -= resample(scores, gold, mirror, **options)
-    compared = int((~np.isnan(one)).any(axis=1).sum())
+    compared = int((~np.isnan(first_scores)).any(axis=1).sum())
     return float(differences[0]), differences[1:], compared
 
 
 def permutation_p_value(difference: float, permuted: FloatArray) -> float:
-    """Two-sided p-value (k + 1) / (n + 1), k the permuted differences at least as far from 0.
+    """Two-sided p-value (k + 1) / (n + 1), k the number of permuted differences at least as far from 0.
 
-    A permutation without a correlation counts as far, so that it can never make a difference look surer.
+    A permutation without a correlation counts as at least as far, so that it never lowers the p-value.
 
     Args:
-        difference: as observed.
+        difference: the observed difference.
         permuted: shape (permutations,).
 
     Returns:
@@ -213,17 +214,17 @@ def permutation_p_value(difference: float, permuted: FloatArray) -> float:
     """
     if np.isnan(difference):
         return np.nan
-    near = np.abs(permuted) < abs(difference) - 1e-12  # rounding must not turn a tie into a smaller difference
-    return float((np.count_nonzero(~near) + 1) / (len(permuted) + 1))
+    smaller = np.abs(permuted) < abs(difference) - 1e-12  # rounding must not turn a tie into a smaller difference
+    return float((np.count_nonzero(~smaller) + 1) / (len(permuted) + 1))
 
 
 def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolArray:
-    """Draw for each permutation the contexts in which two methods exchange their scores.
+    """Draw for each permutation the contexts in which two methods swap their scores.
 
     Args:
-        contexts: how many there are.
-        permutations: how many permutations.
-        seed: of the generator.
+        contexts: number of contexts.
+        permutations: number of permutations, at least 1.
+        seed: seed of the generator.
 
     Returns:
         Shape (permutations, contexts).
@@ -239,19 +240,19 @@ def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolAr
 def _paired(
     first: FloatArray, second: FloatArray, human: FloatArray, *, level: str, statistic: str, constant: str
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Both methods, on one scale, and the ratings, on what all three have."""
-    one, two = complete_pairs(first, second)
-    ratings, one = complete_pairs(human, one)
-    two, ratings = complete_pairs(two, ratings)
+    """Both methods on one scale, and the ratings, over the outputs that have all three values."""
+    first, second = complete_pairs(first, second)
+    ratings, first = complete_pairs(human, first)
+    second, ratings = complete_pairs(second, ratings)
     if level == "within_context":
-        undefined = np.isnan(correlate_rows(one, ratings, statistic, constant))
-        undefined |= np.isnan(correlate_rows(two, ratings, statistic, constant))
-        for values in (one, two, ratings):
+        undefined = np.isnan(correlate_rows(first, ratings, statistic, constant))
+        undefined |= np.isnan(correlate_rows(second, ratings, statistic, constant))
+        for values in (first, second, ratings):
             values[undefined] = np.nan
-        return one, two, ratings
+        return first, second, ratings
     if level == "pooled" and statistic != "pearson":
-        return _ranked(one), _ranked(two), ratings
-    return _standardised(one), _standardised(two), ratings
+        return _ranked(first), _ranked(second), ratings
+    return _standardised(first), _standardised(second), ratings
 
 
 def _ranked(values: FloatArray) -> FloatArray:
@@ -270,7 +271,7 @@ def _standardised(values: FloatArray) -> FloatArray:
 
 
 def _varied(values: FloatArray, weights: FloatArray) -> BoolArray:
-    """Whether the rows of a grid that have weight hold two different values, shape (resamples,)."""
+    """Whether the contexts with a weight hold two different values, shape (resamples,)."""
     drawn = weights > 0
     lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
     highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
@@ -281,7 +282,7 @@ def _varied(values: FloatArray, weights: FloatArray) -> BoolArray:
 
 
 def _pooled_pearson(left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray) -> FloatArray:
-    # Centred first: the weighted means then lie near 0 and taking them out of the sums cancels little.
+    # Centred first: the weighted means are then near 0, so that subtracting them loses little precision.
     x = left - left.mean()
     y = right - right.mean()
     x /= np.abs(x).max()
@@ -298,27 +299,27 @@ def _pooled_pearson(left: FloatArray, right: FloatArray, context: NDArray[np.int
 def _pooled_spearman(
     left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray
 ) -> FloatArray:
-    place_left = np.unique(left, return_inverse=True)[1]
-    place_right = np.unique(right, return_inverse=True)[1]
+    code_left = np.unique(left, return_inverse=True)[1]
+    code_right = np.unique(right, return_inverse=True)[1]
     values = np.empty(len(weights))
     step = max(1, _CHUNK // len(context))
     for start in range(0, len(weights), step):
         part = slice(start, start + step)
-        ranks_left, spread_left = _weighted_ranks(place_left, context, weights[part])
-        ranks_right, spread_right = _weighted_ranks(place_right, context, weights[part])
+        ranks_left, spread_left = _weighted_ranks(code_left, context, weights[part])
+        ranks_right, spread_right = _weighted_ranks(code_right, context, weights[part])
         products = np.einsum(
-            "rn,rn,rn->r", ranks_left[:, place_left], ranks_right[:, place_right], weights[part][:, context]
+            "rn,rn,rn->r", ranks_left[:, code_left], ranks_right[:, code_right], weights[part][:, context]
         )
         values[part] = products / np.sqrt(spread_left * spread_right)
     return values
 
 
 def _weighted_ranks(
-    place: NDArray[np.int64], context: NDArray[np.int64], weights: FloatArray
+    codes: NDArray[np.int64], context: NDArray[np.int64], weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Average ranks of the distinct values less their mean, (resamples, distinct), and their weighted squares."""
-    order = np.argsort(place, kind="stable")
-    starts = np.searchsorted(place[order], np.arange(place.max() + 1))
+    """Centred average ranks of the distinct values, (resamples, distinct), and their weighted sums of squares."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(codes.max() + 1))
     counts = np.add.reduceat(weights[:, context[order]], starts, axis=1)
     upper = np.cumsum(counts, axis=1)
     # A value drawn c times up to rank u has the ranks u-c+1 .. u; all n ranks have the mean (n + 1) / 2.

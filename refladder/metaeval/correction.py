@@ -18,26 +18,26 @@ _LEAST_PERMUTATIONS = 1000
 
 
 def permutations_for(tests: int) -> int:
-    """How many permutations let any of these tests be significant after Holm's correction.
+    """Number of permutations with which any of these tests can be significant after Holm's correction.
 
     The smallest p-value of n permutations is 1 / (n + 1), and the correction multiplies it by the number of tests. With
     20 tests / alpha it can fall to alpha / 20. Never fewer than 1000.
 
     Args:
-        tests: that are corrected together.
+        tests: number of tests that are corrected together.
     """
     return max(_LEAST_PERMUTATIONS, math.ceil(20 * tests / SIGNIFICANT))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: rejecting where the result is below a bounds the chance of any false one by a.
+    """Holm's step-down correction: rejecting results below a limits the chance of any false rejection to a.
 
-    The k-th smallest of m is multiplied by m - k + 1, and never falls below one before it.
+    The k-th smallest of m is multiplied by m - k + 1, and is never smaller than the one before it.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
 
     Args:
-        p_values: of the tests that are reported together, between 0 and 1.
+        p_values: p-values of the tests that are reported together, between 0 and 1.
 
     Returns:
         Adjusted p-values in the same order, at most 1.
@@ -50,6 +50,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         raise UsageError(f"p-values must be between 0 and 1, found {list(p_values)}")
     order = np.argsort(values, kind="stable")
     raised = np.minimum(np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)), 1.0)
-    found = np.empty_like(values)
-    found[order] = raised
-    return [float(value) for value in found]
+    adjusted = np.empty_like(values)
+    adjusted[order] = raised
+    return [float(value) for value in adjusted]

@@ -1,17 +1,17 @@
 """Intervals for correlations: a jackknife over contexts with Student's t on Fisher's scale.
 
 Contexts are left out, not outputs: outputs of one context share its difficulty and its raters. The jackknife needs one
-figure for each context, takes no seed, and covers the population value at 14 contexts as well as at 100, where the
-percentiles of a bootstrap are too narrow for few contexts (see bench/results/statistics.md, section `intervals`).
+value per context and no seed. It covers the population value at 14 contexts as well as at 100; bootstrap percentiles
+are too narrow for few contexts (see bench/results/statistics.md, section `intervals`).
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import stdtrit
 
 from refladder.errors import UsageError
 
@@ -19,18 +19,17 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
 _MOST_GROUPS = 1000
-_HALVINGS = 60  # of an angle below 2: what is left is below the rounding of a float
 
 
 def leave_out(contexts: int, most: int = _MOST_GROUPS) -> FloatArray:
-    """Weights that leave out one context at a time, or one group of contexts where there are more than `most`.
+    """Weights that leave out one context at a time, or one group of contexts if there are more than `most`.
 
     Args:
-        contexts: how many there are.
-        most: rows at most.
+        contexts: number of contexts.
+        most: maximum number of rows.
 
     Returns:
-        Shape (groups, contexts), 0 where a context is left out, else 1.
+        Shape (groups, contexts), 0 for a context that is left out, else 1.
     """
     groups = min(contexts, most)
     return np.asarray(np.arange(contexts) % max(groups, 1) != np.arange(groups)[:, np.newaxis], dtype=np.float64)
@@ -39,7 +38,7 @@ def leave_out(contexts: int, most: int = _MOST_GROUPS) -> FloatArray:
 def jackknife_interval(
     value: float, left_out: FloatArray, contexts: int, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """An interval for a correlation, or a mean of correlations, from its values without each context.
+    """Interval of a correlation, or a mean of correlations, from its values without each context.
 
     With k = min(contexts, groups), se^2 = (k - 1) / k * sum of (left_out - value)^2; the ends are
     tanh(atanh(value) +- t(k - 1) se / (1 - value^2)).
@@ -48,15 +47,15 @@ def jackknife_interval(
 
     Args:
         value: the correlation over all contexts, between -1 and 1.
-        left_out: shape (groups,), the correlation without each group of contexts, NaN where there is none. A context
-            that is not used changes nothing and adds nothing.
-        contexts: how many contexts are used.
+        left_out: shape (groups,), the correlation without each group of contexts, NaN where undefined. A
+            context that is not used does not change the value.
+        contexts: number of contexts that are used.
         confidence: between 0 and 1.
 
     Returns:
         The low and the high end, between -1 and 1. NaN, NaN where the value or a value without a context is missing,
-        for fewer than two contexts, and where leaving contexts out changes nothing: an interval without a width would
-        promise certainty.
+        for fewer than two contexts, and if leaving contexts out changes nothing: an interval without width would claim
+        certainty.
 
     Raises:
         UsageError: confidence is not between 0 and 1.
@@ -65,42 +64,10 @@ def jackknife_interval(
         raise UsageError(f"confidence must be between 0 and 1; got {confidence}; 0.95 is usual")
     groups = min(contexts, len(left_out))
     differences = left_out - value
-    # Sums over contexts round: what differs by less is equal. `not (... > ...)` holds for NaN too.
+    # Smaller differences are rounding errors of sums over contexts. `not (... > ...)` holds for NaN too.
     if groups < 2 or abs(value) >= 1 or not np.abs(differences).max() > 1e-12:  # noqa: PLR2004  see above
         return np.nan, np.nan
     error = math.sqrt((groups - 1) / groups * float((differences**2).sum()))
-    distance = t_quantile(confidence, groups - 1) * error / (1 - value**2)
+    distance = float(stdtrit(groups - 1, (1 + confidence) / 2)) * error / (1 - value**2)
     middle = math.atanh(value)
     return math.tanh(middle - distance), math.tanh(middle + distance)
-
-
-@lru_cache(maxsize=1024)
-def t_quantile(confidence: float, degrees: int) -> float:
-    """Where the middle `confidence` of Student's t distribution ends.
-
-    The share within +-t is a finite sum for whole degrees of freedom; the angle atan(t / sqrt(degrees)) at which it is
-    `confidence` is found by halving.
-
-    Source: Abramowitz and Stegun, 26.7.3 and 26.7.4.
-
-    Args:
-        confidence: between 0 and 1.
-        degrees: of freedom, at least 1.
-    """
-    low, high = 0.0, math.pi / 2
-    for _ in range(_HALVINGS):
-        angle = (low + high) / 2
-        low, high = (angle, high) if _share_within(angle, degrees) < confidence else (low, angle)
-    return math.tan(low) * math.sqrt(degrees)
-
-
-def _share_within(angle: float, degrees: int) -> float:
-    square = math.cos(angle) ** 2
-    odd = degrees % 2
-    term = math.cos(angle) if odd else 1.0
-    total = term if degrees > 1 else 0.0
-    for power in range(2 + odd, degrees - 1, 2):
-        term *= square * (power - 1) / power
-        total += term
-    share = math.sin(angle) * total
-    return 2 / math.pi * (angle + share) if odd else share

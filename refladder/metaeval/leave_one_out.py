@@ -1,4 +1,4 @@
-"""The best of several measures, chosen for each context on all the others, so that the choice flatters nobody."""
+"""The best of several measures, chosen for each context on the other contexts, so that the choice is unbiased."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray[np.int64]:
-    """For each context, the measure that agrees best with the ratings of all other contexts.
+    """Choose for each context the measure that agrees best with the ratings of all other contexts.
 
-    It is the one with the largest mean Spearman correlation within the other contexts; a measure that is constant in a
-    context counts 0 there, so that all measures are compared on the same contexts. Where no other context has a
-    correlation, as when each has one output, it is the one with the largest correlation of ranks over all outputs of
-    the other contexts (ranks are taken once, over all outputs). Where that has no value either, it is the first.
-    Equally good measures: the one that is listed first.
+    This is the measure with the largest mean Spearman correlation within the other contexts. A measure that is constant
+    in a context counts 0 there, so that all measures are compared on the same contexts. If no other context has a
+    correlation (each has one output, for example), the choice is by the correlation of ranks over all outputs of the
+    other contexts; ranks are computed once, over all outputs. If that is undefined too, or measures are equally good,
+    the first measure is chosen.
 
     Args:
         measures: shape (measures, contexts, systems), finite or NaN.
@@ -40,7 +40,7 @@ def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray
     others = counted.sum(axis=1, keepdims=True) - counted
     sums = values.sum(axis=1, keepdims=True) - values
     within = np.divide(sums, others, out=np.full(rows.shape, -np.inf), where=others > 0)
-    # Sums of the same numbers in another order differ by rounding, which must not choose between equal measures.
+    # Rounded, so that rounding errors of sums in another order do not choose between equal measures.
     within_choice: NDArray[np.int64] = np.round(within, 12).argmax(axis=0)
     if (others > 0).any(axis=0).all():
         return within_choice
@@ -50,7 +50,7 @@ def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray
 
 
 def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> FloatArray:
-    """Correlation of ranks over all outputs but those of a context; -inf where there is none. Shape (contexts,)."""
+    """Correlation of ranks over all outputs except those of a context; -inf if undefined. Shape (contexts,)."""
     missing = np.isnan(measure) | np.isnan(human)
     left, right = (
         np.nan_to_num(average_ranks(np.where(missing, np.nan, grid).reshape(1, -1)).reshape(grid.shape))
@@ -70,7 +70,7 @@ def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> Float
 
 
 def standardise(measures: FloatArray) -> FloatArray:
-    """Each measure with mean 0 and standard deviation 1 over all outputs; 0 where it is the same for all.
+    """Scale each measure to mean 0 and standard deviation 1 over all outputs; a constant measure becomes 0.
 
     Args:
         measures: shape (measures, contexts, systems), finite or NaN.

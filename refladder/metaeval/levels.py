@@ -1,6 +1,6 @@
-"""One figure from a grid: within contexts, over all outputs, or between systems.
+"""Correlation at one level: within contexts, over all outputs, or between systems.
 
-The names of the levels in print contradict each other:
+Publications use contradictory names for the levels:
 
 | here | paper 2509.05440, appendix B | UniEval's code | SummEval paper |
 |---|---|---|---|
@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.metaeval import LEVELS
 from refladder.metaeval.correlation import check_name, complete_pairs, correlate, correlate_rows, row_kinds
 
 if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
-LEVELS = ("within_context", "pooled", "between_systems")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
-    """A correlation and what it was made of.
+    """A correlation and the contexts behind it.
 
-    `value` is between -1 and 1, NaN when there is none. `contexts` were used and `skipped` were not; together they
-    are all rows of the grid. `constant_predicted` counts the contexts whose ratings differ and whose predictions do
-    not: they are among `skipped` or, where a convention gives them a value, among `contexts`.
+    `value` is between -1 and 1, NaN if undefined. `contexts` is the number of contexts used, `skipped` the number left
+    out; together they are all rows of the grid. `constant_predicted` counts the contexts with varying ratings and
+    constant predictions. They are counted in `skipped` or, if the convention gives them a value, in `contexts`.
     """
 
     value: float
@@ -54,8 +53,8 @@ def correlate_level(
         human: the same shape.
         level: `within_context`, `pooled` or `between_systems`.
         statistic: `spearman`, `kendall` or `pearson`.
-        constant: what a constant context counts at `within_context`: `skip`, `zero` or `one` (see `correlate_rows`).
-            The other levels have no such contexts and do not read it.
+        constant: how constant contexts count at `within_context`: `skip`, `zero` or `one` (see `correlate_rows`).
+            The other levels ignore it.
 
     Raises:
         ShapeError: the shapes differ, or there are not two axes.
@@ -91,11 +90,11 @@ def within_context(
 
 
 def average_over_contexts(rows: FloatArray, constant_predicted: int) -> Correlation:
-    """Average one correlation for each context; NaN rows are skipped and counted.
+    """Average the correlations of contexts; NaN rows are skipped and counted.
 
     Args:
-        rows: shape (contexts,), NaN where a context has no correlation.
-        constant_predicted: how many contexts have a constant prediction.
+        rows: shape (contexts,), NaN for a context without a correlation.
+        constant_predicted: number of contexts with a constant prediction.
     """
     used = rows[~np.isnan(rows)]
     return Correlation(
@@ -109,8 +108,7 @@ def average_over_contexts(rows: FloatArray, constant_predicted: int) -> Correlat
 def pooled(predicted: FloatArray, human: FloatArray, statistic: str = "spearman") -> Correlation:
     """Correlate all outputs of all contexts at once.
 
-    Paper 2509.05440 calls it summary-level, UniEval sample-level. A context counts as used when it has at least one
-    complete pair.
+    Paper 2509.05440 calls it summary-level, UniEval sample-level. A context is used if it has a complete pair.
 
     Args:
         predicted: shape (contexts, systems), finite or NaN.
@@ -127,9 +125,9 @@ def pooled(predicted: FloatArray, human: FloatArray, statistic: str = "spearman"
 
 
 def between_systems(predicted: FloatArray, human: FloatArray, statistic: str = "spearman") -> Correlation:
-    """Correlate the systems' mean predictions with their mean ratings.
+    """Correlate the mean prediction of each system with its mean rating.
 
-    Both means of a system run over the contexts where it has both values. In print: system-level.
+    Both means of a system are over the contexts with both values. Publications call it system-level.
 
     Args:
         predicted: shape (contexts, systems), finite or NaN.
@@ -155,10 +153,10 @@ def system_means(
         left: shape (contexts, systems), from `complete_pairs`.
         right: the same.
         weights: shape (rows, contexts), how often each context counts.
-        statistic: for rank statistics, means that differ by rounding only are made equal, so that ties stay ties.
+        statistic: rank statistics get rounded means, so that rounding errors do not break ties.
 
     Returns:
-        Two arrays of shape (rows, systems); NaN where a system has no pair.
+        Two arrays of shape (rows, systems); NaN for a system without a complete pair.
     """
     complete = ~np.isnan(left)
     counts = weights @ complete

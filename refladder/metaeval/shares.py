@@ -1,10 +1,11 @@
-"""Intervals of shares that are counted by context: never a point, at 0 and at 1 neither."""
+"""Intervals of shares that are counted by context, with a width above 0 even at shares of 0 and 1."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from refladder.errors import ShapeError
 
@@ -12,21 +13,20 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
 CONFIDENCE = 0.95
-_NORMAL = 1.959963984540054  # z, the normal quantile that goes with it
-_SAME = 1e-9  # points of a context this near to what the share predicts differ by rounding only
-_ANGLES = np.linspace(0.0, np.pi / 2, 2001)
+_MIDDLE = (1 + CONFIDENCE) / 2  # the share of a distribution below the upper end of its middle 95 %
+_NORMAL = float(ndtri(_MIDDLE))
+_SAME = 1e-9  # smaller differences from the expected points of a context are rounding errors
 
 
 def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
-    """95 % intervals of sum(points) / sum(counts), where the trials of one context may depend on each other.
+    """95 % intervals of sum(points) / sum(counts), where trials of one context may depend on each other.
 
-    The Wilson score interval with continuity correction, on an effective number of trials instead of the real one:
-    p (1 - p) / v, with v the variance of the share by the spread between contexts (linearised, with the leverage of
-    each context), times (z / t)^2 for the chance in v. The degrees of freedom of t are contexts - 1, or fewer where a
-    few contexts make most of v: 2 K / (k - 1) - 1, with k the kurtosis of the contexts' residuals. The effective number
-    is at least (sum n)^2 / sum n^2: trials cannot depend on each other more than by all being the same in a context.
-    Where contexts do not differ at all, it is this least number at a share of 0 or 1, and the number of trials between
-    them.
+    This is the Wilson score interval with continuity correction on an effective number of trials: p (1 - p) / v times
+    (z / t)^2. v is the variance of the share from the differences between contexts (linearised, with the leverage of
+    each context); z / t accounts for the sampling error of v. t has K - 1 degrees of freedom for K contexts, or
+    2 K / (k - 1) - 1 if that is less, where k is the kurtosis of the residuals of the contexts. The effective number is
+    at least (sum n)^2 / sum n^2, its value if all trials of a context are equal. If contexts do not differ, it is this
+    minimum at a share of 0 or 1, and the number of trials otherwise.
 
     Source: Korn and Graubard 1998, Survey Methodology 24 (the effective number of trials and its z / t); Newcombe 1998,
     Statistics in Medicine 17, method 4 (the interval). Coverage: bench/results/statistics.md, section `shares`.
@@ -36,13 +36,15 @@ def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
         counts: shape (..., contexts), trials of each context, from 0.
 
     Returns:
-        Shape (..., 2): low and high end, between 0 and 1; NaN where fewer than two contexts have a trial.
+        Shape (..., 2): low and high end, between 0 and 1; NaN if fewer than two contexts have a trial.
 
     Raises:
         ShapeError: the shapes differ.
     """
     if points.shape != counts.shape:
-        raise ShapeError(f"points and counts of contexts must have one shape; got {points.shape} and {counts.shape}")
+        raise ShapeError(
+            f"points and counts of contexts must have the same shape; got {points.shape} and {counts.shape}"
+        )
     trials = counts.sum(axis=-1)
     contexts = np.count_nonzero(counts, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -53,7 +55,7 @@ def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
         spread = squares.sum(axis=-1)
         kurtosis = contexts * (squares**2).sum(axis=-1) / spread**2
         freedom = np.clip(2 * contexts / (kurtosis - 1) - 1, 1, contexts - 1)
-        shrink = (_NORMAL / _t_quantile(np.where(kurtosis > 1, freedom, contexts - 1))) ** 2
+        shrink = (_NORMAL / stdtrit(np.where(kurtosis > 1, freedom, contexts - 1), _MIDDLE)) ** 2
         least = trials**2 / (counts**2).sum(axis=-1)
         effective = share * (1 - share) * trials**2 / spread * shrink
         certain = np.where((share <= _SAME) | (share >= 1 - _SAME), least, trials)
@@ -64,23 +66,10 @@ def _wilson(share: FloatArray, trials: FloatArray) -> FloatArray:
     square = _NORMAL**2
 
     def low(part: FloatArray) -> FloatArray:
-        # The correction is made for whole numbers of points: below one point the end goes to 0 in a straight line.
+        # The correction assumes whole numbers of points; below one point the end falls linearly to 0.
         least = np.maximum(part, 1 / trials)
         root = np.sqrt(np.maximum(square - 1 / trials + 4 * trials * least * (1 - least) + 4 * least - 2, 0.0))
         end = (2 * trials * least + square - _NORMAL * root - 1) / (2 * (trials + square))
         return cast("FloatArray", np.maximum(end, 0.0) * np.minimum(part * trials, 1.0))
 
     return np.stack([low(share), 1 - low(1 - share)], axis=-1)
-
-
-def _t_quantile(freedom: FloatArray) -> FloatArray:
-    """The quantile of Student's t that holds 95 % between itself and its negative, for any degrees of freedom from 1.
-
-    With t = sqrt(f) tan(a), the density of the angle a is cos(a)^(f - 1) up to a factor.
-    """
-    freedom = np.asarray(freedom, dtype=np.float64)
-    flat = np.where(np.isnan(freedom), 1.0, freedom).ravel()
-    density = np.cos(_ANGLES) ** (flat[:, None] - 1)
-    below = np.concatenate([np.zeros((len(flat), 1)), np.cumsum(density[:, 1:] + density[:, :-1], axis=1)], axis=1)
-    angles = [np.interp(CONFIDENCE * row[-1], row, _ANGLES) for row in below]
-    return cast("FloatArray", np.sqrt(freedom) * np.tan(angles).reshape(freedom.shape))

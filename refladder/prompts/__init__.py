@@ -1,4 +1,4 @@
-"""Prompt templates: one Markdown file for each task and role, with a TOML head; slots only.
+"""Prompt templates: one Markdown file per task and role, with a TOML head and slots.
 
 A file is `TASK/ROLE.md`::
 
@@ -12,10 +12,10 @@ A file is `TASK/ROLE.md`::
     +++
     text with {{context}} and the other slots
 
-`[labels]` maps an outcome to the words the judge is to answer with; `[claims]` (role compare-yesno) maps an outcome to
-the words put in the slot `claim`. The structure follows arXiv 2509.05440, appendix C, and arXiv 2307.07889; the words
-are this project's. A filled template is one turn of the user: a writing prompt ends with what is to be written about,
-a judging prompt with the sentence that names the answers, and neither ends with a cue such as "Answer:".
+`[labels]` maps an outcome to the words of the answer; `[claims]` (role compare-yesno) maps an outcome to the words in
+the slot `claim`. The structure follows arXiv 2509.05440, appendix C, and arXiv 2307.07889; the wording is original. A
+filled template is one user turn. A writing prompt ends with its subject and a judging prompt with the sentence
+that names the answers; neither ends with a cue such as "Answer:".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 TASKS = ("summarization", "dialogue", "story", "data-to-text", "open")
 
-# What each role's template is given. Every one must be used, except `background`, which a template may leave out.
+# The slots of each role. A template must use all of them except `background`, which is optional.
 _CRITERION = ("context", "background", "dimension", "description")
 ROLES: dict[str, tuple[str, ...]] = {
     "worst": _CRITERION,
@@ -49,7 +49,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 OPTIONAL_SLOTS = frozenset({"background"})
 
-# The outcomes that each judging role must give a label for.
+# The outcomes that need a label in each judging role.
 ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
     "compare-yesno": ("yes", "no"),
@@ -57,12 +57,12 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "direct-10": tuple(str(grade) for grade in range(1, 11)),
     "pairwise": (WIN, LOSS),
 }
-# The outcomes that a yes/no question is asked about.
+# The outcomes that yes/no questions are about.
 ROLE_CLAIMS: dict[str, tuple[str, ...]] = {"compare-yesno": (WIN, LOSS, TIE)}
 
-# A task's name is a folder's name and a part of "task/role@digest", so it holds no separator of either.
+# The name of a task is a folder name and part of "task/role@digest", so it must not contain their separators.
 _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_NEAR_TASK = 0.85  # "summarisation" and "dialog" are this near to a shipped task, "history" is not
+_NEAR_TASK = 0.85  # "summarisation" and "dialog" are similar enough to a shipped task, "history" is not
 _SLOT = re.compile(r"\{\{[ \t]*([A-Za-z_]\w*)[ \t]*\}\}")
 _BRACES = re.compile(r"\{\{|\}\}")
 _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n(.*)\Z", re.DOTALL | re.MULTILINE)
@@ -70,11 +70,11 @@ _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n(.*)\Z", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A prompt with open slots.
+    """A prompt with unfilled slots.
 
-    `digest` is over the whole file (line ends as LF), so any edit changes every recipe that uses it. `path` is the
-    file and `line` the line on which the prompt's text begins. `literals` has one more entry than `names`: the text is
-    literal, slot, literal, ..., literal.
+    `digest` covers the whole file (line ends as LF), so that any edit changes every recipe that uses it. `path` is the
+    file and `line` the first line of the prompt text. `literals` has one more entry than `names`: the text is literal,
+    slot, literal, ..., literal.
     """
 
     task: str
@@ -99,34 +99,34 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
     Args:
         task: one of TASKS, or any task for which `folder` has a file.
         role: one of ROLES.
-        folder: the user's own templates; a file there takes the place of the shipped one.
+        folder: templates of the user; a file there replaces the shipped one.
 
     Raises:
         UnknownNameError: no such role, or no such task.
-        PromptError: the folder does not exist, its task lacks the role, or the file is not a template (see
-            `check_template`).
+        PromptError: the folder does not exist, its task lacks the role, or the file is not a valid template
+            (see `check_template`).
     """
     if role not in ROLES:
         raise UnknownNameError("prompt role", role, ROLES)
     if folder is not None:
         _require_folder(folder)
     bases = (TEMPLATES,) if folder is None else (folder, TEMPLATES)
-    named = _TASK.fullmatch(task) is not None
+    valid = _TASK.fullmatch(task) is not None
     path = next(
-        (base / task / f"{role}.md" for base in bases if named and (base / task / f"{role}.md").is_file()), None
+        (base / task / f"{role}.md" for base in bases if valid and (base / task / f"{role}.md").is_file()), None
     )
     if path is not None:
         return _parse(path, task, role)
-    own_tasks = [] if folder is None else [entry.name for entry in folder.iterdir() if _is_task_folder(entry)]
-    if folder is not None and task in own_tasks:
+    user_tasks = [] if folder is None else [entry.name for entry in folder.iterdir() if _is_task_folder(entry)]
+    if folder is not None and task in user_tasks:
         raise PromptError(
-            f"{folder / task}: no file {role}.md; a task of your own needs one for every role that is used, so add it"
+            f"{folder / task}: no file {role}.md; a new task needs a file for every role that is used, so add it"
         )
-    raise UnknownNameError("task", task, {*TASKS, *own_tasks})
+    raise UnknownNameError("task", task, {*TASKS, *user_tasks})
 
 
 def list_templates(folder: Path | None = None) -> list[Template]:
-    """Every template that can be loaded: the shipped ones, with those of a user's folder in their place or added.
+    """All templates: the shipped ones, replaced or extended by those of a user folder.
 
     Raises:
         PromptError: see `check_folder`.
@@ -138,17 +138,17 @@ def list_templates(folder: Path | None = None) -> list[Template]:
 
 
 def check_folder(folder: Path) -> list[Template]:
-    """Read every template of a user's folder, and refuse files that no task and role would ever use.
+    """Read every template of a user folder and reject files that no prompt would use.
 
-    A folder holds TASK/ROLE.md, README.md and hidden files. A task may be new, but its name must not look like a
-    misspelt shipped one.
+    A folder contains TASK/ROLE.md, README.md and hidden files. A task may be new, but its name must not look like a
+    misspelt shipped task.
 
     Returns:
-        The folder's templates, sorted by task and role.
+        The templates of the folder, sorted by task and role.
 
     Raises:
-        PromptError: no such folder, no template in it, a file that is not TASK/ROLE.md, a misspelt task or role, or a
-            file that is not a template (see `check_template`).
+        PromptError: no such folder, no template in it, a file that is not TASK/ROLE.md, a misspelt task or role, or an
+            invalid template (see `check_template`).
     """
     _require_folder(folder)
     files = [
@@ -169,16 +169,16 @@ def check_folder(folder: Path) -> list[Template]:
         except UnknownNameError as error:
             raise PromptError(f"{folder / file}: {error}") from error
     if not templates:
-        raise PromptError(f"{folder}: holds no template; a template is a file TASK/ROLE.md, e.g. story/compare.md")
+        raise PromptError(f"{folder}: contains no template; a template is a file TASK/ROLE.md, e.g. story/compare.md")
     return sorted(templates, key=lambda template: (template.task, template.role))
 
 
 def check_template(template: Template) -> None:
-    """Check that a template gives its role all it needs: the contract of every prompt file.
+    """Check that a template fulfils the contract of its role.
 
-    Its slots are the role's, each used at least once (`background` may be left out); nothing else looks like a slot;
-    a judging role has one label for each outcome, in order and each different, and names them in its text (of a
-    scale, the two ends); role compare-yesno has claims.
+    It uses each slot of the role at least once (`background` is optional), and nothing else looks like a slot. A
+    judging role has one label per outcome, in order and all different, and names them in its text (for a scale, the two
+    ends). Role compare-yesno has claims.
 
     Raises:
         UnknownNameError: no such role.
@@ -195,23 +195,23 @@ def check_template(template: Template) -> None:
     for word in (words[0], words[-1]) if template.role.startswith("direct") else words:
         if word not in text:
             raise PromptError(
-                f"{template.path}:{template.line}: the text never names the label {word!r}, so the judge cannot know "
-                "that it is an answer; write it into the text"
+                f"{template.path}:{template.line}: the text does not name the label {word!r}, so the judge does not "
+                "know this answer; add it to the text"
             )
 
 
 def fill(template: Template, slots: Mapping[str, str], claim: str | None = None) -> Prompt:
-    """Put values in a template's slots; values are never read for slots.
+    """Fill the slots of a template; values are never searched for slots.
 
     Args:
         template: from `load_template`.
-        slots: a value for every slot of the role but `claim`; values the template does not use are kept for backends
-            that read slots instead of text.
-        claim: for role compare-yesno, and only there, the outcome that the question is about.
+        slots: a value for every slot of the role except `claim`; unused values are for backends that read slots
+            instead of text.
+        claim: only for role compare-yesno, the outcome that the question is about.
 
     Raises:
         UnknownNameError: the role has no such slot, or the template no such claim.
-        PromptError: a slot is left unfilled or its value is not a text; a claim is missing or not asked for.
+        PromptError: a slot has no value or its value is not text; a claim is missing or not used by the role.
     """
     offered = ROLES[template.role]
     values = dict(slots)
@@ -219,18 +219,18 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
         if name not in offered or name == "claim":
             raise UnknownNameError(f"slot of {template.signature}", name, set(offered) - {"claim"})
         if not isinstance(value, str):
-            raise PromptError(f"{template.signature}: slot {name!r} takes a text, found {value!r}")
+            raise PromptError(f"{template.signature}: slot {name!r} needs text, found {value!r}")
     if claim is not None and not template.claims:
-        raise PromptError(f"{template.signature}: role {template.role!r} asks about no claim, found {claim!r}")
+        raise PromptError(f"{template.signature}: role {template.role!r} has no claims, found {claim!r}")
     if claim is None and template.claims:
-        raise PromptError(f"{template.signature}: needs a claim to ask about, one of: {', '.join(template.claims)}")
+        raise PromptError(f"{template.signature}: needs a claim, one of: {', '.join(template.claims)}")
     if claim is not None:
         if claim not in template.claims:
             raise UnknownNameError("claim", claim, template.claims)
         values["claim"] = template.claims[claim]
     for name in template.names:
         if name not in values:
-            raise PromptError(f"{template.signature}: slot {{{{{name}}}}} is left unfilled")
+            raise PromptError(f"{template.signature}: slot {{{{{name}}}}} has no value")
     return Prompt(
         task=template.task,
         role=template.role,
@@ -244,7 +244,7 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
 
 
 def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
-    """The slots that every template has: what the texts are about, and the quality in question."""
+    """The values of the slots of every template: the context and the dimension."""
     return {
         "context": context.text,
         "background": context.background,
@@ -254,25 +254,25 @@ def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
 
 
 def with_text(template: Template, text: str) -> Template:
-    """The template with another text; its digest is that of the new text and labels.
+    """Replace the text of a template; the digest covers the new text, labels and claims.
 
     Args:
-        template: whose task, role, labels and claims stay.
-        text: with slots as a file's text has them.
+        template: the template whose task, role, labels and claims stay.
+        text: the new text, with slots as in a file.
 
     Raises:
         PromptError: see `check_template`.
     """
     pieces = _SLOT.split(text)
     words = "\0".join([text, *template.labels.values(), *template.claims.values()])
-    made = replace(
+    changed = replace(
         template,
         digest=hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest(),
         literals=tuple(pieces[0::2]),
         names=tuple(pieces[1::2]),
     )
-    check_template(made)
-    return made
+    check_template(changed)
+    return changed
 
 
 def text_of(template: Template) -> str:
@@ -283,8 +283,8 @@ def text_of(template: Template) -> str:
 
 def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
-        found = "is a file" if folder.exists() else "does not exist"
-        raise PromptError(f"{folder}: the folder of prompt templates {found}; name a folder that holds TASK/ROLE.md")
+        problem = "is a file" if folder.exists() else "does not exist"
+        raise PromptError(f"{folder}: the folder of prompt templates {problem}; give a folder with files TASK/ROLE.md")
 
 
 def _is_task_folder(entry: Path) -> bool:
@@ -293,13 +293,13 @@ def _is_task_folder(entry: Path) -> bool:
 
 def _check_task_name(path: Path, task: str) -> None:
     if _TASK.fullmatch(task) is None:
-        raise PromptError(f"{path}: a task's name is made of letters, digits, - _ and ., found {task!r}")
-    # "dialog" is a slip for "dialogue"; "dialogue-2" is a task of the user's own.
+        raise PromptError(f"{path}: a task name consists of letters, digits, - _ and ., found {task!r}")
+    # "dialog" is a misspelt "dialogue"; "dialogue-2" is a new task.
     plain = task.casefold().replace("_", "-")
     near = difflib.get_close_matches(plain, TASKS, n=1, cutoff=_NEAR_TASK)
     if near and task != near[0] and (plain == near[0] or near[0] not in plain):
         raise PromptError(
-            f"{path}: unknown task {task!r}; did you mean {near[0]!r}? A task of your own needs a name less like it"
+            f"{path}: unknown task {task!r}; did you mean {near[0]!r}? A new task needs a less similar name"
         )
 
 
@@ -317,7 +317,9 @@ def _parse(path: Path, task: str, role: str) -> Template:
     if parts is None:
         raise PromptError(f"{path}:1: a template starts with a TOML head between two lines of +++")
     try:
-        head = parse_toml("\n" + parts[1], str(path), "the head is not TOML")  # one line more: errors count the file's
+        head = parse_toml(
+            "\n" + parts[1], str(path), "the head is not TOML"
+        )  # the extra line makes line numbers those of the file
     except DataError as error:
         raise PromptError(str(error)) from error
     unknown = sorted(set(head) - {"slots", "labels", "claims"})
@@ -340,7 +342,7 @@ def _parse(path: Path, task: str, role: str) -> Template:
     used = list(dict.fromkeys(template.names))
     if head.get("slots") != used:
         raise PromptError(
-            f"{path}: the head's slots must list the text's slots in the order of their first use: {used!r}, "
+            f"{path}: slots in the head must list the slots of the text in the order of their first use: {used!r}, "
             f"found {head.get('slots')!r}"
         )
     return template
@@ -352,9 +354,11 @@ def _check_slots(template: Template) -> None:
     for literal, name in zip(template.literals, (*template.names, None), strict=True):
         braces = _BRACES.search(literal)
         if braces is not None:
-            at = line + literal.count("\n", 0, braces.start())
-            found = literal[braces.start() :].split("\n")[0][:40]
-            raise PromptError(f"{template.path}:{at}: {found!r} is not a slot; a slot is written {{{{name}}}}")
+            brace_line = line + literal.count("\n", 0, braces.start())
+            excerpt = literal[braces.start() :].split("\n")[0][:40]
+            raise PromptError(
+                f"{template.path}:{brace_line}: {excerpt!r} is not a slot; a slot is written {{{{name}}}}"
+            )
         line += literal.count("\n")
         if name is not None and name not in offered:
             near = difflib.get_close_matches(name, offered, n=1, cutoff=0.5)
@@ -371,13 +375,13 @@ def _check_slots(template: Template) -> None:
 
 
 def _check_words(template: Template, table: str, words: object, outcomes: tuple[str, ...]) -> None:
-    """Check one table of the head; a user wrote it, so it may hold anything that TOML can."""
+    """Check a table of the head, which may contain any TOML value."""
     if not isinstance(words, Mapping) or tuple(words) != outcomes:
-        needs = f"needs [{table}] for {', '.join(outcomes)} in this order" if outcomes else f"takes no [{table}]"
-        raise PromptError(f"{template.path}: role {template.role!r} {needs}, found {words!r}")
-    fit = {word for word in words.values() if isinstance(word, str) and word and word == word.strip()}
-    if len(fit) != len(outcomes):
+        requirement = f"needs [{table}] for {', '.join(outcomes)} in this order" if outcomes else f"has no [{table}]"
+        raise PromptError(f"{template.path}: role {template.role!r} {requirement}, found {words!r}")
+    valid = {word for word in words.values() if isinstance(word, str) and word and word == word.strip()}
+    if len(valid) != len(outcomes):
         raise PromptError(
-            f"{template.path}: the {table} must be different strings, not empty and without spaces around them, "
+            f"{template.path}: the {table} must be different non-empty strings without surrounding spaces, "
             f"found {list(words.values())!r}"
         )

@@ -1,4 +1,4 @@
-"""What is wrong with a judge's comparisons: preference for a place or for length, contradictions, and their repair."""
+"""Measures of faulty comparisons (position bias, order inconsistency, intransitivity), and debiasing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from refladder.errors import ShapeError, UsageError
 from refladder.ranking.estimators import SAME, decisions, win_ratio
 from refladder.ranking.selection import all_pairs
 
-NEAR = 0.05  # a P(first) within this of 1/2 counts as debiased
+NEAR = 0.05  # largest distance of P(first) from 1/2 that counts as debiased
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def share_of_first(probabilities: FloatArray, threshold: float = 0.5) -> float:
-    """P(A): the share of comparisons in which the first is chosen, a tie counting half; NaN when none could be read.
+    """P(A): the share of comparisons that the first text wins, where a tie counts half; NaN without answers.
 
-    1/2 for an unbiased judge, when pairs are asked in both orders.
+    It is 1/2 for an unbiased judge if pairs are asked in both orders.
 
     Source: arXiv 2307.07889, equation 8.
 
     Args:
-        probabilities: that the first is better; NaN where not read.
+        probabilities: probability that the first is better; NaN for an unparsed answer.
         threshold: tau of equation 10.
     """
     hard = decisions(probabilities, threshold)
@@ -35,104 +35,105 @@ def share_of_first(probabilities: FloatArray, threshold: float = 0.5) -> float:
 
 
 def inconsistency(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[int, int]:
-    """How often the two orders of a pair choose differently.
+    """Count the pairs whose two orders disagree.
 
     Args:
         items: N.
-        pairs: shape (R, 2), an ordered pair once at most.
+        pairs: shape (R, 2), each ordered pair at most once.
         probabilities: shape (R,).
 
     Returns:
-        (pairs whose orders disagree, pairs whose two orders could be read). A tie in one order only disagrees.
+        (pairs whose orders disagree, pairs with an answer in both orders). A tie in only one order is a disagreement.
     """
     matrix = square(items, pairs, decisions(probabilities))
     upper = np.triu_indices(items, 1)
-    there, back = matrix[upper], 1 - matrix.T[upper]
-    read = ~np.isnan(there) & ~np.isnan(back)
-    return int((there[read] != back[read]).sum()), int(read.sum())
+    forward, backward = matrix[upper], 1 - matrix.T[upper]
+    answered = ~np.isnan(forward) & ~np.isnan(backward)
+    return int((forward[answered] != backward[answered]).sum()), int(answered.sum())
 
 
 def square(items: int, pairs: IntArray, values: FloatArray) -> FloatArray:
-    """Comparisons as a matrix: row first, column second; NaN where not asked or not read. Shape (N, N)."""
+    """Comparisons as a matrix, shape (N, N): row first, column second; NaN for a pair without an answer."""
     matrix = np.full((items, items), np.nan)
     matrix[pairs[:, 0], pairs[:, 1]] = values
     return matrix
 
 
 def fit_threshold(probabilities: FloatArray) -> float:
-    """The threshold tau that brings P(first) nearest to 1/2: the median, where that is no answer of 0 or 1.
+    """Find the threshold tau that brings P(first) nearest to 1/2: usually the median.
 
-    It needs no labels. Ask pairs in both orders, so that half of the firsts are the better ones.
+    No labels are needed. Pairs should be asked in both orders, so that the first text is the better one in half of
+    them.
 
-    Sampled answers have few distinct probabilities. At a median of 0 or 1, all answers for one position would be ties,
-    so the threshold stays between 0 and 1, at the median or halfway to the next probability on either side. It may
-    leave P(first) far from 1/2: `share_of_first` computes what it leaves. Single answers of 0 and 1 get 1/2, which
-    changes no choice.
+    Sampled answers have few distinct probabilities. A threshold of 0 or 1 would turn all answers for one position into
+    ties. The threshold is therefore strictly between 0 and 1: the median, or halfway to the next probability on either
+    side. P(first) may stay far from 1/2; `share_of_first` computes it. If all answers are 0 or 1, the threshold is 1/2,
+    which changes no decision.
 
     Source: arXiv 2307.07889, equation 10.
 
     Args:
-        probabilities: that the first is better; NaN where not read.
+        probabilities: probability that the first is better; NaN for an unparsed answer.
 
     Returns:
-        Above 0 and below 1; 1/2 when all probabilities are 0, or all are 1; NaN when none could be read.
+        Above 0 and below 1; 1/2 if all probabilities are 0 or all are 1; NaN without answers.
     """
-    read = probabilities[~np.isnan(probabilities)]
-    if not read.size:
+    answers = probabilities[~np.isnan(probabilities)]
+    if not answers.size:
         return float("nan")
-    median = float(np.median(read))
-    lower = read[read < median - SAME].max(initial=0.0)
-    upper = read[read > median + SAME].min(initial=1.0)
-    # P(first) falls with the threshold, so the nearest to 1/2 is among these.
+    median = float(np.median(answers))
+    lower = answers[answers < median - SAME].max(initial=0.0)
+    upper = answers[answers > median + SAME].min(initial=1.0)
+    # P(first) falls with the threshold, so one of these brings it nearest to 1/2.
     thresholds = [median, (lower + median) / 2, (median + upper) / 2]
     inner = [float(threshold) for threshold in thresholds if SAME < threshold < 1 - SAME]
-    return min(inner, key=lambda threshold: abs(share_of_first(read, threshold) - 0.5), default=0.5)
+    return min(inner, key=lambda threshold: abs(share_of_first(answers, threshold) - 0.5), default=0.5)
 
 
 def alpha_of(threshold: float) -> float:
-    """The weight alpha that makes the same choices as a threshold tau: (1 - tau) / tau.
+    """The weight alpha that gives the same decisions as a threshold tau: (1 - tau) / tau.
 
     Raises:
-        UsageError: the threshold is 0 or 1: no finite weight above 0 would do.
+        UsageError: the threshold is 0 or 1, so that no finite weight above 0 exists.
     """
     if threshold <= 0 or threshold >= 1:
         raise UsageError(
-            f"the median probability is {threshold:g}, so no weight gives both places half of the choices; "
-            "debias by threshold, or ask for probabilities instead of single answers"
+            f"the median probability is {threshold:g}, so no weight gives both positions half of the wins; "
+            "debias by threshold, or read probabilities instead of single answers"
         )
     return (1 - threshold) / threshold
 
 
 def reweigh(probabilities: FloatArray, alpha: float) -> FloatArray:
-    """Probabilities with a preference for one place taken out: a p / (a p + 1 - p).
+    """Remove position bias from probabilities: a p / (a p + 1 - p).
 
     Source: arXiv 2307.07889, equation 9.
 
     Args:
-        probabilities: that the first is better; NaN where not read.
-        alpha: above 0; above 1 it favours the first.
+        probabilities: probability that the first is better; NaN for an unparsed answer.
+        alpha: weight of the first text, above 0.
 
     Raises:
         UsageError: alpha is not a finite number above 0.
     """
     if not 0 < alpha < np.inf:
-        raise UsageError(f"alpha {alpha}: the weight of the first place must be a finite number above 0")
+        raise UsageError(f"alpha {alpha}: the weight of the first position must be a finite number above 0")
     raised = alpha * np.asarray(probabilities)
     return raised / (raised + (1 - probabilities))
 
 
 def comparative_accuracy(pairs: IntArray, probabilities: FloatArray, human: FloatArray) -> tuple[float, int]:
-    """How often the judge chooses as people do, over pairs that people rate differently.
+    """Pairwise accuracy: how often the judge prefers the text with the higher human rating.
 
     Source: arXiv 2307.07889, section 5.4.
 
     Args:
         pairs: shape (R, 2).
         probabilities: shape (R,).
-        human: shape (N,), ratings of the items; NaN where there is none.
+        human: shape (N,), ratings of the items; NaN if missing.
 
     Returns:
-        (points, comparisons that count): a choice as people's is a point, a tie half.
+        (points, number of comparisons between items with different ratings). An agreement is one point, a tie half.
     """
     difference = human[pairs[:, 0]] - human[pairs[:, 1]]
     hard = decisions(probabilities)
@@ -140,40 +141,43 @@ def comparative_accuracy(pairs: IntArray, probabilities: FloatArray, human: Floa
     return float(np.where(difference[used] > 0, hard[used], 1 - hard[used]).sum()), int(used.sum())
 
 
-def pair_agreement(found: FloatArray, wanted: FloatArray) -> tuple[float, int]:
-    """Points for the pairs of items that two scores put in the same order, and the pairs that `wanted` tells apart.
+def pair_agreement(scores: FloatArray, target: FloatArray) -> tuple[float, int]:
+    """Compare the order of every pair of items by two scores.
 
     Args:
-        found: shape (N,); a pair that it ties is half a point.
-        wanted: shape (N,).
+        scores: shape (N,).
+        target: shape (N,).
+
+    Returns:
+        (points, number of pairs with different targets). A pair in the same order is one point, a tie in `scores` half.
     """
-    first, second = np.triu_indices(len(wanted), 1)
-    goal, given = np.sign(wanted[first] - wanted[second]), np.sign(found[first] - found[second])
-    used = ~np.isnan(goal) & ~np.isnan(given) & (goal != 0)
-    return float(np.where(given[used] == 0, 0.5, given[used] == goal[used]).sum()), int(used.sum())
+    first, second = np.triu_indices(len(target), 1)
+    expected, order = np.sign(target[first] - target[second]), np.sign(scores[first] - scores[second])
+    used = ~np.isnan(expected) & ~np.isnan(order) & (expected != 0)
+    return float(np.where(order[used] == 0, 0.5, order[used] == expected[used]).sum()), int(used.sum())
 
 
 def self_consistency(
     matrix: FloatArray, sizes: Sequence[int], *, human: FloatArray | None = None, draws: int = 50, seed: int = 0
 ) -> list[tuple[int, float, float]]:
-    """How far a ranking of some of the items agrees with the ranking of all.
+    """Agreement of rankings of subsets of the items with the ranking of all items.
 
     Source: arXiv 2307.07889, section 5.5, table 8.
 
     Args:
-        matrix: shape (N, N), probability that the row's item, shown first, beats the column's; all pairs asked.
-        sizes: how many items to draw, from 2 to N each.
-        human: shape (N,), ratings; NaN where there is none.
-        draws: subsets of each size.
-        seed: of the draws.
+        matrix: shape (N, N), probability that the item of the row, shown first, beats the item of the column.
+        sizes: numbers of items to draw, from 2 to N each.
+        human: shape (N,), ratings; NaN if missing.
+        draws: number of subsets of each size.
+        seed: seed of the draws.
 
     Returns:
         For each size: (size, share of pairs in the order of the ranking of all, share in the order of the ratings);
-        NaN where there is nothing to compare with. Rankings are by win ratio; ties count half.
+        NaN without any pair to compare. Rankings are by win ratio; ties count half.
 
     Raises:
         ShapeError: the matrix is not square.
-        UsageError: a size that is not between 2 and N.
+        UsageError: a size is not between 2 and N.
     """
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:  # noqa: PLR2004
         raise ShapeError(f"the matrix of comparisons must be square, found {matrix.shape}")
@@ -192,28 +196,28 @@ def self_consistency(
         points = np.zeros((2, 2))
         for _ in range(draws):
             chosen = random.choice(items, size, replace=False)
-            found = ranked(chosen)
-            points[0] += pair_agreement(found, final[chosen])
+            scores = ranked(chosen)
+            points[0] += pair_agreement(scores, final[chosen])
             if human is not None:
-                points[1] += pair_agreement(found, human[chosen])
-        shares = [float(got / count) if count else float("nan") for got, count in points]
+                points[1] += pair_agreement(scores, human[chosen])
+        shares = [float(agreeing / count) if count else float("nan") for agreeing, count in points]
         rows.append((size, shares[0], shares[1]))
     return rows
 
 
 def intransitive_triples(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[int, int]:
-    """How many triples of items no ranking, ties allowed, agrees with.
+    """Count the intransitive triples: those that no ranking, ties allowed, agrees with.
 
-    The two orders of a pair are averaged. Intransitive are circles (a beats b, b beats c, c beats a) and
-    contradictions of ties (a ties b, b ties c, a beats c; a beats b, b ties c, a does not beat c), as in TrustJudge.
+    The two orders of a pair are averaged. Intransitive triples are cycles (a beats b, b beats c, c beats a) and
+    contradictory ties (a ties b, b ties c, a beats c; a beats b, b ties c, a does not beat c), as in TrustJudge.
 
     Args:
         items: N.
-        pairs: shape (R, 2), an ordered pair once at most.
+        pairs: shape (R, 2), each ordered pair at most once.
         probabilities: shape (R,).
 
     Returns:
-        (intransitive triples, triples whose three pairs were read in one order at least).
+        (intransitive triples, triples whose three pairs have an answer in at least one order).
     """
     matrix = square(items, pairs, np.asarray(probabilities, dtype=np.float64))
     both = np.stack([matrix, 1 - matrix.T])
@@ -225,24 +229,24 @@ def intransitive_triples(items: int, pairs: IntArray, probabilities: FloatArray)
         second, third = np.triu_indices(items - item - 1, 1)
         ab, ac = sign[item, item + 1 + second], sign[item, item + 1 + third]
         bc = sign[item + 1 + second, item + 1 + third]
-        read = ~np.isnan(ab) & ~np.isnan(bc) & ~np.isnan(ac)
-        triples += int(read.sum())
-        # a over b and c over b leaves a and c open; otherwise the two steps tell how a and c stand.
-        wrong += int((read & (ab * bc != -1) & (np.sign(ab + bc) != ac)).sum())
+        answered = ~np.isnan(ab) & ~np.isnan(bc) & ~np.isnan(ac)
+        triples += int(answered.sum())
+        # If a and c both beat b, or both lose to it, any order of a and c is consistent; otherwise only one is.
+        wrong += int((answered & (ab * bc != -1) & (np.sign(ab + bc) != ac)).sum())
     return wrong, triples
 
 
-def conflict(pairs: IntArray, probabilities: FloatArray, scores: FloatArray) -> tuple[int, int]:
-    """How often a comparison contradicts absolute scores of the same judge.
+def discordance(pairs: IntArray, probabilities: FloatArray, scores: FloatArray) -> tuple[int, int]:
+    """Count the comparisons that contradict absolute scores of the same judge.
 
     Args:
         pairs: shape (R, 2).
         probabilities: shape (R,).
-        scores: shape (N,), of the items; NaN where there is none.
+        scores: shape (N,), scores of the items; NaN if missing.
 
     Returns:
-        (comparisons that choose otherwise than the scores, comparisons where both are known). A tie on one side only
-        is a conflict.
+        (comparisons that disagree with the scores, comparisons with an answer and two scores). A tie on only one side
+        is a disagreement.
     """
     hard = np.sign(decisions(probabilities) - 0.5)
     order = np.sign(scores[pairs[:, 0]] - scores[pairs[:, 1]])

@@ -1,9 +1,9 @@
-"""Estimators: ordered comparisons -> one number for each item, higher is better.
+"""Estimators: ordered comparisons -> one number per item, higher is better.
 
 All take `items`, the number N of items; `pairs` of shape (R, 2), the numbers of the first and the second item; and
-`probabilities` of shape (R,), that the first is better: 0, 1/2 and 1 where only hard answers are known, NaN where a
-comparison could not be read. What could not be read is left out; an item that nothing readable was asked about gets
-NaN. For what may be wrong with these arrays see `refladder.ranking.graph.readable`.
+`probabilities` of shape (R,), the probability that the first is better. Hard answers are 0, 1/2 and 1. NaN is an
+unparsed answer and is left out; an item without any answer gets NaN. `refladder.ranking.graph.answered` lists the
+errors for invalid arrays.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.errors import NotConvergedError, UsageError
-from refladder.ranking.graph import check_connected, never_beaten, readable
+from refladder.ranking.graph import answered, check_connected, never_beaten, solve_laplacian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from refladder.arrays import FloatArray, IntArray
 
 
-SAME = 1e-9  # probabilities this near to the threshold are a tie
-_GRADIENT = 1e-9  # largest wins left unexplained of an item, when Bradley-Terry has converged
+SAME = 1e-9  # probabilities within this distance of the threshold are ties
+_GRADIENT = 1e-9  # Bradley-Terry has converged if no gradient, in wins of an item, is larger
 _STEPS = 100
+_SHOWN = 5  # names of items in a message
 
 
 def decisions(probabilities: FloatArray, threshold: float = 0.5) -> FloatArray:
-    """Hard answers: 1 where the first wins, 0 where the second does, 1/2 for a tie, NaN where not read.
+    """Hard answers: 1 where the first wins, 0 where the second does, 1/2 for a tie, NaN for NaN.
 
-    Source: arXiv 2307.07889, equations 2 and 10; a probability of the threshold itself, which they give to the second,
-    is a tie here.
+    Source: arXiv 2307.07889, equations 2 and 10, except that a probability equal to the threshold is a tie here and a
+    win of the second there.
 
     Args:
-        probabilities: any shape, that the first is better.
+        probabilities: any shape, probability that the first is better.
         threshold: tau, between 0 and 1.
     """
     away = np.asarray(probabilities) - threshold
@@ -42,16 +43,16 @@ def decisions(probabilities: FloatArray, threshold: float = 0.5) -> FloatArray:
 
 
 def _shares(items: int, pairs: IntArray, points: FloatArray) -> FloatArray:
-    # Added up in the order of their size, so that items with the same answers get the same number to the last bit.
-    who, got = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([points, 1 - points])
-    order = np.lexsort((got, who))
-    taken = np.bincount(who[order], got[order], items)
-    played = np.bincount(who, minlength=items)
-    return np.asarray(np.divide(taken, played, out=np.full(items, np.nan), where=played > 0))
+    # Summed in the order of their size, so that items with the same answers get exactly the same number.
+    item, share = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([points, 1 - points])
+    order = np.lexsort((share, item))
+    won = np.bincount(item[order], share[order], items)
+    played = np.bincount(item, minlength=items)
+    return np.asarray(np.divide(won, played, out=np.full(items, np.nan), where=played > 0))
 
 
 def win_ratio(items: int, pairs: IntArray, probabilities: FloatArray, threshold: float = 0.5) -> FloatArray:
-    """The share of its comparisons that an item wins, a tie counting half.
+    """The share of its comparisons that an item wins, where a tie counts half.
 
     Source: arXiv 2307.07889, equation 6.
 
@@ -59,12 +60,12 @@ def win_ratio(items: int, pairs: IntArray, probabilities: FloatArray, threshold:
         items: N.
         pairs: shape (R, 2).
         probabilities: shape (R,).
-        threshold: tau of equation 10, that a probability must exceed for the first to win.
+        threshold: tau of equation 10; the first wins if its probability exceeds it.
 
     Returns:
         Shape (N,), between 0 and 1.
     """
-    pairs, probabilities = readable(items, pairs, probabilities)
+    pairs, probabilities = answered(items, pairs, probabilities)
     return _shares(items, pairs, decisions(probabilities, threshold))
 
 
@@ -79,48 +80,18 @@ def mean_probability(items: int, pairs: IntArray, probabilities: FloatArray) -> 
     Returns:
         Shape (N,), between 0 and 1.
     """
-    pairs, probabilities = readable(items, pairs, probabilities)
+    pairs, probabilities = answered(items, pairs, probabilities)
     return _shares(items, pairs, probabilities)
 
 
-def _solve(matrix: Callable[[FloatArray], FloatArray], right: FloatArray, tolerance: float = 1e-10) -> FloatArray:
-    """Conjugate gradients for a Laplacian: its null space, the constant, is in neither side.
-
-    `tolerance` is what may be left of the right side, as a share of its length.
-    """
-    found = np.zeros_like(right)
-    rest = right - right.mean()
-    step, size = rest.copy(), float(rest @ rest)
-    goal = tolerance**2 * max(size, 1e-300)
-    for _ in range(10 * right.size + _STEPS):
-        if size <= goal:
-            return cast("FloatArray", found - found.mean())
-        turned = matrix(step)
-        length = size / float(step @ turned)
-        found += length * step
-        rest -= length * turned
-        size, before = float(rest @ rest), size
-        step = rest + (size / before) * step
-    raise NotConvergedError(f"conjugate gradients did not converge on {right.size} items; ask more pairs")
-
-
 def _net(items: int, pairs: IntArray, flow: FloatArray) -> FloatArray:
-    """What flows out of each item less what flows in, from first to second."""
+    """Flow out of each item minus flow into it, where flow goes from first to second."""
     out, back = np.bincount(pairs[:, 0], flow, items), np.bincount(pairs[:, 1], flow, items)
     return np.asarray(out - back, dtype=np.float64)
 
 
-def _laplacian(items: int, pairs: IntArray, weights: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    first, second = pairs[:, 0], pairs[:, 1]
-
-    def times(values: FloatArray) -> FloatArray:
-        return _net(items, pairs, weights * (values[first] - values[second]))
-
-    return times
-
-
 def _rounded(scores: FloatArray) -> FloatArray:
-    """Mean 0, seven decimals: what is left of the iteration's error must not rank items with the same answers."""
+    """Mean 0, seven decimals, so that iteration error does not rank items with the same answers."""
     return cast("FloatArray", np.round(scores - scores.mean(), 7) + 0.0)
 
 
@@ -132,40 +103,42 @@ def bradley_terry(
     prior: float = 0.0,
     names: Sequence[str] | None = None,
 ) -> FloatArray:
-    """Strengths s that make the comparisons most likely: the first wins with probability 1 / (1 + e^(s_j - s_i)).
+    """Maximum likelihood strengths s: the first wins with probability 1 / (1 + e^(s_j - s_i)).
 
-    A probability between 0 and 1 counts as that much of a win and the rest of a loss, so 1/2 is a tie. Newton's
-    method with conjugate gradients; the likelihood is concave. (Dense solvers need the square of N in memory.)
+    A probability p counts as p wins and 1 - p losses, so 1/2 is a tie. The likelihood is concave and maximised by
+    Newton's method.
 
     Args:
         items: N.
         pairs: shape (R, 2).
         probabilities: shape (R,).
-        prior: so much of a tie is added to every comparison. With 0, strengths exist only where from every item a
-            chain of wins leads to every other.
-        names: of the items, for messages.
+        prior: number of ties added to every comparison. With 0, strengths exist only if a chain of wins leads from
+            every item to every other.
+        names: names of the items for messages.
 
     Returns:
         Shape (N,), natural-log odds, mean 0, to seven decimals.
 
     Raises:
-        UsageError: the comparisons do not hold the items together; or, with prior 0, some items were never beaten by
-            the others, so that their strengths are infinite; or the prior is negative.
-        NotConvergedError: Newton's method did not end.
+        UsageError: the comparisons do not connect the items; or, with prior 0, some items never lost to the others, so
+            that their strengths are infinite; or the prior is negative.
+        NotConvergedError: Newton's method did not converge.
     """
     if not prior >= 0:
         raise UsageError(f"a prior of {prior}: it must be 0 or more, as a number of ties")
-    pairs, probabilities = readable(items, pairs, probabilities)
+    pairs, probabilities = answered(items, pairs, probabilities)
     check_connected(items, pairs, names)
     share = (probabilities + prior / 2) / (1 + prior)
-    took, lost = share > 0, share < 1
-    winners = np.concatenate([pairs[took, 0], pairs[lost, 1]])
-    losers = np.concatenate([pairs[took, 1], pairs[lost, 0]])
-    best = never_beaten(items, winners, losers)
-    if best is not None:
-        words = ", ".join(str(item) if names is None else names[item] for item in best[:5])
+    won, lost = share > 0, share < 1
+    winners = np.concatenate([pairs[won, 0], pairs[lost, 1]])
+    losers = np.concatenate([pairs[won, 1], pairs[lost, 0]])
+    unbeaten = never_beaten(items, winners, losers)
+    if unbeaten is not None:
+        words = ", ".join(str(item) if names is None else names[item] for item in unbeaten[:_SHOWN]) + (
+            ", ..." if len(unbeaten) > _SHOWN else ""
+        )
         raise UsageError(
-            f"no finite strengths: {len(best)} of {items} items ({words}{', ...' if len(best) > 5 else ''}) lost to "  # noqa: PLR2004
+            f"no finite strengths: {len(unbeaten)} of {items} items ({words}) lost to "
             "none of the others; give a prior above 0"
         )
     first, second = pairs[:, 0], pairs[:, 1]
@@ -175,21 +148,20 @@ def bradley_terry(
         return -float(share @ np.logaddexp(0, -gap) + (1 - share) @ np.logaddexp(0, gap))
 
     strengths = np.zeros(items)
-    now = likelihood(strengths)
+    current = likelihood(strengths)
     for _ in range(_STEPS):
         expected = 1 / (1 + np.exp(np.clip(strengths[second] - strengths[first], -700, 700)))
-        left = share - expected
-        gradient = _net(items, pairs, left)
+        gradient = _net(items, pairs, share - expected)
         error = float(np.abs(gradient).max())
         if error <= _GRADIENT:
             return _rounded(strengths)
-        # far from the end a rough step is as good: the equations are solved as well as the strengths are known
+        # Far from the maximum a rough step is good enough, so the tolerance follows the error.
         weights = np.maximum(expected * (1 - expected), 1e-12)
-        change = _solve(_laplacian(items, pairs, weights), gradient, min(0.1, max(error, 1e-10)))
+        change = solve_laplacian(items, pairs, weights, gradient, min(0.1, max(error, 1e-10)))
         length = 1.0
-        while length > 1e-10 and (after := likelihood(strengths + length * change)) < now - 1e-12 * abs(now):  # noqa: PLR2004
+        while length > 1e-10 and (after := likelihood(strengths + length * change)) < current - 1e-12 * abs(current):  # noqa: PLR2004
             length /= 2
-        strengths, now = strengths + length * change, after
+        strengths, current = strengths + length * change, after
     raise NotConvergedError(
         f"Bradley-Terry strengths of {items} items did not converge in {_STEPS} steps; give a prior above 0"
     )
@@ -203,12 +175,12 @@ def product_of_experts(
     position_bias: float | None = None,
     names: Sequence[str] | None = None,
 ) -> FloatArray:
-    """Scores whose differences fit the probabilities best: every comparison is a Gaussian expert on s_i - s_j.
+    """Least squares scores: every comparison is a Gaussian expert on s_i - s_j.
 
-    The expert's mean is p - b, with b the mean of p, which takes a constant position bias out (b is 1/2 for a symmetric
-    set of an unbiased judge). Take b over many contexts: the mean of few comparisons holds their qualities too, and
-    takes these out with it; with one comparison nothing is left. All experts have one variance, so the most likely
-    scores are those of least squares: s = (W'W)^+ W'(p - b), W one row a comparison with +1 and -1.
+    The mean of an expert is p - b. b is the mean of p and removes a constant position bias; it is 1/2 for an unbiased
+    judge and pairs in both orders. Estimate b over many contexts: the mean of few comparisons depends on the quality of
+    their texts, too, and with one comparison nothing remains. All experts have the same variance, so the most likely
+    scores are s = (W'W)^+ W'(p - b), where W has one row per comparison with +1 and -1.
 
     Source: Liusie et al. 2024, arXiv 2405.05894, the linear Gaussian expert with a bias term.
 
@@ -217,20 +189,21 @@ def product_of_experts(
         pairs: shape (R, 2).
         probabilities: shape (R,).
         position_bias: b, between 0 and 1; by default the mean of these probabilities.
-        names: of the items, for messages.
+        names: names of the items for messages.
 
     Returns:
         Shape (N,), mean 0, to seven decimals; the unit is that of a difference of probability.
 
     Raises:
-        UsageError: the comparisons do not hold the items together, or the position bias is not between 0 and 1.
+        UsageError: the comparisons do not connect the items, or the position bias is not between 0 and 1.
         NotConvergedError: the equations could not be solved.
     """
-    pairs, probabilities = readable(items, pairs, probabilities)
+    pairs, probabilities = answered(items, pairs, probabilities)
     check_connected(items, pairs, names)
     if position_bias is None:
         position_bias = float(probabilities.mean())
     if not 0 <= position_bias <= 1:
         raise UsageError(f"a position bias of {position_bias}: it must be a mean probability, between 0 and 1")
-    leaning = probabilities - position_bias
-    return _rounded(_solve(_laplacian(items, pairs, np.ones(len(pairs))), _net(items, pairs, leaning)))
+    return _rounded(
+        solve_laplacian(items, pairs, np.ones(len(pairs)), _net(items, pairs, probabilities - position_bias))
+    )

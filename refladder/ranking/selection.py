@@ -1,4 +1,4 @@
-"""Which pairs to ask, when not all of them can be."""
+"""Selection of the pairs to compare, if there are too many to compare all."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UnknownNameError, UsageError
+from refladder.ranking import SCHEMES
 
 if TYPE_CHECKING:
     from refladder.arrays import IntArray
 
 
-SCHEMES = ("random", "no-repeat", "symmetric")
-
-
 def most_pairs(items: int, scheme: str) -> int:
-    """How many comparisons a scheme can choose among `items` items.
+    """The largest number of comparisons of `items` items that a scheme can select.
 
     Raises:
         UsageError: fewer than two items.
@@ -25,12 +23,12 @@ def most_pairs(items: int, scheme: str) -> int:
     if scheme not in SCHEMES:
         raise UnknownNameError("selection of pairs", scheme, SCHEMES)
     if items < 2:  # noqa: PLR2004
-        raise UsageError(f"a comparison takes two items, found {items}; give a context at least two outputs")
+        raise UsageError(f"a comparison needs two items, found {items}; give a context at least two outputs")
     return items * (items - 1) // (2 if scheme == "no-repeat" else 1)
 
 
 def all_pairs(items: int) -> IntArray:
-    """Every ordered pair, by first and then by second.
+    """All ordered pairs, sorted by first and second item.
 
     Returns:
         Shape (N(N-1), 2): numbers of the first and the second item.
@@ -42,28 +40,28 @@ def all_pairs(items: int) -> IntArray:
 
 
 def select_pairs(items: int, budget: int, scheme: str, seed: int) -> IntArray:
-    """Choose ordered pairs at random, without putting any ordered pair twice.
+    """Draw ordered pairs at random without repetition.
 
     Source: arXiv 2307.07889, section 3.4.
 
     Args:
         items: N, at least 2.
-        budget: R, comparisons to choose.
-        scheme: `random`: any ordered pairs. `no-repeat`: a pair is asked in one order only, drawn by lot. `symmetric`:
-            a pair is asked in both orders; of an odd budget, one pair is asked in one order.
-        seed: of the draw.
+        budget: R, number of comparisons to draw.
+        scheme: `random`: any ordered pairs. `no-repeat`: a pair is asked in one order only, drawn at random.
+            `symmetric`: a pair is asked in both orders, except for one pair of an odd budget.
+        seed: seed of the draw.
 
     Returns:
         Shape (budget, 2): numbers of the first and the second item.
 
     Raises:
-        UsageError: fewer than two items, or a budget that is not between 1 and the pairs there are.
+        UsageError: fewer than two items, or a budget that is not between 1 and the number of pairs.
         UnknownNameError: no such scheme.
     """
     most = most_pairs(items, scheme)
     if not 1 <= budget <= most:
         raise UsageError(
-            f"a budget of {budget:,} comparisons: {items} items have {most:,} pairs to ask by {scheme!r}; "
+            f"a budget of {budget:,} comparisons: {items} items have {most:,} pairs under {scheme!r}; "
             f"choose between 1 and {most:,}"
         )
     random = np.random.default_rng(seed)

@@ -1,8 +1,8 @@
-"""Sorting searches (PairS): merge sort whose comparisons a judge answers, greedy or with a beam.
+"""Sorting searches (PairS): merge sort with comparisons by a judge, greedy or with a beam.
 
-A sort is a generator: it yields the pairs that it needs next, is sent the probabilities that the first of each is
-better, and returns the items, best first. Merges of one depth ask together, and `run_together` lets many sorts advance
-side by side, so that a judge gets one batch a round.
+A sort is a generator: it yields the next pairs, receives the probability that the first of each pair is better, and
+returns the items, best first. Merges of one depth ask together, and `run_together` advances many sorts at once, so that
+a judge gets one batch per round.
 
 Source: Liu et al. 2024, PairS, arXiv 2403.16950.
 """
@@ -26,45 +26,45 @@ _FLOOR = 1e-9  # keeps the logarithm of a probability of 0 finite
 
 
 def comparisons_between(items: int, *, beam: int = 1) -> tuple[int, int]:
-    """The fewest and the most comparisons that a merge sort by halves can need.
+    """The minimum and maximum number of comparisons of a merge sort.
 
-    A merge of L and R items takes min(L, R) to L + R - 1 steps. With a beam, every path under way asks at each step;
-    there are no more of them than `beam`, nor than ways to have taken that many items from both sides.
+    A merge of L and R items takes min(L, R) to L + R - 1 steps. With a beam, every path asks at each step. There
+    are at most `beam` paths, and at most as many as there are ways to take that many items from both sides.
 
     Args:
         items: N.
-        beam: paths kept; 1 is the greedy sort, which needs at most N ceil(log2 N) - 2^ceil(log2 N) + 1.
+        beam: number of paths; 1 is the greedy sort, which needs at most N ceil(log2 N) - 2^ceil(log2 N) + 1.
     """
     if items < 2:  # noqa: PLR2004
         return 0, 0
     left = items // 2
     right = items - left
-    ways = (min(step, left - 1) - max(0, step - right + 1) + 1 for step in range(items - 1))
+    paths = (min(step, left - 1) - max(0, step - right + 1) + 1 for step in range(items - 1))
     parts = [comparisons_between(half, beam=beam) for half in (left, right)]
     least = left + sum(part[0] for part in parts)  # the left half is the smaller
-    return least, sum(min(beam, one) for one in ways) + sum(part[1] for part in parts)
+    return least, sum(min(beam, count) for count in paths) + sum(part[1] for part in parts)
 
 
 def greedy_sort(items: Sequence[int]) -> Sort:
-    """PairS-greedy: merge sort that believes every answer.
+    """PairS-greedy: merge sort that follows every answer.
 
     Args:
-        items: in an order drawn by lot, so that a tie favours none.
+        items: the items in random order, so that ties favour none.
     """
     return _sort(list(items), _greedy_merge)
 
 
 def beam_sort(items: Sequence[int], *, beam: int = 10, gap: float = 0.1) -> Sort:
-    """PairS-beam: merge sort that follows several merges, and branches only where the judge is not sure.
+    """PairS-beam: merge sort that follows several merges and branches only at uncertain answers.
 
-    A merge is a path of answers; its worth is the mean log-probability of the answers it believes. Where the
-    probability is within `gap` of 1/2 both answers are followed, else the likelier alone (uncertainty pruning). Of
-    paths that have taken the same items from both sides the best is kept (the rest of their way is the same), and of
-    all that are under way the `beam` best.
+    A merge is a path of answers; its value is the mean log-probability of its answers. If the probability is within
+    `gap` of 1/2, both answers are followed, otherwise only the more probable one (uncertainty pruning). Of several
+    paths that took the same items from both sides only the best continues, since their remaining merges are the same.
+    Of all paths the `beam` best continue.
 
     Args:
-        items: in an order drawn by lot.
-        beam: paths kept, at least 1; 1 is the greedy sort.
+        items: the items in random order.
+        beam: number of paths, at least 1; 1 is the greedy sort.
         gap: between 0 and 1/2; 1/2 prunes nothing.
 
     Raises:
@@ -88,22 +88,22 @@ def _sort(items: list[int], merge: Merge) -> Sort:
 
 
 def _together(sorts: list[Sort]) -> Generator[list[Pair], Sequence[float], list[list[int]]]:
-    """Several sorts as one: their questions are asked in one go."""
+    """Run several sorts as one: their questions form one batch."""
     results: dict[int, list[int]] = {}
-    asked: dict[int, list[Pair]] = {}
+    waiting: dict[int, list[Pair]] = {}
 
     def advance(number: int, answers: Sequence[float] | None) -> None:
         try:
-            asked[number] = next(sorts[number]) if answers is None else sorts[number].send(answers)
+            waiting[number] = next(sorts[number]) if answers is None else sorts[number].send(answers)
         except StopIteration as stop:
-            asked.pop(number, None)
+            waiting.pop(number, None)
             results[number] = stop.value
 
     for number in range(len(sorts)):
         advance(number, None)
-    while asked:
-        batch = [(number, len(own)) for number, own in asked.items()]
-        answers = yield [pair for own in asked.values() for pair in own]
+    while waiting:
+        batch = [(number, len(pairs)) for number, pairs in waiting.items()]
+        answers = yield [pair for pairs in waiting.values() for pair in pairs]
         start = 0
         for number, length in batch:
             advance(number, answers[start : start + length])
@@ -126,7 +126,7 @@ def _greedy_merge(left: list[int], right: list[int]) -> Sort:
 
 
 def _beam_merge(left: list[int], right: list[int], beam: int, gap: float) -> Sort:
-    # Paths under way by the items taken from both sides; all have asked the same number of questions.
+    # Unfinished paths by the number of items taken from both sides; all have the same number of answers.
     paths: dict[Pair, tuple[float, tuple[bool, ...]]] = {(0, 0): (0.0, ())}
     best: tuple[float, tuple[bool, ...]] = (-math.inf, ())
     step = 0
@@ -134,17 +134,17 @@ def _beam_merge(left: list[int], right: list[int], beam: int, gap: float) -> Sor
         step += 1
         answers = yield [(left[i], right[j]) for i, j in paths]
         reached: dict[Pair, tuple[float, tuple[bool, ...]]] = {}
-        for ((i, j), (worth, way)), probability in zip(paths.items(), answers, strict=True):
+        for ((i, j), (value, steps)), probability in zip(paths.items(), answers, strict=True):
             for takes_left in (True, False):
-                chance = probability if takes_left else 1 - probability
-                if chance < 0.5 - gap - SAME or (gap == 0 and not takes_left and chance <= 0.5 + SAME):
+                chosen = probability if takes_left else 1 - probability
+                if chosen < 0.5 - gap - SAME or (gap == 0 and not takes_left and chosen <= 0.5 + SAME):
                     continue
-                place = (i + takes_left, j + (not takes_left))
-                path = (worth + math.log(max(chance, _FLOOR)), (*way, takes_left))
-                if place[0] == len(left) or place[1] == len(right):
-                    best = max(best, (path[0] / step, path[1]), key=lambda found: found[0])
-                elif place not in reached or path[0] > reached[place][0]:
-                    reached[place] = path
+                taken = (i + takes_left, j + (not takes_left))
+                path = (value + math.log(max(chosen, _FLOOR)), (*steps, takes_left))
+                if taken[0] == len(left) or taken[1] == len(right):
+                    best = max(best, (path[0] / step, path[1]), key=lambda merge: merge[0])
+                elif taken not in reached or path[0] > reached[taken][0]:
+                    reached[taken] = path
         paths = dict(sorted(reached.items(), key=lambda item: -item[1][0])[:beam])
     merged: list[int] = []
     i = j = 0
@@ -156,62 +156,62 @@ def _beam_merge(left: list[int], right: list[int], beam: int, gap: float) -> Sor
 
 @dataclass(slots=True, kw_only=True)
 class Sorted:
-    """A sort that ended: `order` best first, or None when a comparison could not be read. `asked` holds its answers."""
+    """A finished sort: `order` best first, or None if an answer was not parsed. `asked` holds its answers."""
 
     order: list[int] | None = None
     asked: dict[Pair, float] = field(default_factory=dict)
 
     def scores(self, items: int) -> list[float | None]:
-        """How many items stand below each; neighbours that tied share the mean place. None when it did not end.
+        """Number of items ranked below each item; tied neighbours share the mean. None for an unfinished sort.
 
         Args:
             items: N; an item that was not sorted gets None.
         """
-        found: list[float | None] = [None] * items
+        scores: list[float | None] = [None] * items
         if self.order is None:
-            return found
+            return scores
         start = 0
         for end in range(1, len(self.order) + 1):
             if end < len(self.order) and self._tied(self.order[end - 1], self.order[end]):
                 continue
             for item in self.order[start:end]:
-                found[item] = len(self.order) - (start + end - 1) / 2 - 1
+                scores[item] = len(self.order) - (start + end - 1) / 2 - 1
             start = end
-        return found
+        return scores
 
-    def _tied(self, one: int, other: int) -> bool:
-        given = self.asked.get((one, other), self.asked.get((other, one)))
-        return given is not None and abs(given - 0.5) <= SAME
+    def _tied(self, first: int, second: int) -> bool:
+        probability = self.asked.get((first, second), self.asked.get((second, first)))
+        return probability is not None and abs(probability - 0.5) <= SAME
 
 
 def run_together(
     sorts: Sequence[Sort], ask: Callable[[list[tuple[int, int, int]]], Sequence[float]]
 ) -> tuple[list[Sorted], int]:
-    """Run sorts side by side, one batch of questions a round; a pair is asked once in each sort.
+    """Run sorts side by side with one batch of questions per round; each sort asks a pair only once.
 
     Args:
-        sorts: not yet begun.
-        ask: given (number of the sort, first, second) for each question, the probabilities that the first is better;
-            NaN where one could not be read, which ends that sort without an order.
+        sorts: sorts that have not started.
+        ask: takes (number of the sort, first, second) of each question and returns the probabilities that the first is
+            better; NaN for an unparsed answer ends the sort without an order.
 
     Returns:
-        What became of each, and the number of rounds.
+        The finished sorts, and the number of rounds.
     """
-    found = [Sorted() for _ in sorts]
+    results = [Sorted() for _ in sorts]
     waiting: dict[int, list[Pair]] = {}
 
     def advance(number: int) -> None:
-        sort, own = sorts[number], found[number]
+        sort, result = sorts[number], results[number]
         try:
             pairs = waiting.get(number)
             while True:
-                pairs = next(sort) if pairs is None else sort.send([own.asked[pair] for pair in pairs])
-                if any(pair not in own.asked for pair in pairs):
+                pairs = next(sort) if pairs is None else sort.send([result.asked[pair] for pair in pairs])
+                if any(pair not in result.asked for pair in pairs):
                     break
             waiting[number] = pairs
         except StopIteration as stop:
             waiting.pop(number, None)
-            own.order = stop.value
+            result.order = stop.value
 
     for number in range(len(sorts)):
         advance(number)
@@ -222,14 +222,14 @@ def run_together(
             (number, *pair)
             for number, pairs in waiting.items()
             for pair in dict.fromkeys(pairs)
-            if pair not in found[number].asked
+            if pair not in results[number].asked
         ]
         for (number, first, second), answer in zip(questions, ask(questions), strict=True):
-            found[number].asked[first, second] = float(answer)
+            results[number].asked[first, second] = float(answer)
         for number in list(waiting):
-            if np.isnan([found[number].asked[pair] for pair in waiting[number]]).any():
+            if np.isnan([results[number].asked[pair] for pair in waiting[number]]).any():
                 sorts[number].close()
                 del waiting[number]
             else:
                 advance(number)
-    return found, rounds
+    return results, rounds

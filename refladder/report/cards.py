@@ -173,7 +173,7 @@ def _longer(benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None]
 def _conflict(one: Comparisons, scores: Mapping[tuple[str, str], float | None]) -> tuple[float, int]:
     given = [_number(scores.get((output.id, one.dimension.name))) for output in one.outputs]
     values = np.array([math.nan if value is None else value for value in given])
-    return bias.conflict(one.pairs, one.probabilities, values)
+    return bias.discordance(one.pairs, one.probabilities, values)
 
 
 def _accuracy(one: Comparisons, human: Mapping[tuple[str, str], float]) -> tuple[float, int]:

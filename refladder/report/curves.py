@@ -13,9 +13,9 @@ import numpy as np
 
 from refladder.errors import UsageError
 from refladder.metaeval.correlation import correlate_rows
-from refladder.ranking import bias
+from refladder.ranking import SCHEMES, bias
 from refladder.ranking.estimators import win_ratio
-from refladder.ranking.selection import SCHEMES, most_pairs, select_pairs
+from refladder.ranking.selection import most_pairs, select_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError
 from refladder.metaeval.agreement import MEAN, human_means
+from refladder.ranking import SCHEMES
 from refladder.ranking.bias import NEAR
-from refladder.ranking.selection import SCHEMES, most_pairs
+from refladder.ranking.selection import most_pairs
 from refladder.report.cards import ALL
 from refladder.report.curves import budget_curve, consistency_rows
 from refladder.report.rendering import DASH, PlainTable

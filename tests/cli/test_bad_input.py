@@ -102,7 +102,7 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
     path = text_file('context_id,output\nstory-01,"never closed\n', "in.csv")
     assert score(path) == f"refladder: {path}:2: not CSV (unexpected end of data)\n"
     path = text_file("context_id,output,output\n", "in.csv")
-    assert score(path) == f"refladder: {path}:1: column 'output' stands there twice; rename one\n"
+    assert score(path) == f"refladder: {path}:1: column 'output' appears twice; rename one\n"
     path = text_file("", "in.csv")
     assert score(path) == f"refladder: {path}:1: an empty file; the first line of a CSV file names its columns\n"
     path = text_file("\na,b\n", "in.csv")
@@ -169,8 +169,7 @@ def test_an_unknown_option_or_format(fails, stories):
     assert "No such option '--jugde'" in fails(2, "score", stories, *LADDERS, "--jugde", "builtin")
     assert "'xml' is not one of 'jsonl', 'csv', 'parquet'" in fails(2, "score", stories, *LADDERS, "--format", "xml")
     assert fails(2, "filter", "rows.txt", "--min", "x=1") == (
-        "refladder: rows.txt: cannot tell its format from its ending; let it end in .jsonl, .csv or .parquet, or say "
-        "--format\n"
+        "refladder: rows.txt: unknown file extension; use .jsonl, .csv or .parquet, or give --format\n"
     )
 
 
@@ -230,8 +229,8 @@ def test_a_truncated_gzip(score, text_file):
     message = score(path)
     assert message.startswith(f"refladder: {path}:")
     assert message.endswith(
-        ": the stream is damaged or cut off (Compressed file ended before the end-of-stream marker was reached); "
-        "fetch it again\n"
+        ": the stream is damaged or incomplete (Compressed file ended before the end-of-stream marker was reached); "
+        "download or copy it again\n"
     )
 
 
@@ -314,10 +313,10 @@ def test_rows_that_cannot_be_judged_come_out_with_a_note(command, write_jsonl):
 def test_a_folder_that_is_a_file_and_a_full_disk(score, stories, tmp_path):
     out = stories / "out.jsonl"
     assert score(stories, "--out", out, "--judgments", tmp_path / "j.jsonl") == (
-        f"refladder: {out}: cannot be written (File exists); free space or choose another place\n"
+        f"refladder: {out}: cannot be written (File exists); free space or choose another path\n"
     )
     assert score(stories, "--out", tmp_path / "out.jsonl", "--judgments", "/dev/full") == (
-        "refladder: /dev/full: cannot be written (No space left on device); free space or choose another place\n"
+        "refladder: /dev/full: cannot be written (No space left on device); free space or choose another path\n"
     )
     assert not (tmp_path / "out.jsonl").exists()
 
@@ -346,7 +345,7 @@ def test_a_file_size_limit_leaves_no_half_file(process, write_jsonl, rows, tmp_p
         _, err = started.communicate(timeout=60)
         assert started.returncode == 2
         assert err.decode().splitlines()[-1] == (
-            f"refladder: {named}: cannot be written (File too large); free space or choose another place"
+            f"refladder: {named}: cannot be written (File too large); free space or choose another path"
         )
         assert not out.exists()
         assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "kept.jsonl"]

@@ -108,9 +108,9 @@ def test_a_disconnected_graph_names_its_components(command):
     )  # fmt: skip
     assert done.code == 3
     assert (
-        "bradley-terry: context 'dialogue-01', engagingness: the comparisons fall into 3 components that nothing "
-        "joins: {dialogue-01/aster, dialogue-01/cedar, dialogue-01/fern}, {dialogue-01/birch}, {dialogue-01/dahlia, "
-        "dialogue-01/elm}; strengths across them cannot be compared: ask more pairs, or rank by win-ratio\n"
+        "bradley-terry: context 'dialogue-01', engagingness: the comparisons form 3 unconnected components: "
+        "{dialogue-01/aster, dialogue-01/cedar, dialogue-01/fern}, {dialogue-01/birch}, {dialogue-01/dahlia, "
+        "dialogue-01/elm}; strengths of different components cannot be compared: ask more pairs, or rank by win-ratio\n"
     ) in done.err
     assert "bradley-terry: and 9 more like these\n" in done.err  # fourteen contexts, five told
 
@@ -118,7 +118,7 @@ def test_a_disconnected_graph_names_its_components(command):
 def test_a_budget_larger_than_the_pairs(fails):
     err = fails(2, "evaluate", "demo/dialogue", "--methods", "win-ratio", "--comparisons", "31")
     assert err == (
-        "refladder: context 'dialogue-01': a budget of 31 comparisons: 6 items have 30 pairs to ask by "
+        "refladder: context 'dialogue-01': a budget of 31 comparisons: 6 items have 30 pairs under "
         "'symmetric'; choose between 1 and 30\n"
     )
 

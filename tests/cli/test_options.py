@@ -190,7 +190,7 @@ def test_show_takes_scores_without_notes_and_refuses_others(command, fails, writ
     )
     write_jsonl([{**row, "coherence_grade": "good"}])
     assert fails(2, *arguments, "--json") == (
-        f"refladder: {path}:1: column 'coherence_grade' must hold a finite number or nothing, found 'good'\n"
+        f"refladder: {path}:1: column 'coherence_grade' must be a finite number or empty, found 'good'\n"
     )
 
 

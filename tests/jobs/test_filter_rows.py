@@ -140,7 +140,7 @@ def test_json_lines_to_csv(command, write_jsonl):
     path.write_text('{"a": 1, "b": "\\ud800"}\n')
     assert command("filter", path, "--min", "a=0").out == '{"a": 1, "b": "\\ud800"}\n'
     done = command("filter", path, "--min", "a=0", "--out-format", "csv")
-    assert done.err == f"refladder: {path}:1: half a surrogate pair, which CSV cannot hold; write .jsonl\n"
+    assert done.err == f"refladder: {path}:1: half a surrogate pair, which is not valid in CSV; write .jsonl\n"
 
 
 def test_parquet_types_are_kept(command, tmp_path):
@@ -190,19 +190,19 @@ def test_parquet_from_other_tables(command, write_jsonl, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"score": NaN}', "column 'score' must hold a finite number or nothing, found nan"),
-        ('{"score": Infinity}', "column 'score' must hold a finite number or nothing, found inf"),
+        ('{"score": NaN}', "column 'score' must be a finite number or empty, found nan"),
+        ('{"score": Infinity}', "column 'score' must be a finite number or empty, found inf"),
         (
             '{"score": 1' + "0" * 400 + "}",
             "not JSON (a whole number of 401 characters); each line must be one JSON object",
         ),
-        ('{"score": true}', "column 'score' must hold a finite number or nothing, found True"),
-        ('{"score": "high"}', "column 'score' must hold a finite number or nothing, found 'high'"),
-        ('{"score": "1_0"}', "column 'score' must hold a finite number or nothing, found '1_0'"),
-        ('{"score": "\uff11"}', "column 'score' must hold a finite number or nothing, found '\uff11'"),
-        ('{"score": [1]}', "column 'score' must hold a finite number or nothing, found [1]"),
-        ('{"scores": 1}', "no column 'score'; did you mean 'scores'? Columns there: scores"),
-        ("{}", "no column 'score'; Columns there: none"),
+        ('{"score": true}', "column 'score' must be a finite number or empty, found True"),
+        ('{"score": "high"}', "column 'score' must be a finite number or empty, found 'high'"),
+        ('{"score": "1_0"}', "column 'score' must be a finite number or empty, found '1_0'"),
+        ('{"score": "\uff11"}', "column 'score' must be a finite number or empty, found '\uff11'"),
+        ('{"score": [1]}', "column 'score' must be a finite number or empty, found [1]"),
+        ('{"scores": 1}', "no column 'score'; did you mean 'scores'? Columns: scores"),
+        ("{}", "no column 'score'; Columns: none"),
     ],
 )
 @pytest.mark.parametrize("options", [("--min", "score=0"), ("--top", "0.5", "--by", "score")])
@@ -245,7 +245,7 @@ def test_standard_input(command, options):
     done = command("filter", *options, stdin=RAW)
     assert [row["id"] for row in done.rows] == [1, 4]
     done = command("filter", "-", *options, stdin=b'{"score": 1}\n{"score": "x"}\n')
-    assert done.err == "refladder: <stdin>:2: column 'score' must hold a finite number or nothing, found 'x'\n"
+    assert done.err == "refladder: <stdin>:2: column 'score' must be a finite number or empty, found 'x'\n"
 
 
 def test_a_pipe_that_can_be_read_once(raw):

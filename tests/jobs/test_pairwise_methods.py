@@ -110,7 +110,9 @@ def test_a_context_whose_comparisons_fall_apart_has_no_scores_and_is_told(name):
 
     (found,) = run([name], Simulated(unreadable=apart))
     assert set(found.result.method.scores.values()) == {None}
-    assert any("context 'c0', worth: the comparisons fall into 2 components" in note for note in found.result.notes)
+    assert any(
+        "context 'c0', worth: the comparisons form 2 unconnected components" in note for note in found.result.notes
+    )
 
 
 def test_win_ratio_needs_no_connection_and_unread_comparisons_are_counted():

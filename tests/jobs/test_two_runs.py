@@ -132,7 +132,7 @@ def test_the_second_run_is_refused_and_the_first_is_intact(start, hold, write_js
     assert err.decode().startswith(
         f"refladder: {place}: process {first.pid} on host {socket.gethostname()} has been writing it since 20"
     )
-    assert err.decode().endswith(" UTC; wait for its end, or name another place\n")
+    assert err.decode().endswith(" UTC; wait for it to finish, or choose another path\n")
     assert not (tmp_path / "second").exists()  # no backend was opened, so nothing was asked
 
     hold.unlink()

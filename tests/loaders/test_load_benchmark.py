@@ -125,7 +125,7 @@ def test_hub_without_network(hub, name, repository, _split, advice):
 
     hub(unreachable)
     told = "name it with --source"
-    match = rf"^{repository}: cannot be fetched from the Hub \(Couldn't reach .*\); download {advice}.* {told}"
+    match = rf"^{repository}: cannot be downloaded from the Hub \(Couldn't reach .*\); download {advice}.* {told}"
     with pytest.raises(DataError, match=match):
         load_benchmark(name)
 
@@ -135,7 +135,7 @@ def test_hub_says_nothing(hub):
         raise errors
 
     errors = hub(silent)()
-    with pytest.raises(DataError, match=r"cannot be fetched from the Hub \(DatasetsError\); download"):
+    with pytest.raises(DataError, match=r"cannot be downloaded from the Hub \(DatasetsError\); download"):
         load_benchmark("summeval")
 
 
@@ -170,10 +170,10 @@ def test_hub_splits(hub, tmp_path):
     row = {"context": "c", "system": "s", "output": "o"}
     hub(lambda _path: {"train": [row], "test": [row, {**row, "system": "t"}]})
     assert len(load_own("hub:me/mine:test", task_file=task).outputs) == 2
-    match = r"hub:me/mine: it has several splits; say hub:me/mine:SPLIT with one of train, test"
+    match = r"hub:me/mine: it has several splits; use hub:me/mine:SPLIT with one of train, test"
     with pytest.raises(UsageError, match=match):
         load_own("hub:me/mine", task_file=task)
-    with pytest.raises(UsageError, match=r"hub:me/mine: it has no split 'dev'; say .* one of train, test"):
+    with pytest.raises(UsageError, match=r"hub:me/mine: it has no split 'dev'; use .* one of train, test"):
         load_own("hub:me/mine:dev", task_file=task)
     hub(lambda _path: {"train": [row]})
     assert len(load_own("hub:me/mine", task_file=task).outputs) == 1

@@ -119,7 +119,9 @@ def test_hanna_row_repeated(data, tmp_path):
     text = (data / "hanna/hanna_stories_annotations.csv").read_text()
     last = text.splitlines()[-1]
     path.write_text(f"{text}{last}\n")
-    with pytest.raises(DataError, match=r"CTRL' has more than 3 ratings, and there were 3 raters; remove the repeated"):
+    with pytest.raises(
+        DataError, match=r"CTRL' has more than 3 ratings, but the benchmark has 3 raters; remove repeated"
+    ):
         load_benchmark("hanna", path)
 
 
@@ -127,7 +129,7 @@ def test_hanna_second_story(data, tmp_path):
     text = (data / "hanna/hanna_stories_annotations.csv").read_text()
     path = tmp_path / "hanna.csv"
     path.write_text(text.replace("5,You can hear", "9,You can hear", 1))
-    match = r"hanna\.csv:\d+: 'CTRL' has a second story for this prompt, 5 after 9; each system has one"
+    match = r"hanna\.csv:\d+: 'CTRL' has a second story for this prompt, 5 after 9; each system must have one"
     with pytest.raises(DataError, match=match):
         load_benchmark("hanna", path)
 
@@ -171,7 +173,7 @@ def test_newsroom_two_texts_of_one_system(data, tmp_path):
     text = (data / "newsroom/release/newsroom-human-eval.csv").read_text()
     path = tmp_path / "newsroom.csv"
     path.write_text(text.replace("no plan no plan", "a plan", 1))
-    match = r":\d+: output '12/pointer_s' stands at .* with another text; each output once"
+    match = r":\d+: output '12/pointer_s' already appears at .* with a different text; keep one of them"
     with pytest.raises(DataError, match=match):
         load_benchmark("newsroom", path)
 
@@ -226,7 +228,7 @@ def test_webnlg_references_of_another_length(data, tmp_path):
         shutil.copy(file, tmp_path)
     (tmp_path / "gold-sample-reference1.lex").write_text("only one\n")
     with pytest.raises(
-        DataError, match=r"reference1\.lex:2: 1 lines, but .*MRs\.txt has 2; line k must belong to line"
+        DataError, match=r"reference1\.lex:2: 1 lines, but .*MRs\.txt has 2; line k of both must belong together"
     ):
         load_benchmark("webnlg", tmp_path)
 
@@ -235,7 +237,7 @@ def test_webnlg_repeated_row(data, tmp_path):
     text = (data / "webnlg/all_data_final_averaged.csv").read_text()
     path = tmp_path / "webnlg.csv"
     path.write_text(text + text.splitlines()[1] + "\n")
-    with pytest.raises(DataError, match=r"/adapt' stands at .*webnlg\.csv:2 with the same id; each output once"):
+    with pytest.raises(DataError, match=r"/adapt' already appears at .*webnlg\.csv:2; keep one of them"):
         load_benchmark("webnlg", path)
 
 

@@ -44,7 +44,9 @@ def test_folder_without_known_files(tmp_path, name, names):
 def test_truncated_gzip(data, tmp_path, name, file):
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress((data / file).read_bytes())[:-20])
-    with pytest.raises(DataError, match=r"cut\.gz: the gzip stream is damaged or cut off; fetch the file again"):
+    with pytest.raises(
+        DataError, match=r"cut\.gz: the gzip stream is damaged or incomplete; download or copy the file again"
+    ):
         load_benchmark(name, path)
 
 

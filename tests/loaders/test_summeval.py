@@ -71,7 +71,7 @@ def test_raters(data, ratings):
     ]
     with pytest.raises(UnknownNameError, match=r"unknown group of SummEval raters 'expert'; did you mean 'experts'\?"):
         load_benchmark("summeval", data / "summeval/release", raters="expert")
-    with pytest.raises(DataError, match=r"has only the experts' means; raters='crowd' needs model_annotations"):
+    with pytest.raises(DataError, match=r"has only the means of the experts; raters='crowd' needs model_annotations"):
         load_benchmark("summeval", data / "summeval/hub", raters="crowd")
 
 
@@ -174,7 +174,7 @@ def test_folder_with_a_wrong_system_order(data, tmp_path):
     for file in [data / "summeval/release" / RELEASE, data / "summeval/hub" / MTEB]:
         shutil.copy(file, tmp_path)
     (tmp_path / "system_order.json").write_text('["M8", "M0", "M17", "M22"]')
-    match = r"jsonl:1: the summary of 'M8' is not the release's; system_order\.json does not belong to this file"
+    match = r"jsonl:1: the summary of 'M8' differs from the release; system_order\.json does not belong to this file"
     with pytest.raises(DataError, match=match):
         load_benchmark("summeval", tmp_path)
 
@@ -197,12 +197,12 @@ def test_system_order_of_another_length(data, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"model_id": "M8"}, r":2: output 'cnn-test-a1/M8' stands at .*:1 with the same id; each output once"),
-        ({"text": "other"}, r":2: context 'cnn-test-a1' has another content at .*:1; an id must mean one text"),
-        ({"id": "new", "text": " \n"}, r":2: the text of context 'new' is empty; leave such rows out"),
+        ({"model_id": "M8"}, r":2: output 'cnn-test-a1/M8' already appears at .*:1; keep one of them"),
+        ({"text": "other"}, r":2: context 'cnn-test-a1' has different content at .*:1; an id must belong to one text"),
+        ({"id": "new", "text": " \n"}, r":2: the text of context 'new' is empty; remove the row"),
         ({"decoded": 5}, r":2: column 'decoded': expected text, found 5"),
-        ({"model_id": ""}, r":2: column 'model_id': expected a name or a whole number, found ''"),
-        ({"model_id": True}, r":2: column 'model_id': expected a name or a whole number, found True"),
+        ({"model_id": ""}, r":2: column 'model_id': expected a name or an integer, found ''"),
+        ({"model_id": True}, r":2: column 'model_id': expected a name or an integer, found True"),
         ({"model_id": None, "modelid": "M8"}, r":2: no column 'model_id'; did you mean 'modelid'\? It has: id, "),
         ({"references": ["a", 1]}, r":2: column 'references': expected a list of texts, found 1 in it"),
         ({"references": "a"}, r":2: column 'references': expected a list, found 'a'"),
@@ -223,7 +223,7 @@ def test_bad_release(data, tmp_path, changes, match):
         ("1_0", r"'coherence': expected a finite number, found '1_0'"),
         ([3], r"'coherence': expected a finite number, found \[3\]"),
         (True, r"'coherence': expected a finite number, found True"),
-        (6, r"coherence is rated 6, outside its scale 1 to 5"),
+        (6, r"coherence is rated 6, outside the scale 1 to 5"),
     ],
 )
 def test_bad_rating(data, tmp_path, value, match):
@@ -258,5 +258,5 @@ def test_flat_item_without_scores(data, tmp_path):
 def test_unknown_form(tmp_path):
     path = tmp_path / "other.jsonl"
     path.write_text('{"document": "a", "summary": "b"}\n')
-    with pytest.raises(DataError, match=r"other\.jsonl:1: not a known form of SummEval; .* it has: document, summary"):
+    with pytest.raises(DataError, match=r"other\.jsonl:1: unknown format of SummEval; .* it has: document, summary"):
         load_benchmark("summeval", path)

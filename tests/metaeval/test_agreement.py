@@ -65,7 +65,9 @@ def test_means_are_exact_whatever_the_order():
         + [rating("y", value, str(value)) for value in (0.3, 0.2, 0.1)]
     )
     assert found["x", "clarity"] == found["y", "clarity"]
-    with pytest.raises(DataError, match="rating of output 'x' on 'clarity' by 'a' is nan; ratings are finite numbers"):
+    with pytest.raises(
+        DataError, match="rating of output 'x' on 'clarity' by 'a' is nan; ratings must be finite numbers"
+    ):
         human_means([rating("x", NAN)])
 
 
@@ -271,7 +273,7 @@ def test_what_is_refused():
         evaluate_method(source, scores, constant="zeros", **options)
     with pytest.raises(UsageError, match="resamples must be at least 1; got 0; 1000 is usual"):
         evaluate_method(source, scores, **{**options, "resamples": 0})
-    with pytest.raises(UsageError, match="no dimension of 'small' is asked for; name at least one"):
+    with pytest.raises(UsageError, match="no dimension of 'small' is selected; select at least one"):
         evaluate_method(source, scores, dimensions=[], **options)
     with pytest.raises(UsageError, match="benchmark 'small' has no outputs; there is nothing to evaluate"):
         evaluate_method(dataclasses.replace(source, outputs=()), scores, **options)
@@ -283,7 +285,7 @@ def test_what_is_refused():
         evaluate_method(source, {("z", "clarity"): 1.0}, **options)
     with pytest.raises(UnknownNameError, match="unknown dimension of the scores of 'm' 'Wit'; did you mean 'wit'"):
         evaluate_method(source, {("c0/s0", "Wit"): 1.0}, **options)
-    with pytest.raises(UsageError, match="score of output 'c0/s0' on 'wit' is inf; scores are finite, or None where"):
+    with pytest.raises(UsageError, match="score of output 'c0/s0' on 'wit' is inf; scores must be finite, or None for"):
         evaluate_method(source, {**scores, ("c0/s0", "wit"): math.inf}, **options)
 
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from refladder.errors import ShapeError, UsageError
+from refladder.metaeval import LEVELS, STATISTICS
 from refladder.metaeval.bootstrap import (
     draw_contexts,
     draw_swaps,
@@ -15,8 +16,8 @@ from refladder.metaeval.bootstrap import (
     permutation_p_value,
     resample,
 )
-from refladder.metaeval.correlation import STATISTICS, correlate_rows
-from refladder.metaeval.levels import LEVELS, correlate_level
+from refladder.metaeval.correlation import correlate_rows
+from refladder.metaeval.levels import correlate_level
 
 NAN = float("nan")
 EVERY = [(level, statistic) for level in LEVELS for statistic in STATISTICS]

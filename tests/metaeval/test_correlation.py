@@ -10,8 +10,9 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from refladder.errors import ShapeError, UnknownNameError, UsageError
+from refladder.metaeval import STATISTICS
 from refladder.metaeval.correlation import (
-    STATISTICS,
+    average_ranks,
     correlate,
     correlate_rows,
     partial_correlate_rows,
@@ -47,6 +48,13 @@ def test_rows_equal_scipy_on_random_grids(statistic, values, gaps, shape):
     predicted, human = random_grid(generator, shape, values, gaps), random_grid(generator, shape, 6, gaps)
     expected = [by_scipy(x, y, statistic) for x, y in zip(predicted, human, strict=True)]
     np.testing.assert_allclose(correlate_rows(predicted, human, statistic), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(223, 10), (1, 1600), (5, 0)])
+@pytest.mark.parametrize("values", [2, 7, 0])
+def test_ranks_are_exactly_those_of_scipy(shape, values):
+    grid = random_grid(np.random.default_rng(values), shape, values, 0.2)
+    np.testing.assert_array_equal(average_ranks(grid), stats.rankdata(grid, axis=1, nan_policy="omit"))
 
 
 @settings(max_examples=200, deadline=None)
@@ -180,7 +188,7 @@ def test_what_is_refused():
         correlate_rows(np.zeros((2, 3)), np.zeros((3, 2)))
     with pytest.raises(ShapeError, match="predicted and human must both be"):
         correlate(np.zeros((2, 2)), np.zeros((2, 2)))
-    with pytest.raises(UsageError, match=re.escape("human[0, 1] is inf; values are finite, or NaN")):
+    with pytest.raises(UsageError, match=re.escape("human[0, 1] is inf; values must be finite, or NaN")):
         correlate_rows(np.zeros((1, 2)), np.array([[0.0, np.inf]]))
     with pytest.raises(UnknownNameError, match="unknown statistic 'spearmn'; did you mean 'spearman'"):
         correlate_rows(PREDICTED, HUMAN, "spearmn")

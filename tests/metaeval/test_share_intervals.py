@@ -58,7 +58,9 @@ def test_fewer_than_two_contexts_with_trials_have_no_interval():
         np.array([[3.0, 0.0], [0.0, 0.0], [3.0, 1.0]]), np.array([[4.0, 0.0], [0.0, 0.0], [4.0, 1.0]])
     )
     assert np.isnan(found).tolist() == [[True, True], [True, True], [False, False]]
-    with pytest.raises(ShapeError, match=r"points and counts of contexts must have one shape; got \(2,\) and \(1,\)"):
+    with pytest.raises(
+        ShapeError, match=r"points and counts of contexts must have the same shape; got \(2,\) and \(1,\)"
+    ):
         share_intervals(np.zeros(2), np.ones(1))
 
 

@@ -84,14 +84,14 @@ def test_filled_text_is_literals_and_values_and_nothing_else(pair, data, claim):
 def test_fill_names_the_slot_left_unfilled():
     template = load_template("story", "compare")
     slots = {name: value for name, value in SLOTS.items() if name != "target"}
-    with pytest.raises(PromptError, match=r"^story/compare@[0-9a-f]{12}: slot \{\{target\}\} is left unfilled$"):
+    with pytest.raises(PromptError, match=r"^story/compare@[0-9a-f]{12}: slot \{\{target\}\} has no value$"):
         fill(template, slots)
 
 
 def test_fill_needs_no_value_for_a_background_the_template_leaves_out():
     slots = {name: value for name, value in SLOTS.items() if name != "background"}
     assert "a walk" in fill(load_template("story", "compare"), slots).text
-    with pytest.raises(PromptError, match=r"slot \{\{background\}\} is left unfilled$"):
+    with pytest.raises(PromptError, match=r"slot \{\{background\}\} has no value$"):
         fill(load_template("dialogue", "compare"), slots)
 
 
@@ -108,7 +108,7 @@ def test_fill_refuses_a_slot_that_the_role_does_not_have():
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "None"), (3, "3"), (b"x", "b'x'")])
 def test_fill_takes_texts_only(value, shown):
-    with pytest.raises(PromptError, match=rf"^story/compare@\w+: slot 'target' takes a text, found {shown}$"):
+    with pytest.raises(PromptError, match=rf"^story/compare@\w+: slot 'target' needs text, found {shown}$"):
         fill(load_template("story", "compare"), SLOTS | {"target": value})
 
 
@@ -118,11 +118,9 @@ def test_claims_are_given_where_they_are_asked_for_and_only_there():
     assert prompt.claim == "tie"
     assert prompt.slots["claim"] == "about as good as"
     assert (prompt.labels, prompt.outcomes) == (("Yes", "No"), ("yes", "no"))
-    with pytest.raises(
-        PromptError, match=r"^story/compare-yesno@\w+: needs a claim to ask about, one of: win, loss, tie$"
-    ):
+    with pytest.raises(PromptError, match=r"^story/compare-yesno@\w+: needs a claim, one of: win, loss, tie$"):
         fill(yesno, SLOTS)
     with pytest.raises(UnknownNameError, match=r"^unknown claim 'wins'; did you mean 'win'\? Known: loss, tie, win$"):
         fill(yesno, SLOTS, "wins")
-    with pytest.raises(PromptError, match=r"^story/compare@\w+: role 'compare' asks about no claim, found 'win'$"):
+    with pytest.raises(PromptError, match=r"^story/compare@\w+: role 'compare' has no claims, found 'win'$"):
         fill(compare, SLOTS, "win")

@@ -127,9 +127,7 @@ def test_unknown_task_names_the_near_one_and_the_users_own(write):
 def test_a_task_of_the_users_own(write):
     folder = write(COMPARE, "poetry/compare.md").parents[1]
     assert load_template("poetry", "compare", folder).task == "poetry"
-    message = (
-        f"{folder / 'poetry'}: no file best.md; a task of your own needs one for every role that is used, so add it"
-    )
+    message = f"{folder / 'poetry'}: no file best.md; a new task needs a file for every role that is used, so add it"
     with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
         load_template("poetry", "best", folder)
 
@@ -137,11 +135,11 @@ def test_a_task_of_the_users_own(write):
 @pytest.mark.parametrize("use", [check_folder, list_templates, lambda folder: load_template("story", "best", folder)])
 def test_a_folder_that_is_not_there(tmp_path, use):
     folder = tmp_path / "nowhere"
-    message = f"{folder}: the folder of prompt templates does not exist; name a folder that holds TASK/ROLE.md"
+    message = f"{folder}: the folder of prompt templates does not exist; give a folder with files TASK/ROLE.md"
     with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
         use(folder)
     folder.write_text("")
-    with pytest.raises(PromptError, match=r": the folder of prompt templates is a file; name a folder that holds"):
+    with pytest.raises(PromptError, match=r": the folder of prompt templates is a file; give a folder with files"):
         use(folder)
 
 
@@ -190,7 +188,7 @@ def test_unknown_key(write):
 def test_head_lists_other_slots_than_the_text(write, line, found):
     path = write(COMPARE.replace('slots = ["context", "dimension", "description", "reference", "target"]', line))
     assert refused(path).startswith(
-        ": the head's slots must list the text's slots in the order of their first use: "
+        ": slots in the head must list the slots of the text in the order of their first use: "
         f"['context', 'dimension', 'description', 'reference', 'target'], found {found}"
     )
 
@@ -249,22 +247,21 @@ def test_labels_that_are_no_table(write):
 
 def test_labels_for_a_writing_role(write):
     path = write(BEST.replace("+++\nGood", '[labels]\nwin = "A"\n+++\nGood'), "story/best.md")
-    assert refused(path, "best") == ": role 'best' takes no [labels], found {'win': 'A'}"
+    assert refused(path, "best") == ": role 'best' has no [labels], found {'win': 'A'}"
 
 
 @pytest.mark.parametrize("word", ['"Better"', '""', '" "', '"Worse "', "1", '["Worse"]', "{ word = 1 }", "true"])
 def test_labels_that_are_not_different_words(write, word):
     message = refused(write(COMPARE.replace('"Worse"', word)))
     assert message.startswith(
-        ": the labels must be different strings, not empty and without spaces around them, found ['Better', "
+        ": the labels must be different non-empty strings without surrounding spaces, found ['Better', "
     )
 
 
 def test_a_label_that_the_text_never_names(write):
     path = write(COMPARE.replace('"Similar"', '"Equal"'))
     assert refused(path) == (
-        ":9: the text never names the label 'Equal', so the judge cannot know that it is an answer; "
-        "write it into the text"
+        ":9: the text does not name the label 'Equal', so the judge does not know this answer; add it to the text"
     )
 
 
@@ -272,7 +269,7 @@ def test_of_a_scale_the_text_names_the_ends(write):
     shipped = (TEMPLATES / "story" / "direct-5.md").read_text()
     assert load_template("story", "direct-5").labels["2"] == "2"
     path = write(shipped.replace('5 = "5"', '5 = "five"'), "story/direct-5.md")
-    assert "the text never names the label 'five'" in refused(path, "direct-5")
+    assert "the text does not name the label 'five'" in refused(path, "direct-5")
 
 
 def test_claims(write):
@@ -284,11 +281,11 @@ def test_claims(write):
     )
     path = write(shipped.replace('"worse than"', '"better than"'), "story/compare-yesno.md")
     assert refused(path, "compare-yesno") == (
-        ": the claims must be different strings, not empty and without spaces around them, "
+        ": the claims must be different non-empty strings without surrounding spaces, "
         "found ['better than', 'better than', 'about as good as']"
     )
     path = write(COMPARE.replace("[labels]", '[claims]\nwin = "x"\n[labels]'))
-    assert refused(path) == ": role 'compare' takes no [claims], found {'win': 'x'}"
+    assert refused(path) == ": role 'compare' has no [claims], found {'win': 'x'}"
 
 
 def test_check_template_is_a_contract_for_templates_made_elsewhere():
@@ -343,9 +340,7 @@ def test_check_folder_refuses_files_that_no_prompt_would_use(write, name, messag
 )
 def test_check_folder_refuses_a_misspelt_task(write, task, near):
     path = write(COMPARE, f"{task}/compare.md")
-    message = (
-        f"{path.parent}: unknown task {task!r}; did you mean {near!r}? A task of your own needs a name less like it"
-    )
+    message = f"{path.parent}: unknown task {task!r}; did you mean {near!r}? A new task needs a less similar name"
     with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
         check_folder(path.parents[1])
 
@@ -358,7 +353,7 @@ def test_check_folder_takes_a_task_of_the_users_own(write, task):
 
 def test_check_folder_refuses_a_task_name_that_would_break_a_recipe(write):
     path = write(COMPARE, "my+task/compare.md")
-    message = f"{path.parent}: a task's name is made of letters, digits, - _ and ., found 'my+task'"
+    message = f"{path.parent}: a task name consists of letters, digits, - _ and ., found 'my+task'"
     with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
         check_folder(path.parents[1])
 
@@ -372,6 +367,6 @@ def test_check_folder_refuses_a_broken_template(write):
 
 
 def test_check_folder_refuses_a_folder_without_templates(tmp_path):
-    message = f"{tmp_path}: holds no template; a template is a file TASK/ROLE.md, e.g. story/compare.md"
+    message = f"{tmp_path}: contains no template; a template is a file TASK/ROLE.md, e.g. story/compare.md"
     with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
         check_folder(tmp_path)

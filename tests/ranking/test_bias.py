@@ -46,9 +46,9 @@ def test_reweigh_by_hand():
 
 
 def test_a_judge_that_only_says_yes_or_no_has_no_alpha():
-    with pytest.raises(UsageError, match="the median probability is 1, so no weight gives both places half"):
+    with pytest.raises(UsageError, match="the median probability is 1, so no weight gives both positions half"):
         bias.alpha_of(1.0)
-    with pytest.raises(UsageError, match="alpha 0: the weight of the first place must be a finite number above 0"):
+    with pytest.raises(UsageError, match="alpha 0: the weight of the first position must be a finite number above 0"):
         bias.reweigh(np.array([0.5]), 0)
 
 
@@ -201,7 +201,7 @@ def test_triples_with_an_unread_pair_are_left_out():
     assert bias.intransitive_triples(4, pairs, p) == (0, 0)
 
 
-def test_conflict_by_hand():
+def test_discordance_by_hand():
     pairs, p = np.array([[0, 1], [1, 2], [0, 2], [2, 3]]), np.array([0.9, 0.9, 0.5, 0.9])
     # scores 1 > 0 = 2, 3 unscored: 0 over 1 contradicts; 1 over 2 agrees; tie agrees; left out
-    assert bias.conflict(pairs, p, np.array([2.0, 3.0, 2.0, np.nan])) == (1, 3)
+    assert bias.discordance(pairs, p, np.array([2.0, 3.0, 2.0, np.nan])) == (1, 3)

@@ -78,7 +78,7 @@ def test_unread_comparisons_are_left_out():
 
 
 def test_parts_that_nothing_joins_are_named():
-    with pytest.raises(UsageError, match=r"2 components that nothing joins: \{a, b\}, \{c\}"):
+    with pytest.raises(UsageError, match=r"2 unconnected components: \{a, b\}, \{c\}"):
         likelihood_ranking(3, np.array([[0, 1]]), np.array([0.7]), names=["a", "b", "c"])
 
 

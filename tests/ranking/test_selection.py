@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from refladder.errors import UnknownNameError, UsageError
-from refladder.ranking.selection import SCHEMES, all_pairs, most_pairs, select_pairs
+from refladder.ranking import SCHEMES
+from refladder.ranking.selection import all_pairs, most_pairs, select_pairs
 
 
 def rows(pairs):
@@ -58,16 +59,16 @@ def test_many_items_take_no_memory_of_their_square():
 
 
 def test_a_budget_larger_than_the_pairs_is_refused():
-    with pytest.raises(UsageError, match="a budget of 21 comparisons: 5 items have 20 pairs to ask by 'random'"):
+    with pytest.raises(UsageError, match="a budget of 21 comparisons: 5 items have 20 pairs under 'random'"):
         select_pairs(5, 21, "random", 0)
-    with pytest.raises(UsageError, match="5 items have 10 pairs to ask by 'no-repeat'; choose between 1 and 10"):
+    with pytest.raises(UsageError, match="5 items have 10 pairs under 'no-repeat'; choose between 1 and 10"):
         select_pairs(5, 11, "no-repeat", 0)
     with pytest.raises(UsageError, match="a budget of 0 comparisons"):
         select_pairs(5, 0, "random", 0)
 
 
 def test_one_item_cannot_be_compared():
-    with pytest.raises(UsageError, match="a comparison takes two items, found 1; give a context at least two outputs"):
+    with pytest.raises(UsageError, match="a comparison needs two items, found 1; give a context at least two outputs"):
         all_pairs(1)
 
 

@@ -202,7 +202,7 @@ def test_a_full_disk_is_said_and_what_was_written_before_it_is_kept(templates, t
 
     full = go("full", journal)
     assert full.returncode == 1
-    message = f"{journal}: cannot be written (File too large); free space or choose another place\n"
+    message = f"{journal}: cannot be written (File too large); free space or choose another path\n"
     assert full.stderr == message
     assert journal.stat().st_size == 1500
     assert go("free", journal).stderr == ""
@@ -215,7 +215,7 @@ def test_a_failed_flush_is_said(build, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", no_space)
-    message = "journal.jsonl: cannot be written (No space left on device); free space or choose another place"
+    message = "journal.jsonl: cannot be written (No space left on device); free space or choose another path"
     with pytest.raises(DataError, match=re.escape(message)):
         build(tmp_path / "journal.jsonl")
 

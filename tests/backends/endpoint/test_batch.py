@@ -261,14 +261,16 @@ def test_a_folder_that_cannot_be_made(server, tmp_path):
     judge = to(server, batch=str(tmp_path / "file" / "folder"), mode="top")
     judge._probe = to(server, mode="top").probe
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"folder: cannot be written \(.*\); free space or choose another place"):
+    with pytest.raises(DataError, match=r"folder: cannot be written \(.*\); free space or choose another path"):
         judge.read_labels(questions(1), LABELS)
 
 
 def test_two_processes_do_not_share_a_folder_at_one_time(server, folder):
     with (
         locked_folder(folder),
-        pytest.raises(UsageError, match=rf"process {os.getpid()} on host .* UTC; wait for its end, or name another"),
+        pytest.raises(
+            UsageError, match=rf"process {os.getpid()} on host .* UTC; wait for it to finish, or choose another"
+        ),
     ):
         read(server, folder)
 

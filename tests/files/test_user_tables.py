@@ -14,9 +14,7 @@ def test_the_format_is_told_by_the_ending():
     found = {name: format_of(name) for name in ("a.jsonl", "a.ndjson", "a.JSON", "a.csv", "a.csv.gz", "a.parquet", "-")}
     assert list(found.values()) == ["jsonl", "jsonl", "jsonl", "csv", "csv", "parquet", "jsonl"]
     assert format_of("a.txt", "csv") == "csv"
-    with pytest.raises(
-        UsageError, match=r"^a\.txt: cannot tell its format from its ending; let it end in .jsonl, .csv or"
-    ):
+    with pytest.raises(UsageError, match=r"^a\.txt: unknown file extension; use .jsonl, .csv or"):
         format_of("a.txt")
     assert [standard_form(*pair) for pair in (("-", "csv"), ("-", "jsonl"), ("a.jsonl", "csv"))] == ["csv", None, None]
 
@@ -61,7 +59,7 @@ def test_a_column_that_is_there_already(tmp_path):
     row = Row("a:1", {"x": 1})
     for name in ("a.jsonl", "a.csv", "a.parquet"):
         sink = open_sink(str(tmp_path / name), None, {"x": float})
-        message = "^a:1: column 'x' is there already; rename or drop it first$"
+        message = "^a:1: column 'x' already exists; rename or remove it first$"
         with pytest.raises(UsageError, match=message), sink as write:
             write(row, {"x": 2.0})
     assert list(tmp_path.iterdir()) == []
@@ -86,7 +84,7 @@ def test_formulas_in_csv_are_escaped_on_request_and_numbers_stay(tmp_path):
 
 def test_formulas_are_escaped_in_csv_only(tmp_path):
     with (
-        pytest.raises(UsageError, match=r"a.jsonl: --escape-formulas is for CSV, and this is jsonl; leave it out or "),
+        pytest.raises(UsageError, match=r"a.jsonl: --escape-formulas works only with CSV, not jsonl; remove it or "),
         open_sink(str(tmp_path / "a.jsonl"), None, {}, escape_formulas=True),
     ):
         pass

@@ -56,7 +56,7 @@ def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
             pass
         (message,) = in_a_thread(lambda: enter(path))
         assert message.startswith(f"{path}: process {os.getpid()} on host {socket.gethostname()} has been writing it ")
-        assert message.endswith(" UTC; wait for its end, or name another place")
+        assert message.endswith(" UTC; wait for it to finish, or choose another path")
     assert in_a_thread(lambda: enter(path)) == []
 
 
@@ -64,7 +64,9 @@ def test_a_lock_without_a_name(tmp_path):
     fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
     with (tmp_path / ".kept.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(UsageError, match=r"kept: another process has been writing it; wait for its end, or name"):
+        with pytest.raises(
+            UsageError, match=r"kept: another process has been writing it; wait for it to finish, or choose"
+        ):
             enter(tmp_path / "kept")
 
 
@@ -75,7 +77,7 @@ def test_devices_need_no_lock():
 
 def test_a_lock_file_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"kept: cannot be written \(.*\); free space or choose another place"):
+    with pytest.raises(DataError, match=r"kept: cannot be written \(.*\); free space or choose another path"):
         enter(tmp_path / "file" / "kept")
 
 
@@ -116,7 +118,7 @@ def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeyp
             enter(path)
         assert str(refused.value) == (
             f"{path}: process {alive['process']} on host {alive['host']} has been writing it since 2026-01-02 03:04:05 "
-            f"UTC; wait for its end, or name another place; if that process has ended, delete {file}"
+            f"UTC; wait for it to finish, or choose another path; if that process has ended, delete {file}"
         )
     for ended in (json.dumps({**record, "process": ended_process()}), "[1", ""):
         file.write_text(ended)

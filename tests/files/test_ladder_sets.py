@@ -37,7 +37,7 @@ def test_sets_that_are_not_there(tmp_path):
         UnknownNameError, match=r"unknown ladder set \(nor is there such a folder\) 'none'; Known: demo/"
     ):
         read_ladder_set("none")
-    message = f"^{tmp_path}/ladders.jsonl: no such file; a ladder set is what `refladder build` writes$"
+    message = f"^{tmp_path}/ladders.jsonl: no such file; build a ladder set with `refladder build`$"
     with pytest.raises(DataError, match=message):
         read_ladder_set(str(tmp_path))
     write_records(tmp_path / "ladders.jsonl", LADDERS)
@@ -49,19 +49,19 @@ def test_sets_that_are_not_there(tmp_path):
     ("changes", "message"),
     [
         ({"ladders": []}, "x: no ladders in it; build some with `refladder build`"),
-        ({"ladders": [FIRST, replace(FIRST)]}, f"{PLACE} stands there twice"),
+        ({"ladders": [FIRST, replace(FIRST)]}, f"{PLACE} appears twice"),
         (
             {"dimensions": SET.dimensions[1:]},
-            f"{PLACE} is of a dimension that dimensions.jsonl does not have: ['complexity']",
+            f"{PLACE} has a dimension that is not in dimensions.jsonl: ['complexity']",
         ),
-        ({"contexts": CONTEXTS[1:]}, f"{PLACE} is of a context that contexts.jsonl does not have"),
+        ({"contexts": CONTEXTS[1:]}, f"{PLACE} has a context that is not in contexts.jsonl"),
         (
             {"contexts": [replace(one, task="dialogue") for one in CONTEXTS]},
-            f"{PLACE} is of task 'story', its context of 'dialogue'",
+            f"{PLACE} has task 'story', its context 'dialogue'",
         ),
         (
             {"ladders": [LADDERS[1], replace(FIRST, task="open")], "contexts": []},
-            f"{PLACE} is of task 'open', the first of 'story'; keep one task in a set",
+            f"{PLACE} has task 'open', the first ladder 'story'; a set must have one task",
         ),
         (
             {"ladders": [replace(FIRST, rungs=FIRST.rungs[::-1])]},
@@ -70,10 +70,10 @@ def test_sets_that_are_not_there(tmp_path):
         ({"ladders": [replace(FIRST, rungs=())]}, f"{PLACE} has levels []; they must be 1, 2, ..., N"),
         (
             {"ladders": [LADDERS[1], replace(FIRST, rungs=FIRST.rungs[:3])]},
-            f"{PLACE} has 3 rungs, the first 5; one set is one scale",
+            f"{PLACE} has 3 rungs, the first ladder 5; a set must have one number of rungs",
         ),
-        ({"contexts": [*CONTEXTS, replace(CONTEXTS[0])]}, "x: context 'story-01' stands there twice"),
-        ({"dimensions": [*SET.dimensions, SET.dimensions[0]]}, "x: dimension 'coherence' stands there twice"),
+        ({"contexts": [*CONTEXTS, replace(CONTEXTS[0])]}, "x: context 'story-01' appears twice"),
+        ({"dimensions": [*SET.dimensions, SET.dimensions[0]]}, "x: dimension 'coherence' appears twice"),
         (
             {"dimensions": [replace(SET.dimensions[0], high=1.0)]},
             "x: the scale of 'coherence' goes from 1 to 1; low must be less than high",
