@@ -12,7 +12,7 @@ from refladder.ranking.bias import NEAR
 from refladder.ranking.selection import SCHEMES, most_pairs
 from refladder.report.cards import ALL
 from refladder.report.curves import budget_curve, consistency_rows
-from refladder.report.rendering import DASH, PlainTable
+from refladder.report.rendering import PlainTable, number
 from refladder.report.svg import Series, file_stems, lines, scatter
 
 if TYPE_CHECKING:
@@ -87,14 +87,17 @@ def consistency_tables(files: Mapping[str, str]) -> list[PlainTable]:
     """How rankings of fewer outputs agree with that of all and with people, from `curves.jsonl`; none without it."""
     points = [json.loads(line) for line in files.get("curves.jsonl", "").splitlines()]
     rows = [
-        [one["dimension"], str(one["size"]), *(DASH if value is None else f"{value:.3f}" for value in values)]
-        for one in points
-        if one["kind"] == "self-consistency"
-        for values in [(one["final"], one["gold"])]
+        [point["dimension"], str(point["size"]), number(point["final"], 3), number(point["gold"], 3)]
+        for point in points
+        if point["kind"] == "self-consistency"
     ]
-    caption = "Rankings by win ratio of so many outputs of a context: share of pairs in the order that all outputs give"
-    table = PlainTable(f"{caption}, and in that of the ratings.", ["dimension", "outputs", "all", "people"], rows)
-    return [table] if rows else []
+    legend = (
+        ("outputs", "number of outputs of a context that are ranked"),
+        ("all", "share of pairs in the order of the ranking of all outputs"),
+        ("people", "share of pairs in the order of the ratings"),
+    )
+    heads = ["dimension", *(term for term, _ in legend)]
+    return [PlainTable("Self-consistency of rankings by win ratio", heads, rows, legend)] if rows else []
 
 
 def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
