@@ -208,7 +208,7 @@ class Card:
         metadata=_share_column(
             "intransitive",
             _Shown(_JUDGMENTS, "intransitive", "triples without a consistent ranking", _share),
-            _Shown(_JUDGMENTS, "triples", "triples of outputs that were compared with each other", _of),
+            _Shown(_JUDGMENTS, "triples", "triples whose three pairs were parsed", _of),
         )
     )
     conflict: Share | None = field(
