@@ -140,7 +140,7 @@ class Card:
     judgments: int | None = field(
         metadata=_column(
             lambda evidence: evidence.count("unread"),
-            _Shown(_COST, "judgments", "judgments that the scores need", _count),
+            _Shown(_COST, "judgments", "judgments needed", _count),
         )
     )
     unreadable: int | None = field(
@@ -152,7 +152,7 @@ class Card:
     faint: int | None = field(
         metadata=_column(
             lambda evidence: evidence.points("faint"),
-            _Shown(_JUDGMENTS, "low mass", "judgments whose labels got less than half of the probability", _count),
+            _Shown(_JUDGMENTS, "low mass", "judgments whose labels have a total probability under 0.5", _count),
         )
     )
     reused: int | None = field(metadata=_cost(lambda run: run.result.reused))
@@ -160,13 +160,13 @@ class Card:
     calls: int | None = field(
         metadata=_cost(
             lambda run: run.calls,
-            _Shown(_COST, "calls", "prompts sent in this run; judgments of other methods are reused", _count),
+            _Shown(_COST, "calls", "prompts sent in this run, without reused answers", _count),
         )
     )
     characters: int | None = field(
         metadata=_column(
             lambda evidence: evidence.characters if evidence.whole else None,
-            _Shown(_COST, "characters", "characters of the prompts that the scores need", _characters),
+            _Shown(_COST, "characters", "length of all prompts, as if no answer had been reused", _characters),
         )
     )
     prompt_tokens: int | None = field(
@@ -175,7 +175,7 @@ class Card:
     distinct_tokens: int | None = field(
         metadata=_cost(
             lambda run: run.spent.distinct,
-            _Shown(_COST, "distinct", "tokens that the model processed, shared beginnings counted once", _tokens),
+            _Shown(_COST, "distinct", "tokens that the model processed, with shared beginnings counted once", _tokens),
         )
     )
     usd: float | None = field(

@@ -53,7 +53,7 @@ class PlainTable(NamedTuple):
 
 
 def number(value: float | None, digits: int) -> str:
-    """A number with so many decimals, or a dash."""
+    """A number with this many decimals, or a dash."""
     # Adding 0 turns what rounds to -0 into 0.
     return DASH if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 

@@ -107,7 +107,9 @@ def test_a_curve_needs_all_pairs_and_contexts_of_one_size():
         ):
             budget_curve(comparisons, human, "worth")
     uneven = replace(MADE, outputs=MADE.outputs[:-1])
-    with pytest.raises(UsageError, match=r"same number of outputs in every context, found \[7, 8\]; leave out the contexts"):
+    with pytest.raises(
+        UsageError, match=r"same number of outputs in every context, found \[7, 8\]; leave out the contexts"
+    ):
         budget_curve(compared(Simulated(), uneven), human, "worth")
 
 
