@@ -20,8 +20,10 @@ OVERALL = "overall"
 _WIN, _TIE, _LOSS, _UNPARSED = range(4)
 _COUNTS = {"wins": "wins", "ties": "ties", "losses": "losses", "unread": "unparsed", "failed": "no text"}  # key to head
 _LEGEND = (
-    ("win rate", "(wins + ties / 2) / pairs; a pair is won if both orders choose the same text, else it is a tie"),
+    ("win rate", "(wins + ties / 2) / (wins + ties + losses)"),
     ("interval", "95 % interval over rows"),
+    ("wins", "pairs in which both orders choose this model's text"),
+    ("ties", "pairs whose two orders disagree or are undecided"),
     ("unparsed", "pairs without a usable answer; not counted"),
     ("no text", "rows without a text by the model; not counted"),
 )

@@ -390,7 +390,8 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     assert run_command([*command, "--prompt", str(prompt)]) == 3
     printed = capsys.readouterr()
     assert printed.out.startswith("clarity: win rate over pairs of texts, each judged in both orders\n")
-    assert "win rate  (wins + ties / 2) / pairs; a pair is won if both orders choose the same text" in printed.out
+    assert "win rate  (wins + ties / 2) / (wins + ties + losses)" in printed.out
+    assert "wins      pairs in which both orders choose this model's text" in printed.out
     assert "no text" in printed.out
     assert (
         "1 rows without a prompt and texts that could not be written; the same command tries the texts again:\n"
