@@ -25,8 +25,9 @@ from refladder.loaders import load_benchmark
 from refladder.methods.contract import METHODS, MethodSettings, run_methods, scored_methods
 from refladder.methods.ladder import evaluation_ladders
 from refladder.records import Sampling
+from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import card_tables, report_cards
-from refladder.report.rendering import markdown, plain_tables
+from refladder.report.rendering import markdown
 
 if TYPE_CHECKING:
     from refladder.records import Benchmark
@@ -144,7 +145,7 @@ def card(name: str, kind: str) -> str:
             f"{size}, {len(benchmark.dimensions)} dimension(s): {seconds:.1f} s for all methods, {peak:,.0f} MB at most"
             f"{made}."
         ),
-        markdown([*plain_tables(rows), *card_tables(report_cards(runs, benchmark, benchmark.dimensions))]).strip(),
+        markdown([*agreement_tables(rows), *card_tables(report_cards(runs, benchmark, benchmark.dimensions))]).strip(),
         "\n".join(f"- {line}" for line in [*skipped, *notes]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

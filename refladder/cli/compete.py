@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from refladder.jobs.compete import Bars, Contest
 
 
-_TITLE = (
-    "{}: win rate over pairs of texts, each judged in both orders. A pair is won when both orders choose the same "
-    "text, else it is a tie, which counts half; interval: 95 %, by the spread between rows. Not counted: pairs "
-    "that the judge gave no answer to (unread), rows without a text of the model."
-)
-
-
 @click.command(short_help="Let models write and compare them with each other.")
 @click.argument("table")
 @click.option(
@@ -105,6 +98,7 @@ def command(
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
     from refladder.records import Dimension, Sampling  # noqa: PLC0415
     from refladder.report.page import contest_page  # noqa: PLC0415
+    from refladder.report.summary import low_mass_lines  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     console.check_prompts(prompts)
@@ -155,7 +149,7 @@ def command(
         console.say(f"  {failure}", err=True)
     if len(contest.failures) > 10:  # noqa: PLR2004
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
-    console.tell_faint(contest.faint)
+    console.say_lines(low_mass_lines(contest.faint, 2 * len(contest.trials)))  # each trial has both orders
     console.say(f"{out / RESULTS} holds prompts, texts, verdicts and standings", err=True)
     console.tell_spent(budgeted.spent())
     unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
@@ -175,22 +169,14 @@ def _text(path: Path) -> str:
 def _print(contest: Contest, *, as_json: bool) -> None:
     from dataclasses import asdict  # noqa: PLC0415
 
-    from refladder.report.rendering import DASH, PlainTable, fitted  # noqa: PLC0415
+    from refladder.report.standings import standing_tables  # noqa: PLC0415
+    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
-    standings = [one for one in contest.standings if one.row is None]
+    standings = [standing for standing in contest.standings if standing.row is None]
     if as_json:
-        for one in standings:
-            click.echo(console.printable_json(json.dumps(asdict(one), ensure_ascii=False)))
+        for standing in standings:
+            click.echo(console.printable_json(json.dumps(asdict(standing), ensure_ascii=False)))
         return
     out = console.console()
-    heads = ["model", "win rate", "interval", "wins", "ties", "losses", "unread", "no text"]
-    for criterion in dict.fromkeys(one.criterion for one in standings):
-        rows = []
-        for one in standings:
-            if one.criterion == criterion:
-                ends = DASH if one.low is None or one.high is None else f"{one.low:.3f} - {one.high:.3f}"
-                rate = DASH if one.rate is None else f"{one.rate:.3f}"
-                counts = (one.wins, one.ties, one.losses, one.unread, one.failed)
-                rows.append([one.model, rate, ends, *(f"{count:,}" for count in counts)])
-        for table in fitted(PlainTable(_TITLE.format(criterion), heads, rows), out.width):
-            out.print(table)
+    for part in terminal_tables(standing_tables([asdict(standing) for standing in standings]), out.width):
+        out.print(part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import sys
 import time
 from contextlib import contextmanager
@@ -15,10 +14,12 @@ import click
 
 from refladder.errors import UsageError
 from refladder.files.tables import FORMATS, parse_number
+from refladder.report import plain_text
+from refladder.report.summary import cost_words, spent_lines, summary, summary_lines
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderableType
 
@@ -27,16 +28,14 @@ if TYPE_CHECKING:
     from refladder.scoring.columns import ScoreReport
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
-_JSON_CONTROL = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # JSON escapes those below U+0020 itself
 _OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
 SPENDING = "refladder.spending"  # likewise: what the options of `spending` are
 LINE_EVERY = 30.0  # seconds between two lines that tell how far a run is, where there is no terminal
 _PERIOD = 600.0  # seconds over which the bar's rate is taken: a batch of a slow model takes minutes
 _FAST = 10  # a second, from which on the rate is told as a whole number
-_REASONS = 10  # shown of a run, the most frequent
 _WIDTH = 100  # of tables when standard output is not a terminal
+printable, printable_json, in_words = plain_text.printable, plain_text.printable_json, cost_words
 
 
 def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
@@ -268,7 +267,7 @@ def resolved(context: click.Context) -> dict[str, Any]:
 
 
 def console() -> Console:
-    """Where tables go: standard output, 100 columns wide when it is no terminal; all their text is made printable."""
+    """Standard output for tables, 100 columns wide where it is no terminal; their text is made printable."""
     from rich.console import Console  # noqa: PLC0415
     from rich.segment import Segment  # noqa: PLC0415
 
@@ -354,113 +353,28 @@ def _lines(what: str, work: Callable[[], str], started: float) -> Progress:
     return update
 
 
-def summary(report: ScoreReport) -> dict[str, Any]:
-    """The counts of a scoring run, as JSON values."""
-    return {
-        "rows": report.rows,
-        "unscored": report.unscored,
-        "reasons": report.reasons,
-        "judgments": report.judgments,
-        "reused": report.reused,
-        "unreadable": report.unreadable,
-        "cut": report.cut,
-        "faint": report.faint,
-        "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
-        "signature": report.signature,
-    }
-
-
 def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence[Mapping[str, Any]] = ()) -> int:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
         text = json.dumps({**summary(report), "spent": list(spent)}, ensure_ascii=False)
         click.echo(printable_json(text), err=to_stderr)
     else:
-        missing = sum(report.unscored.values())
-        click.echo(
-            f"{report.rows:,} rows, {missing:,} scores missing; {report.judgments:,} judgments, "
-            f"{report.reused:,} of them kept from before, {report.unreadable:,} unreadable",
-            err=True,
-        )
-        tell_doubts(report)
-        reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
-        for reason, count in reasons[:_REASONS]:
-            click.echo(f"  {count:,} x {printable(reason)}", err=True)
-        if len(reasons) > _REASONS:
-            click.echo(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons", err=True)
-        if report.order_pairs:
-            share = report.disagreements / report.order_pairs
-            click.echo(f"inconsistency between the two orders: {share:.1%} of {report.order_pairs:,} pairs", err=True)
+        say_lines(summary_lines(report))
         tell_spent(spent)
     return 0 if report.complete else UNSCORED
 
 
-def tell_doubts(report: ScoreReport) -> None:
-    """Print, on standard error, how many judgments have a number that is to be doubted, and why."""
-    if report.cut:
-        click.echo(
-            f"{report.cut:,} judgments are of a context that was cut to fit the judge; see NAME_note of the rows",
-            err=True,
-        )
-    tell_faint(report.faint)
-
-
-def tell_faint(count: int) -> None:
-    """Print, on standard error, how many judgments are faint, if there are any."""
-    if count:
-        click.echo(
-            f"{count:,} judgments are faint: the labels together had less than half of the probability, so "
-            "the judge would rather have said something else; do not trust these scores before you know why",
-            err=True,
-        )
-
-
 def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:
-    """Print what backends were asked, on standard error, where there is more to tell than the number of judgments."""
-    for one in spent:
-        if one["prompt_tokens"] is None and one["from_store"] is None:
-            continue
-        stored = "" if one["from_store"] is None else f", {one['from_store']:,} answers from the store"
-        speed = f", {one['run_tokens'] / one['seconds']:,.0f} tokens/s" if one["run_tokens"] and one["seconds"] else ""
-        say(f"{one['backend']}: {in_words(one)} in {one['seconds']:,.1f} s{speed}{stored}", err=True)
+    """Print on standard error what backends were asked, where more is known than the number of judgments."""
+    say_lines(spent_lines(spent))
 
 
-def in_words(counts: Mapping[str, Any]) -> str:
-    """Calls, tokens and price; characters where the tokens are not known."""
-    parts = [f"{counts['calls']:,} calls"]
-    if not counts["calls"]:
-        return parts[0]
-    if counts["requests"] is not None:
-        parts.append(f"{counts['requests']:,} requests")
-    if counts["prompt_tokens"] is None:
-        parts.append(f"{counts['characters']:,} characters of prompts (tokens not known)")
-    else:
-        run = "" if counts["run_tokens"] is None else f" ({counts['run_tokens']:,} through the model)"
-        parts.append(f"{counts['prompt_tokens']:,} prompt tokens{run}")
-        bound = "at most " if counts["requests"] is None else ""
-        if counts["answer_tokens"]:
-            parts.append(f"{bound}{counts['answer_tokens']:,} answer tokens")
-    if counts["usd"] is not None:
-        parts.append(f"{counts['usd']:.4f} USD")
-    return ", ".join(parts)
-
-
-def printable(text: str) -> str:
-    """Text for a terminal: what could move its cursor, break a line or not be written becomes U+FFFD."""
-    return _CONTROL.sub("\ufffd", text)
-
-
-def printable_json(text: str) -> str:
-    """JSON text for a terminal: its control characters become escapes, so that it still says the same."""
-    return _JSON_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines on standard error that may hold text from data."""
+    for line in lines:
+        say(line, err=True)
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a line that may hold text from data."""
     click.echo(printable(text), err=err)
-
-
-def short(text: str, width: int) -> str:
-    """A text on one line, cut at `width` characters."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"

@@ -54,7 +54,8 @@ def _one(name: str, folder: Path) -> None:
     from refladder.metaeval.agreement import PARTIAL  # noqa: PLC0415
     from refladder.methods.ladder import score_benchmark  # noqa: PLC0415  --help stays quick
     from refladder.records import Sampling  # noqa: PLC0415
-    from refladder.report.rendering import to_rich  # noqa: PLC0415
+    from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
+    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import Scale, column_names  # noqa: PLC0415
     from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
 
@@ -83,8 +84,8 @@ def _one(name: str, folder: Path) -> None:
     method, _ = score_benchmark(Scorer(backend, opened, dimensions, scale), benchmark)
     protocol = Protocol(levels=("within_context",), statistics=("spearman",))
     rows = [row for row in agreement(benchmark, dimensions, [method], protocol) if row.statistic != PARTIAL]
-    for table in to_rich(rows, screen.width):
-        screen.print(table)
+    for part in terminal_tables(agreement_tables(rows), screen.width):
+        screen.print(part)
 
 
 def _write_outputs(path: Path, benchmark: Benchmark) -> None:

@@ -348,10 +348,10 @@ def _draw(
 ) -> None:
     """Write figures into a folder, and a page with tables and figures, and say which could not be drawn."""
     from refladder.files.jsonl import atomic  # noqa: PLC0415  --help stays quick
+    from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.cards import card_tables  # noqa: PLC0415
     from refladder.report.figures import consistency_tables, draw_figures  # noqa: PLC0415
     from refladder.report.page import card_page  # noqa: PLC0415
-    from refladder.report.rendering import plain_tables  # noqa: PLC0415
 
     files, missing = draw_figures(rows, cards, runs, benchmark, dimensions=dimensions, seed=seed)
     for reason in missing:
@@ -365,21 +365,23 @@ def _draw(
         told += [f"{run.name}: {note}" for run in runs for note in (run.result.skipped, *run.result.notes) if note]
         drawn = [text for name, text in files.items() if name.endswith(".svg")]
         title = f"{benchmark.name}: agreement with people"
-        tables = [*plain_tables(rows), *card_tables(cards), *consistency_tables(files)]
+        tables = [*agreement_tables(rows), *card_tables(cards), *consistency_tables(files)]
         with atomic(page) as stream:
             stream.write(card_page(title, tables, drawn, list(dict.fromkeys([*told, *missing]))).encode())
 
 
 def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
-    from refladder.report.cards import card_tables, cards_to_json_lines, cards_to_rich  # noqa: PLC0415
-    from refladder.report.rendering import latex, markdown, plain_tables, to_json_lines, to_rich  # noqa: PLC0415
+    from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
+    from refladder.report.cards import card_tables  # noqa: PLC0415
+    from refladder.report.rendering import json_lines, latex, markdown  # noqa: PLC0415
+    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
+    tables = [*agreement_tables(rows), *card_tables(cards)]
     if form == "json":
-        click.echo(console.printable_json(to_json_lines(rows) + cards_to_json_lines(cards)), nl=False)
+        click.echo(console.printable_json(json_lines(rows) + json_lines(cards)), nl=False)
     elif form == "text":
         out = console.console()
-        for table in [*to_rich(rows, out.width), *cards_to_rich(cards, out.width)]:
-            out.print(table)
+        for part in terminal_tables(tables, out.width):
+            out.print(part)
     else:
-        tables = [*plain_tables(rows), *card_tables(cards)]
         click.echo(console.printable(markdown(tables) if form == "markdown" else latex(tables)), nl=False)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from refladder.records import Output
     from refladder.scoring.scorer import Scorer
 
-_LONG = 200  # characters of a text that the table shows
-
 
 @click.command(short_help="Score outputs against ladders.")
 @click.argument("source", required=False)
@@ -200,11 +198,12 @@ def _score_texts(
     scorer: Scorer, texts: tuple[str, ...], outputs: Sequence[Output | None], context_id: str | None, *, as_json: bool
 ) -> int:
     from refladder.jobs.outputs import EMPTY  # noqa: PLC0415
+    from refladder.report.summary import warning_lines  # noqa: PLC0415
     from refladder.scoring.judgment_file import JudgmentLog  # noqa: PLC0415
 
     with JudgmentLog(None, scorer.run) as log:
         columns = scorer.score(outputs, [EMPTY] * len(outputs), log)
-    console.tell_doubts(scorer.report)
+    console.say_lines(warning_lines(scorer.report))
     if as_json:
         for text, values in zip(texts, columns, strict=True):
             row = {"context_id": context_id, "output": text, **values}
@@ -215,26 +214,12 @@ def _score_texts(
 
 
 def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
-    from refladder.report.rendering import DASH, PlainTable, fitted  # noqa: PLC0415
-    from refladder.scoring.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
+    from refladder.report.ladder_tables import score_table  # noqa: PLC0415
+    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
+    from refladder.scoring.columns import bounds_text  # noqa: PLC0415
 
-    heads = ["text"]
-    for dimension in scorer.dimensions:
-        heads += [f"{dimension.name}\nscore", f"grade\n{dimension.low:g} to {dimension.high:g}", "spread"]
-    if len(scorer.dimensions) > 1:
-        heads.append("overall\n0 to 1")
-    rows = []
-    for text, values in zip(texts, columns, strict=True):
-        cells = []
-        for dimension in scorer.dimensions:
-            score, grade, spread, *_ = (values[name] for name in column_names(dimension.name))
-            cells += [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
-        if len(scorer.dimensions) > 1:
-            total = values[overall_column(scorer.dimensions)]
-            cells.append(DASH if total is None else f"{total:.2f}")
-        rows.append([console.printable(console.short(text, _LONG)), *cells])
     out = console.console()
-    for table in fitted(PlainTable("", heads, rows), out.width):
-        out.print(table)
+    for part in terminal_tables([score_table(texts, columns, scorer.dimensions)], out.width):
+        out.print(part)
     console.say(bounds_text(scorer.run, scorer.scale.rule))
     console.say(f"signature: {scorer.report.signature}")

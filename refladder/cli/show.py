@@ -11,10 +11,7 @@ from refladder.cli import console
 from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Dimension, Ladder
-
-_LONG = 300  # characters of a text that a table shows
 
 
 @click.command(short_help="Print one context's ladder, with scored outputs placed on it.")
@@ -32,7 +29,10 @@ def command(
     """
     from refladder.files.jsonl import to_json  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.report.ladder_tables import ladder_view  # noqa: PLC0415
+    from refladder.report.plain_text import short  # noqa: PLC0415
 
+    out = console.console()
     opened = read_ladder_set(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
     known = list(dict.fromkeys(context for context, _ in opened.ladders))
@@ -43,7 +43,7 @@ def command(
             if as_json:
                 click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
             else:
-                console.say(f"{name}  {console.short(text, 70)}")
+                console.say(f"{name}  {short(text, 70)}")
         return
     if context_id not in known:
         raise UnknownNameError("context", context_id, known)
@@ -56,7 +56,8 @@ def command(
         if as_json:
             click.echo(console.printable_json(to_json({**_plain(ladder), "outputs": placed}).decode()))
         else:
-            _print(opened, ladder, chosen, placed)
+            for part in ladder_view(opened, ladder, chosen, placed):
+                out.print(part)
 
 
 def _plain(ladder: Ladder) -> dict[str, Any]:
@@ -92,47 +93,3 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
                 }
             )
     return sorted(found, key=lambda entry: (entry["grade"] is None, -(entry["grade"] or 0.0)))
-
-
-def _print(opened: LadderSet, ladder: Ladder, dimension: Dimension, placed: list[dict[str, Any]]) -> None:
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    from refladder.scoring.columns import SPREAD_LEGEND  # noqa: PLC0415
-
-    context = opened.contexts.get(ladder.context_id)
-    out = console.console()
-    if context is not None:
-        out.print(Text(f"{context.id}: {console.printable(console.short(context.text, _LONG))}"))
-    title = f"{dimension.name} ({dimension.low:g} to {dimension.high:g}): {dimension.description}"
-    table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left")
-    table.add_column("grade", justify="right")
-    table.add_column("spread", justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("", no_wrap=True)
-    table.add_column("text", overflow="fold")
-    # Rung i of N stands at (i - 1/2)/N of the scale: where a text that equals it would (rules.expected_grades).
-    lines: list[tuple[float, int, tuple[str, ...]]] = []
-    for rung in ladder.rungs:
-        grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(ladder.rungs)
-        lines.append((grade, 0, (f"{grade:.2f}", "", "", f"rung {rung.level}", console.short(rung.text, _LONG))))
-    for entry in placed:
-        if entry["grade"] is not None and entry["score"] is not None:
-            cells: tuple[str, ...] = (
-                f"{entry['grade']:.2f}",
-                "" if entry["spread"] is None else f"{entry['spread']:.2f}",
-                f"{entry['score']:+.2f}",
-                f"  {entry['id']}",
-                console.short(entry["text"], _LONG),
-            )
-            lines.append((entry["grade"], 1, cells))
-    for _, is_output, cells in sorted(lines, key=lambda line: -line[0]):
-        table.add_row(*(Text(console.printable(cell), style="bold" if is_output else "") for cell in cells))
-    for entry in placed:
-        if entry["grade"] is None or entry["score"] is None:
-            reason = console.printable(f"not scored: {entry['note'] or 'no reason given'}")
-            table.add_row("—", "", "—", Text(f"  {entry['id']}"), Text(reason))
-    out.print(table)
-    if any(entry["spread"] is not None for entry in placed):
-        click.echo(SPREAD_LEGEND)

@@ -1,79 +1,229 @@
-"""The report card: what each method cost, and what is wrong with its judgments, beside its agreement with people."""
+"""The report card: what each method cost, and how far its judgments and scores can be trusted.
+
+A field of `Card` is a column of the report. It holds how the value is computed and how tables show it: adding a column
+is adding one field.
+"""
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from refladder.metaeval.agreement import human_means
 from refladder.methods.measures import Measures, Part, Share, add, share_of
 from refladder.ranking import bias
-from refladder.report.rendering import DASH, PlainTable, fitted
+from refladder.report.rendering import DASH, PlainTable, with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from rich.table import Table
 
     from refladder.methods.contract import Comparisons, MethodRun
     from refladder.records import Benchmark, Dimension
 
 ALL = "all"
-UNKNOWN = "unknown"  # a count that the backend does not tell
-SHARES = ("tied", "first", "longer", "inconsistency", "intransitive", "conflict", "accuracy")
+UNKNOWN = "unknown"  # a count that the backend does not report
 _SMALL = 0.1
-_ENDS = re.compile(r" \[(\S+), (\S+)\]")  # of an interval in a cell
+_COST, _JUDGMENTS, _SCORES = "cost", "judgments", "scores"
+_CAPTIONS = {
+    _COST: "{}, cost: what each method needed",
+    _JUDGMENTS: "{}, judgments: faults and biases, with 95 % intervals over contexts",
+    _SCORES: "{}, scores: length bias, discordance and accuracy, with 95 % intervals over contexts",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """What the values of one card are computed from.
+
+    `whole` is true of the card for all dimensions, which alone has costs. `measures` holds the measures of the card's
+    dimensions by name, as (context, (points, of how many)).
+    """
+
+    run: MethodRun
+    whole: bool
+    unscored: int
+    measures: Mapping[str, Sequence[tuple[str, tuple[float, int]]]]
+
+    def share(self, name: str) -> Share | None:
+        return share_of(self.measures.get(name, ()))
+
+    def points(self, name: str) -> int:
+        return sum(int(points) for _, (points, _) in self.measures.get(name, ()))
+
+    def count(self, name: str) -> int:
+        return sum(count for _, (_, count) in self.measures.get(name, ()))
+
+    @property
+    def characters(self) -> int | None:
+        result = self.run.result
+        if result.characters is None and result.reused > 0:
+            return None
+        return result.characters or self.run.characters
+
+
+class _Shown(NamedTuple):
+    """A column of a table: which table, its head, its line in the legend, and how a value becomes a cell."""
+
+    table: str
+    head: str
+    legend: str
+    cell: Callable[[Any, Card], str]
+
+
+def _count(value: int | None, _card: Card) -> str:
+    return DASH if value is None else f"{value:,}"
+
+
+def _characters(value: int | None, card: Card) -> str:
+    return UNKNOWN if value is None else _count(value, card)
+
+
+def _tokens(value: int | None, card: Card) -> str:
+    return UNKNOWN if value is None and card.calls else _count(value, card)
+
+
+def _usd(value: float | None, _card: Card) -> str:
+    return DASH if value is None else f"{value:.4f}"
+
+
+def _seconds(value: float | None, _card: Card) -> str:
+    return DASH if value is None else f"{value:.1f}"
+
+
+def _share(value: Share | None, _card: Card) -> str:
+    if value is None:
+        return DASH
+    # A small share has ends of three digits, so that it is within its interval.
+    digits = 3 if value.high is not None and 0 < value.high < _SMALL else 2
+    return with_interval(value.value, value.low, value.high, digits=digits)
+
+
+def _of(value: Share | None, card: Card) -> str:
+    return _count(None if value is None else value.of, card)
+
+
+def _column(compute: Callable[[_Evidence], Any], *shown: _Shown) -> dict[str, Any]:
+    return {"compute": compute, "shown": shown}
+
+
+def _cost(compute: Callable[[MethodRun], Any], *shown: _Shown) -> dict[str, Any]:
+    """A column that only the card for all dimensions has."""
+    return _column(lambda evidence: compute(evidence.run) if evidence.whole else None, *shown)
+
+
+def _share_column(name: str, *shown: _Shown) -> dict[str, Any]:
+    return _column(lambda evidence: evidence.share(name), *shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """Cost and faults of one method on one dimension, or on `all`; None where a figure does not apply.
 
-    `judgments` were needed, `unreadable` of them gave no number, `faint` of them were read though the labels together
-    had less than half of the probability; `reused` had been answered before (by another method of the run, or an
-    earlier run); `unscored` outputs have no score. `characters` is the length of the prompts, as sent to a judge that
-    was asked nothing before; None where part was reused and the method does not know it. `calls` prompts were asked in
-    this run, and it took `seconds`, of which `judge_seconds` in the judge. What was sent had `prompt_tokens`, of which
-    the model had to read `distinct_tokens`, with what prompts share counted once, and cost `usd`; None where the
-    backend does not tell them or there is no price.
+    The fields are the keys of the JSON form, in this order; the legends say what they hold. `reused` judgments were
+    answered before, by another method of the run or by an earlier run; `unscored` outputs have no score; the judge took
+    `judge_seconds` of the `seconds`. `characters` is None where part was reused and the method does not know it.
 
-    Shares, with their intervals: `tied`: judgments that prefer no answer. `first`: comparisons that the first text won
-    (arXiv 2307.07889, equation 8). `longer`: pairs of outputs of one context, of different length and score, in which
-    the longer has the higher score. `inconsistency`: pairs whose two orders choose differently. `intransitive`:
-    triples that no ranking agrees with. `conflict`: comparisons, of the first method of the run that made some, that
-    choose otherwise than this method's scores. `accuracy`: comparisons that choose as people do, of those of texts that
-    people rate differently, a tie counting half (section 5.4). A method that takes the position bias out has `first`,
-    `inconsistency`, `intransitive`, `conflict` and `accuracy` of its debiased comparisons.
+    Sources (arXiv 2307.07889): `first`, equation 8; `accuracy`, section 5.4. `longer` is a share of the pairs of
+    outputs of one context that differ in length and score; `conflict` of the comparisons of the first method of the run
+    that made some; `accuracy` of the comparisons of texts with different ratings, a tie counting half. A method that
+    removes position bias has `first`, `inconsistency`, `intransitive`, `conflict` and `accuracy` of its debiased
+    comparisons.
     """
 
     kind: str = "card"
     method: str
     benchmark: str
     dimension: str
-    judgments: int | None
-    unreadable: int | None
-    faint: int | None
-    reused: int | None
-    unscored: int
-    calls: int | None
-    characters: int | None
-    prompt_tokens: int | None
-    distinct_tokens: int | None
-    usd: float | None
-    seconds: float | None
-    judge_seconds: float | None
-    tied: Share | None
-    first: Share | None
-    longer: Share | None
-    inconsistency: Share | None
-    intransitive: Share | None
-    conflict: Share | None
-    accuracy: Share | None
+    judgments: int | None = field(
+        metadata=_column(
+            lambda evidence: evidence.count("unread"),
+            _Shown(_COST, "judgments", "judgments needed", _count),
+        )
+    )
+    unreadable: int | None = field(
+        metadata=_column(
+            lambda evidence: evidence.points("unread"),
+            _Shown(_JUDGMENTS, "unparsed", "judgments without a usable answer", _count),
+        )
+    )
+    faint: int | None = field(
+        metadata=_column(
+            lambda evidence: evidence.points("faint"),
+            _Shown(_JUDGMENTS, "low mass", "judgments whose labels have a total probability under 0.5", _count),
+        )
+    )
+    reused: int | None = field(metadata=_cost(lambda run: run.result.reused))
+    unscored: int = field(metadata=_column(lambda evidence: evidence.unscored))
+    calls: int | None = field(
+        metadata=_cost(
+            lambda run: run.calls,
+            _Shown(_COST, "calls", "prompts sent in this run, without reused answers", _count),
+        )
+    )
+    characters: int | None = field(
+        metadata=_column(
+            lambda evidence: evidence.characters if evidence.whole else None,
+            _Shown(_COST, "characters", "length of all prompts, as if no answer had been reused", _characters),
+        )
+    )
+    prompt_tokens: int | None = field(
+        metadata=_cost(lambda run: run.spent.sent, _Shown(_COST, "tokens", "prompt tokens sent in this run", _tokens))
+    )
+    distinct_tokens: int | None = field(
+        metadata=_cost(
+            lambda run: run.spent.distinct,
+            _Shown(_COST, "distinct", "tokens that the model processed, with shared beginnings counted once", _tokens),
+        )
+    )
+    usd: float | None = field(
+        metadata=_cost(lambda run: run.spent.usd, _Shown(_COST, "USD", "price by the table of --prices", _usd))
+    )
+    seconds: float | None = field(
+        metadata=_cost(lambda run: run.seconds, _Shown(_COST, "seconds", "wall-clock time", _seconds))
+    )
+    judge_seconds: float | None = field(metadata=_cost(lambda run: run.judge_seconds))
+    tied: Share | None = field(
+        metadata=_share_column("tied", _Shown(_JUDGMENTS, "ties", "judgments that prefer neither text", _share))
+    )
+    first: Share | None = field(
+        metadata=_share_column(
+            "first",
+            _Shown(_JUDGMENTS, "P(first)", "how often the first text wins (0.5 = no position bias)", _share),
+        )
+    )
+    longer: Share | None = field(
+        metadata=_share_column(
+            "longer", _Shown(_SCORES, "longer", "pairs of outputs in which the longer one has the higher score", _share)
+        )
+    )
+    inconsistency: Share | None = field(
+        metadata=_share_column(
+            "inconsistency", _Shown(_JUDGMENTS, "inconsistent", "pairs whose two orders disagree", _share)
+        )
+    )
+    intransitive: Share | None = field(
+        metadata=_share_column(
+            "intransitive",
+            _Shown(_JUDGMENTS, "intransitive", "triples without a consistent ranking", _share),
+            _Shown(_JUDGMENTS, "triples", "triples whose three pairs were parsed", _of),
+        )
+    )
+    conflict: Share | None = field(
+        metadata=_share_column(
+            "conflict", _Shown(_SCORES, "discordance", "comparisons that contradict the scores", _share)
+        )
+    )
+    accuracy: Share | None = field(
+        metadata=_share_column(
+            "accuracy", _Shown(_SCORES, "accuracy", "comparisons that agree with the human ratings", _share)
+        )
+    )
+
+
+_COLUMNS = [column for column in fields(Card) if column.metadata]
 
 
 def report_cards(
@@ -90,65 +240,77 @@ def report_cards(
     """
     compared = next((run.result.comparisons for run in runs if run.result.comparisons), ())
     human = human_means(benchmark.ratings)
+    names = [dimension.name for dimension in dimensions]
     cards = []
     for run in runs:
-        result = run.result
-        if result.method is None:
+        if run.result.method is None:
             continue
-        scores = result.method.scores
-        measures = dict(result.measures)
-        for dimension in dimensions:
-            measures.update(_longer(benchmark, scores, dimension.name))
-        if not result.comparisons or result.comparisons is not compared:
-            for one in compared:
-                choices = one.debiased(result.thresholds)
-                add(measures, Part("conflict", one.dimension.name, one.context.id), *_conflict(choices, scores))
-        for one in result.comparisons:
-            choices = one.debiased(result.thresholds)
-            add(measures, Part("accuracy", one.dimension.name, one.context.id), *_accuracy(choices, human))
-        partly = result.characters is None and result.reused > 0
-        for name in (ALL, *(dimension.name for dimension in dimensions)):
-            whole = name == ALL
-            wanted = [dimension.name for dimension in dimensions] if whole else [name]
-            own: dict[str, list[tuple[str, tuple[float, int]]]] = {}
-            for part, counted in measures.items():
-                if part.dimension in wanted:
-                    own.setdefault(part.name, []).append((part.context, counted))
-            shares = {kind: share_of(own.get(kind, ())) for kind in SHARES}
-            unread, faint = (_total(own.get(kind)) for kind in ("unread", "faint"))
-            cards.append(
-                Card(
-                    method=result.method.name,
-                    benchmark=benchmark.name,
-                    dimension=name,
-                    judgments=unread[1],
-                    unreadable=unread[0],
-                    faint=faint[0],
-                    reused=result.reused if whole else None,
-                    unscored=sum(
-                        _number(scores.get((output.id, one))) is None for output in benchmark.outputs for one in wanted
-                    ),
-                    calls=run.calls if whole else None,
-                    characters=(None if partly else result.characters or run.characters) if whole else None,
-                    prompt_tokens=run.spent.sent if whole else None,
-                    distinct_tokens=run.spent.distinct if whole else None,
-                    usd=run.spent.usd if whole else None,
-                    seconds=run.seconds if whole else None,
-                    judge_seconds=run.judge_seconds if whole else None,
-                    tied=shares["tied"],
-                    first=shares["first"],
-                    longer=shares["longer"],
-                    inconsistency=shares["inconsistency"],
-                    intransitive=shares["intransitive"],
-                    conflict=shares["conflict"],
-                    accuracy=shares["accuracy"],
-                )
+        scores = run.result.method.scores
+        measures = _measures(run, benchmark, names, compared, human)
+        for name in (ALL, *names):
+            covered = names if name == ALL else [name]
+            by_name: dict[str, list[tuple[str, tuple[float, int]]]] = {}
+            for part, counts in measures.items():
+                if part.dimension in covered:
+                    by_name.setdefault(part.name, []).append((part.context, counts))
+            evidence = _Evidence(
+                run=run,
+                whole=name == ALL,
+                unscored=sum(
+                    _number(scores.get((output.id, dimension))) is None
+                    for output in benchmark.outputs
+                    for dimension in covered
+                ),
+                measures=by_name,
             )
+            values = {column.name: column.metadata["compute"](evidence) for column in _COLUMNS}
+            cards.append(Card(method=run.result.method.name, benchmark=benchmark.name, dimension=name, **values))
     return cards
 
 
-def _total(parts: Sequence[tuple[str, tuple[float, int]]] | None) -> tuple[int, int]:
-    return sum(int(got) for _, (got, _) in parts or ()), sum(count for _, (_, count) in parts or ())
+def card_tables(cards: Sequence[Card]) -> list[PlainTable]:
+    """Cost, judgments and scores, of the cards for all dimensions; none when there are no cards."""
+    whole = [card for card in cards if card.dimension == ALL]
+    if not whole:
+        return []
+    tables = []
+    for table, caption in _CAPTIONS.items():
+        columns = [
+            (column.name, shown) for column in _COLUMNS for shown in column.metadata["shown"] if shown.table == table
+        ]
+        rows = [[card.method, *(shown.cell(getattr(card, name), card) for name, shown in columns)] for card in whole]
+        legend = [(shown.head, shown.legend) for _, shown in columns]
+        cells = {cell for row in rows for cell in row[1:]}
+        signs = [(UNKNOWN, "not reported by the backend"), (DASH, "does not apply, or is not known")]
+        legend += [(sign, meaning) for sign, meaning in signs if sign in cells]
+        heads = ["method", *(shown.head for _, shown in columns)]
+        tables.append(PlainTable(caption.format(whole[0].benchmark), heads, rows, tuple(legend)))
+    return tables
+
+
+def _measures(
+    run: MethodRun,
+    benchmark: Benchmark,
+    dimensions: Sequence[str],
+    compared: Sequence[Comparisons],
+    human: Mapping[tuple[str, str], float],
+) -> Measures:
+    """The measures of a method's judgments, with those of its scores and comparisons."""
+    result = run.result
+    scores = result.method.scores if result.method is not None else {}
+    measures = dict(result.measures)
+    for dimension in dimensions:
+        measures.update(_longer(benchmark, scores, dimension))
+    if not result.comparisons or result.comparisons is not compared:
+        for comparisons in compared:
+            choices = comparisons.debiased(result.thresholds)
+            part = Part("conflict", comparisons.dimension.name, comparisons.context.id)
+            add(measures, part, *_conflict(choices, scores))
+    for comparisons in result.comparisons:
+        choices = comparisons.debiased(result.thresholds)
+        part = Part("accuracy", comparisons.dimension.name, comparisons.context.id)
+        add(measures, part, *_accuracy(choices, human))
+    return measures
 
 
 def _number(value: float | None) -> float | None:
@@ -161,124 +323,22 @@ def _longer(benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None]
         value = _number(scores.get((output.id, dimension)))
         if value is not None:
             groups.setdefault(output.context_id, []).append((len(output.text), value))
-    found: Measures = {}
-    for context, own in groups.items():
-        lengths, values = np.array(own, dtype=np.float64).T
-        first, second = np.triu_indices(len(own), 1)
+    measures: Measures = {}
+    for context, group in groups.items():
+        lengths, values = np.array(group, dtype=np.float64).T
+        first, second = np.triu_indices(len(group), 1)
         product = (lengths[first] - lengths[second]) * (values[first] - values[second])
-        found[Part("longer", dimension, context)] = (int((product > 0).sum()), int((product != 0).sum()))
-    return found
+        measures[Part("longer", dimension, context)] = (int((product > 0).sum()), int((product != 0).sum()))
+    return measures
 
 
-def _conflict(one: Comparisons, scores: Mapping[tuple[str, str], float | None]) -> tuple[float, int]:
-    given = [_number(scores.get((output.id, one.dimension.name))) for output in one.outputs]
+def _conflict(comparisons: Comparisons, scores: Mapping[tuple[str, str], float | None]) -> tuple[float, int]:
+    name = comparisons.dimension.name
+    given = [_number(scores.get((output.id, name))) for output in comparisons.outputs]
     values = np.array([math.nan if value is None else value for value in given])
-    return bias.discordance(one.pairs, one.probabilities, values)
+    return bias.discordance(comparisons.pairs, comparisons.probabilities, values)
 
 
-def _accuracy(one: Comparisons, human: Mapping[tuple[str, str], float]) -> tuple[float, int]:
-    ratings = [human.get((output.id, one.dimension.name), math.nan) for output in one.outputs]
-    return bias.comparative_accuracy(one.pairs, one.probabilities, np.array(ratings))
-
-
-def _count(value: int | None) -> str:
-    return DASH if value is None else f"{value:,}"
-
-
-def _decimal(value: float | None, digits: int) -> str:
-    return DASH if value is None else f"{value:.{digits}f}"
-
-
-def _tokens(card: Card, value: int | None) -> str:
-    return UNKNOWN if value is None and card.calls else _count(value)
-
-
-def _told(share: Share | None) -> str:
-    if share is None:
-        return DASH
-    if share.low is None or share.high is None:
-        return f"{share.value:.3f}"
-    digits = 3 if 0 < share.high < _SMALL else 2  # so that a small share stands within its interval
-    return f"{share.value:.3f} [{share.low:.{digits}f}, {share.high:.{digits}f}]"
-
-
-class _Table(NamedTuple):
-    """One of the tables that a card is told in: its caption, and the head and cell of each column."""
-
-    caption: str
-    columns: dict[str, Callable[[Card], str]]
-
-    def rows(self, cards: Sequence[Card]) -> list[list[str]]:
-        """The cells of the cards for all dimensions."""
-        return [[cell(card) for cell in self.columns.values()] for card in cards if card.dimension == ALL]
-
-
-_COST = _Table(
-    "{}, cost: judgments that were needed, prompts that this run asked (less than judgments where another method had "
-    "asked already), characters of the prompts that were needed, prompt tokens as sent in this run, those that the "
-    f"model had to read (distinct: what prompts share once, and labels), USD, seconds; {UNKNOWN}: the backend does not "
-    f"tell; {DASH} does not apply, or no price.",
-    {
-        "method": lambda card: card.method,
-        "judged": lambda card: _count(card.judgments),
-        "calls": lambda card: _count(card.calls),
-        "characters": lambda card: UNKNOWN if card.characters is None else _count(card.characters),
-        "tokens": lambda card: _tokens(card, card.prompt_tokens),
-        "distinct": lambda card: _tokens(card, card.distinct_tokens),
-        "USD": lambda card: _decimal(card.usd, 4),
-        "seconds": lambda card: _decimal(card.seconds, 1),
-    },
-)
-_FAULTS = _Table(
-    "{}, faults: judgments that gave no number (unread), that were read though the labels together had less than half "
-    "of the probability (faint); shares with 95 % intervals over contexts: judgments that prefer no answer (tied), "
-    "comparisons that the first text won, pairs in which the longer text scores higher, pairs whose two orders "
-    "disagree (flips), intransitive triples (circles) of so many triples, comparisons that contradict the scores "
-    f"(conflict), comparisons that choose as people do (right); {DASH} does not apply.",
-    {
-        "method": lambda card: card.method,
-        "unread": lambda card: _count(card.unreadable),
-        "faint": lambda card: _count(card.faint),
-        "tied": lambda card: _told(card.tied),
-        "first": lambda card: _told(card.first),
-        "longer": lambda card: _told(card.longer),
-        "flips": lambda card: _told(card.inconsistency),
-        "circles": lambda card: _told(card.intransitive),
-        "triples": lambda card: _count(None if card.intransitive is None else card.intransitive.of),
-        "conflict": lambda card: _told(card.conflict),
-        "right": lambda card: _told(card.accuracy),
-    },
-)
-
-
-def cards_to_json_lines(cards: Sequence[Card]) -> str:
-    """One JSON object a line, of kind `card`; what does not apply is null."""
-    return "".join(json.dumps(asdict(card), ensure_ascii=False, allow_nan=False) + "\n" for card in cards)
-
-
-def card_tables(cards: Sequence[Card]) -> list[PlainTable]:
-    """Cost and faults, of the cards for all dimensions; none when there are no cards."""
-    return [
-        PlainTable(one.caption.format(cards[0].benchmark), list(one.columns), one.rows(cards))
-        for one in (_COST, _FAULTS)
-        if cards
-    ]
-
-
-def _below(found: re.Match[str]) -> str:
-    low, high = (end.removeprefix("0") for end in found.groups())
-    return f"\n{low} {high}"
-
-
-def cards_to_rich(cards: Sequence[Card], width: int = 100) -> list[Table]:
-    """Terminal tables of cost and faults, of the cards for all dimensions, an interval below its share.
-
-    Args:
-        cards: of a run.
-        width: of the terminal, in columns.
-    """
-    stacked = [
-        table._replace(rows=[[_ENDS.sub(_below, cell) for cell in row] for row in table.rows])
-        for table in card_tables(cards)
-    ]
-    return [part for table in stacked for part in fitted(table, width)]
+def _accuracy(comparisons: Comparisons, human: Mapping[tuple[str, str], float]) -> tuple[float, int]:
+    ratings = [human.get((output.id, comparisons.dimension.name), math.nan) for output in comparisons.outputs]
+    return bias.comparative_accuracy(comparisons.pairs, comparisons.probabilities, np.array(ratings))

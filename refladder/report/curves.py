@@ -1,7 +1,6 @@
 """Budget curves: agreement with people when only some of the pairs are asked (arXiv 2307.07889, figure 4).
 
-All pairs were judged once; a budget takes some of those answers, again and again with other seeds, so that a curve
-costs no call.
+All pairs are judged once. Each draw takes a part of those answers with another seed, so that a curve costs no call.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class CurvePoint:
 
     `low` and `high` are the 5th and 95th percentile over the draws; all three are None when no context has a
     correlation. `budget` counts the comparisons of one context. `unscored` is the share of outputs, over contexts and
-    draws, that no comparison was about; they are left out of their context. `first` is the mean of P(first) over the
-    draws: with `debiased`, of what the threshold leaves; None when nothing could be read.
+    draws, without a comparison; they are left out of their context. `first` is the mean of P(first) over the draws,
+    after the threshold where `debiased`; None where no judgment could be parsed.
     """
 
     kind: str = "curve"
@@ -52,9 +51,9 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsistencyRow:
-    """Rankings by win ratio of `size` outputs of a context: how they agree pair by pair, as shares between 0 and 1.
+    """Rankings by win ratio of `size` outputs of a context: the shares of pairs, between 0 and 1, in the same order.
 
-    `final`: with the ranking of all outputs; `gold`: with the ratings. Means over contexts; None where there is none.
+    `final`: as in the ranking of all outputs; `gold`: as in the ratings. Means over contexts; None without a value.
     """
 
     kind: str = "self-consistency"
@@ -75,37 +74,39 @@ def budget_curve(
 ) -> list[CurvePoint]:
     """Win ratio's agreement with people by budget, for every selection of pairs, plain and debiased.
 
-    A context whose scores are constant counts 0, as at small budgets they often are. The threshold of the debiased
-    curve is fitted over all contexts on the chosen comparisons alone; where the judge gave single answers it is 1/2, so
-    that the two curves are the same.
+    A context with constant scores counts 0; at small budgets there are many. The threshold of the debiased curve is
+    fitted over all contexts on the chosen comparisons alone. Where the judge gave single answers it is 1/2, and the two
+    curves are the same.
 
     Args:
         comparisons: all ordered pairs of every context, as the method win-ratio asks them without a budget.
         human: (output id, dimension) to mean rating.
-        dimension: the one to draw.
-        budgets: comparisons of one context; by default ten, up to all pairs. A selection leaves out those it cannot
-            reach.
+        dimension: to draw.
+        budgets: comparisons of one context; by default ten, up to all pairs. A selection skips budgets above its
+            number of pairs.
         draws: choices of pairs at each budget.
-        seed: of the first; the others follow.
+        seed: of the first draw; each further draw adds 1.
 
     Raises:
         UsageError: no context has all of its pairs, or the contexts have different numbers of outputs.
     """
-    items, own = _whole(comparisons, dimension)
+    items, compared = _compared(comparisons, dimension)
     most = most_pairs(items, "random")
-    wanted = budgets or sorted({max(2, round(most * part / POINTS)) for part in range(1, POINTS + 1)})
-    matrices = [bias.square(items, one.pairs, one.probabilities) for one in own]
-    ratings = np.array([[human.get((output.id, dimension), np.nan) for output in one.outputs] for one in own])
+    budgets = budgets or sorted({max(2, round(most * part / POINTS)) for part in range(1, POINTS + 1)})
+    matrices = [bias.square(items, context.pairs, context.probabilities) for context in compared]
+    ratings = np.array(
+        [[human.get((output.id, dimension), np.nan) for output in context.outputs] for context in compared]
+    )
     points = []
     for scheme in SCHEMES:
-        for budget in wanted:
+        for budget in budgets:
             if not 1 <= budget <= most_pairs(items, scheme):
                 continue
-            found = np.array(
+            drawn = np.array(
                 [_draw(matrices, ratings, scheme, budget, seed + draw) for draw in range(draws)], dtype=np.float64
             )
             points += [
-                _point(found[:, int(debiased)], dimension, scheme, budget, debiased=debiased)
+                _point(drawn[:, int(debiased)], dimension, scheme, budget, debiased=debiased)
                 for debiased in (False, True)
             ]
     return points
@@ -119,35 +120,35 @@ def consistency_rows(
     draws: int = 10,
     seed: int = 0,
 ) -> list[ConsistencyRow]:
-    """How far rankings of some of the outputs agree with the ranking of all (arXiv 2307.07889, table 8).
+    """Agreement of rankings of some outputs with the ranking of all (arXiv 2307.07889, table 8).
 
     Args:
         comparisons: all ordered pairs of every context.
         human: (output id, dimension) to mean rating.
-        dimension: which one.
+        dimension: of the comparisons.
         draws: subsets of each size and context.
         seed: of the draws.
 
     Raises:
         UsageError: see `budget_curve`.
     """
-    items, own = _whole(comparisons, dimension)
+    items, compared = _compared(comparisons, dimension)
     sizes = [size for size in SIZES if size < items] + [items]
-    found = np.array(
+    shares = np.array(
         [
             bias.self_consistency(
-                bias.square(items, one.pairs, one.probabilities),
+                bias.square(items, context.pairs, context.probabilities),
                 sizes,
-                human=np.array([human.get((output.id, dimension), np.nan) for output in one.outputs]),
+                human=np.array([human.get((output.id, dimension), np.nan) for output in context.outputs]),
                 draws=draws,
-                seed=seed + place,
+                seed=seed + number,
             )
-            for place, one in enumerate(own)
+            for number, context in enumerate(compared)
         ]
     )
     rows = []
-    for place, size in enumerate(sizes):
-        final, gold = (values[~np.isnan(values)] for values in found[:, place, 1:].T)
+    for column, size in enumerate(sizes):
+        final, gold = (values[~np.isnan(values)] for values in shares[:, column, 1:].T)
         rows.append(
             ConsistencyRow(
                 dimension=dimension,
@@ -159,20 +160,20 @@ def consistency_rows(
     return rows
 
 
-def _whole(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, list[Comparisons]]:
+def _compared(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, list[Comparisons]]:
     """The number of outputs of every context, and the comparisons of one dimension."""
-    own = [one for one in comparisons if one.dimension.name == dimension]
-    sizes = {len(one.outputs) for one in own}
-    if not own or any(len(one.pairs) != most_pairs(len(one.outputs), "random") for one in own):
+    compared = [context for context in comparisons if context.dimension.name == dimension]
+    sizes = {len(context.outputs) for context in compared}
+    if not compared or any(len(context.pairs) != most_pairs(len(context.outputs), "random") for context in compared):
         raise UsageError(
             f"a budget curve of {dimension!r} needs every pair judged in both orders; run win-ratio without a budget"
         )
     if len(sizes) > 1:
         raise UsageError(
             f"a budget curve needs the same number of outputs in every context, found {sorted(sizes)}; "
-            "leave the others out"
+            "leave out the contexts with other numbers"
         )
-    return sizes.pop(), own
+    return sizes.pop(), compared
 
 
 def _draw(
@@ -180,11 +181,11 @@ def _draw(
 ) -> list[tuple[float, float, float]]:
     """(agreement, share of outputs without a score, P(first)), plain and debiased."""
     items = ratings.shape[1]
-    chosen = [select_pairs(items, budget, scheme, seed * len(matrices) + place) for place in range(len(matrices))]
+    chosen = [select_pairs(items, budget, scheme, seed * len(matrices) + number) for number in range(len(matrices))]
     answers = [matrix[pairs[:, 0], pairs[:, 1]] for matrix, pairs in zip(matrices, chosen, strict=True)]
     together = np.concatenate(answers)
     threshold = bias.fit_threshold(together)
-    found = []
+    points = []
     for limit in (0.5, threshold):
         scores = np.array(
             [
@@ -193,15 +194,15 @@ def _draw(
             ]
         )
         rows = correlate_rows(scores, ratings, "spearman", "zero")
-        used = rows[~np.isnan(rows)]
-        found.append(
+        values = rows[~np.isnan(rows)]
+        points.append(
             (
-                float(used.mean()) if used.size else float("nan"),
+                float(values.mean()) if values.size else float("nan"),
                 float(np.isnan(scores).mean()),
                 bias.share_of_first(together, limit),
             )
         )
-    return found
+    return points
 
 
 def _point(drawn: FloatArray, dimension: str, scheme: str, budget: int, *, debiased: bool) -> CurvePoint:

@@ -13,7 +13,7 @@ from refladder.ranking.bias import NEAR
 from refladder.ranking.selection import most_pairs
 from refladder.report.cards import ALL
 from refladder.report.curves import budget_curve, consistency_rows
-from refladder.report.rendering import DASH, PlainTable
+from refladder.report.rendering import PlainTable, number
 from refladder.report.svg import Series, file_stems, lines, scatter
 
 if TYPE_CHECKING:
@@ -37,43 +37,43 @@ def draw_figures(
 ) -> tuple[dict[str, str], list[str]]:
     """Draw `cost.svg`, and when a method judged every pair of outputs, `curve-DIMENSION.svg` and `curves.jsonl`.
 
-    `curves.jsonl` holds the points of the curves, and how rankings of fewer outputs agree with that of all.
+    `curves.jsonl` holds the points of the curves, and the agreement of rankings of fewer outputs with that of all.
 
     Args:
-        rows: agreement; the first level and statistic is drawn.
+        rows: of agreement; the first level and statistic is drawn.
         cards: of the same methods.
         runs: of the same methods.
         benchmark: with ratings.
-        dimensions: one curve each.
+        dimensions: of the curves, one each.
         seed: of the curves' draws.
 
     Returns:
-        (text of each file by name; why a figure was not drawn, for each that was not, and which debiased curves keep a
-        position bias).
+        (text of each file by name; a sentence for each figure that was not drawn, and for each debiased curve that
+        keeps a position bias).
     """
     files, missing = {}, []
     figure = _cost(rows, cards)
     if figure is None:
-        missing.append("no cost figure: no method asked a judge and has an agreement")
+        missing.append("no cost figure: no method has both calls to a judge and a correlation")
     else:
         files["cost.svg"] = figure
-    whole = next((run.result.comparisons for run in runs if _is_whole(run)), None)
-    if whole is None:
-        missing.append("no budget curves: they need every pair judged, as by win-ratio without --comparisons")
+    comparisons = next((run.result.comparisons for run in runs if _has_all_pairs(run)), None)
+    if comparisons is None:
+        missing.append("no budget curves: they need every pair judged, as win-ratio does without --comparisons")
         return files, missing
     human = human_means(benchmark.ratings)
     stems = file_stems([dimension.name for dimension in dimensions])
     points: list[CurvePoint | ConsistencyRow] = []
     for dimension in dimensions:
         try:
-            own = budget_curve(whole, human, dimension.name, seed=seed)
+            curve = budget_curve(comparisons, human, dimension.name, seed=seed)
         except UsageError as error:
             missing.append(str(error))
             continue
-        points += own
-        missing += _still_biased(own, dimension.name)
-        points += consistency_rows(whole, human, dimension.name, seed=seed)
-        drawn = _curves(own)
+        points += curve
+        missing += _still_biased(curve, dimension.name)
+        points += consistency_rows(comparisons, human, dimension.name, seed=seed)
+        drawn = _series(curve)
         if not drawn:
             missing.append(f"no budget curve of {dimension.name}: no context has a correlation")
             continue
@@ -85,48 +85,51 @@ def draw_figures(
 
 
 def consistency_tables(files: Mapping[str, str]) -> list[PlainTable]:
-    """How rankings of fewer outputs agree with that of all and with people, from `curves.jsonl`; none without it."""
+    """Agreement of rankings of fewer outputs with that of all and with people, from `curves.jsonl`; none without it."""
     points = [json.loads(line) for line in files.get("curves.jsonl", "").splitlines()]
     rows = [
-        [one["dimension"], str(one["size"]), *(DASH if value is None else f"{value:.3f}" for value in values)]
-        for one in points
-        if one["kind"] == "self-consistency"
-        for values in [(one["final"], one["gold"])]
+        [point["dimension"], str(point["size"]), number(point["final"], 3), number(point["gold"], 3)]
+        for point in points
+        if point["kind"] == "self-consistency"
     ]
-    caption = "Rankings by win ratio of so many outputs of a context: share of pairs in the order that all outputs give"
-    table = PlainTable(f"{caption}, and in that of the ratings.", ["dimension", "outputs", "all", "people"], rows)
-    return [table] if rows else []
+    legend = (
+        ("outputs", "number of outputs of a context that are ranked"),
+        ("all", "share of pairs in the order of the ranking of all outputs"),
+        ("people", "share of pairs in the order of the ratings"),
+    )
+    heads = ["dimension", *(term for term, _ in legend)]
+    return [PlainTable("Self-consistency of rankings by win ratio", heads, rows, legend)] if rows else []
 
 
 def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
     """A sentence when P(first) of debiased points of a curve is not near 1/2; none otherwise."""
     debiased = [point.first for point in points if point.debiased and point.first is not None]
-    left = [first for first in debiased if abs(first - 0.5) > NEAR]
-    if not left:
+    biased = [first for first in debiased if abs(first - 0.5) > NEAR]
+    if not biased:
         return []
     note = (
-        f"budget curve of {dimension}: no threshold brings P(first) near 1/2 in {len(left)} of {len(debiased)} "
-        f"debiased points (it stays at {min(left):.3f} to {max(left):.3f}), so position bias remains in them"
+        f"budget curve of {dimension}: no threshold brings P(first) near 1/2 in {len(biased)} of {len(debiased)} "
+        f"debiased points (it stays at {min(biased):.3f} to {max(biased):.3f}), so position bias remains in them"
     )
     return [note]
 
 
-def _is_whole(run: MethodRun) -> bool:
+def _has_all_pairs(run: MethodRun) -> bool:
     return bool(run.result.comparisons) and all(
-        len(one.pairs) == most_pairs(len(one.outputs), "random") for one in run.result.comparisons
+        len(context.pairs) == most_pairs(len(context.outputs), "random") for context in run.result.comparisons
     )
 
 
 def _cost(rows: Sequence[Agreement], cards: Sequence[Card]) -> str | None:
     first = rows[0]
-    found = {
+    values = {
         row.method: row.value
         for row in rows
         if (row.dimension, row.level, row.statistic) == (MEAN, first.level, first.statistic)
     }
     points = []
     for card in cards:
-        value = found.get(card.method)
+        value = values.get(card.method)
         if card.dimension == ALL and card.characters and value is not None:
             points.append((card.method, float(card.characters), value))
     if not points:
@@ -135,28 +138,24 @@ def _cost(rows: Sequence[Agreement], cards: Sequence[Card]) -> str | None:
     return scatter(title, points, "characters of prompts", f"{first.statistic}, {first.level}, mean of dimensions")
 
 
-def _curves(points: Sequence[CurvePoint]) -> list[Series]:
-    found = []
+def _series(points: Sequence[CurvePoint]) -> list[Series]:
+    series = []
     for colour, selection in enumerate(SCHEMES):
         for debiased in (False, True):
-            own = [
+            drawn = [
                 (float(point.budget), point.value, point.low, point.high)
                 for point in points
-                if point.selection == selection and point.debiased == debiased
+                if (point.selection, point.debiased) == (selection, debiased)
+                if point.value is not None and point.low is not None and point.high is not None
             ]
-            known = [
-                (budget, value, low, high)
-                for budget, value, low, high in own
-                if value is not None and low is not None and high is not None
-            ]
-            if known:
-                found.append(
+            if drawn:
+                series.append(
                     Series(
                         name=f"{selection}, debiased" if debiased else selection,
-                        points=tuple((budget, value) for budget, value, _, _ in known),
-                        band=tuple((low, high) for _, _, low, high in known),
+                        points=tuple((budget, value) for budget, value, _, _ in drawn),
+                        band=tuple((low, high) for _, _, low, high in drawn),
                         dashed=debiased,
                         colour=colour,
                     )
                 )
-    return found
+    return series

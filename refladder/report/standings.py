@@ -1,22 +1,32 @@
-"""Win rates of models from trials: by row, and over all rows with intervals."""
+"""Win rates of models from trials: by row, and over all rows with intervals; and their tables."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from refladder.metaeval.shares import share_intervals
+from refladder.report.rendering import DASH, PlainTable, number
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
 OVERALL = "overall"
-_WIN, _TIE, _LOSS, _UNREAD = range(4)
+_WIN, _TIE, _LOSS, _UNPARSED = range(4)
+_COUNTS = {"wins": "wins", "ties": "ties", "losses": "losses", "unread": "unparsed", "failed": "no text"}  # key to head
+_LEGEND = (
+    ("win rate", "(wins + ties / 2) / (wins + ties + losses)"),
+    ("interval", "95 % interval over rows"),
+    ("wins", "pairs in which both orders choose this model's text"),
+    ("ties", "pairs whose two orders disagree or are undecided"),
+    ("unparsed", "pairs without a usable answer; not counted"),
+    ("no text", "rows without a text by the model; not counted"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +34,8 @@ class Trial:
     """One pair of texts of one row, judged on one criterion.
 
     `forward` is the probability that `one` beats `other` when `one` is shown first, `backward` when it is second; None
-    where the judge could not be read. `winner` is the model that both orders choose; `tie` says that they disagree, or
-    are undecided. When an order could not be read there is neither, and `note` says why.
+    where the answer could not be parsed. `winner` is the model that both orders choose; `tie` is true where they
+    disagree or are undecided. Where an order could not be parsed there is neither, and `note` says why.
     """
 
     kind: str = "trial"
@@ -78,51 +88,78 @@ def standings_of(
 
     Args:
         trials: of these rows, models and criteria.
-        written: (row, model) of every text there is.
+        written: (row, model) of every text that was written.
         rows: their ids.
         models: their names.
         criteria: their names.
     """
     counts = np.zeros((len(rows), len(models), len(criteria), 4), dtype=np.int64)
-    places = {row: place for place, row in enumerate(rows)}
+    row_numbers = {row: number for number, row in enumerate(rows)}
     for trial in trials:
-        place, layer = places[trial.row], criteria.index(trial.criterion)
         for model in (trial.one, trial.other):
-            counts[place, models.index(model), layer, _kind(trial, model)] += 1
+            cell = row_numbers[trial.row], models.index(model), criteria.index(trial.criterion)
+            counts[*cell, _kind(trial, model)] += 1
     failed = np.array([[(row, model) not in written for model in models] for row in rows])
-    layers = [(name, counts[:, :, place]) for place, name in enumerate(criteria)]
+    layers = [(name, counts[:, :, layer]) for layer, name in enumerate(criteria)]
     if len(criteria) > 1:
         layers.append((OVERALL, counts.sum(axis=2)))
-    by_row, in_all = [], []
-    for criterion, own in layers:
-        for place, row in enumerate(rows):
+    by_row, over_rows = [], []
+    for criterion, layer_counts in layers:
+        for line, row in enumerate(rows):
             for column, model in enumerate(models):
-                by_row.append(_standing(own[place, column], int(failed[place, column]), row, model, criterion))
-        points, played = own[..., _WIN] + own[..., _TIE] / 2, own[..., :_UNREAD].sum(axis=2).astype(np.float64)
-        intervals = share_intervals(points.T, played.T)
+                texts_missing = int(failed[line, column])
+                by_row.append(_standing(layer_counts[line, column], texts_missing, row, model, criterion))
+        points = layer_counts[..., _WIN] + layer_counts[..., _TIE] / 2
+        intervals = share_intervals(points.T, layer_counts[..., :_UNPARSED].sum(axis=2).astype(np.float64).T)
         total = []
         for column, model in enumerate(models):
-            low, high = intervals[column].tolist()
-            one = _standing(own[:, column].sum(axis=0), int(failed[:, column].sum()), None, model, criterion)
-            total.append(replace(one, low=_known(low), high=_known(high)))
-        in_all += sorted(total, key=lambda one: -1.0 if one.rate is None else one.rate, reverse=True)
-    return [*by_row, *in_all]
+            low, high = (None if math.isnan(end) else end for end in intervals[column].tolist())
+            summed = layer_counts[:, column].sum(axis=0)
+            standing = _standing(summed, int(failed[:, column].sum()), None, model, criterion)
+            total.append(replace(standing, low=low, high=high))
+        over_rows += sorted(total, key=lambda each: -1.0 if each.rate is None else each.rate, reverse=True)
+    return [*by_row, *over_rows]
+
+
+def standing_tables(standings: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
+    """A table for each criterion, of the standings over all rows.
+
+    Args:
+        standings: fields of `Standing`, as `results.jsonl` holds them; those of single rows are left out.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for standing in standings:
+        if standing["row"] is None:
+            groups.setdefault(standing["criterion"], []).append(standing)
+    return [
+        PlainTable(
+            f"{criterion}: win rate over pairs of texts, each judged in both orders",
+            ["model", "win rate", "interval", *_COUNTS.values()],
+            [
+                [
+                    standing["model"],
+                    number(standing["rate"], 3),
+                    DASH if standing["low"] is None else f"[{standing['low']:.3f}, {standing['high']:.3f}]",
+                    *(f"{standing[key]:,}" for key in _COUNTS),
+                ]
+                for standing in group
+            ],
+            _LEGEND,
+        )
+        for criterion, group in groups.items()
+    ]
 
 
 def _kind(trial: Trial, model: str) -> int:
     if trial.tie:
         return _TIE
     if trial.winner is None:
-        return _UNREAD
+        return _UNPARSED
     return _WIN if trial.winner == model else _LOSS
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _standing(counts: NDArray[np.int64], failed: int, row: str | None, model: str, criterion: str) -> Standing:
-    wins, ties, losses, unread = counts.tolist()
+    wins, ties, losses, unparsed = counts.tolist()
     trials = wins + ties + losses
     return Standing(
         row=row,
@@ -132,6 +169,6 @@ def _standing(counts: NDArray[np.int64], failed: int, row: str | None, model: st
         wins=wins,
         ties=ties,
         losses=losses,
-        unread=unread,
+        unread=unparsed,
         failed=failed,
     )

@@ -1,4 +1,4 @@
-"""Figures as SVG, written by hand: lines with bands, and labelled points. No plotting library is needed."""
+"""Charts as SVG: lines with bands, and labelled points. No plotting library is needed."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """An axis: its words, its ends, and whether it is logarithmic."""
+    """An axis: its label, its ends, and whether it is logarithmic."""
 
     label: str
     low: float
     high: float
     logarithmic: bool = False
 
-    def place(self, value: float) -> float:
-        """Where a value stands, 0 at `low` and 1 at `high`."""
+    def position(self, value: float) -> float:
+        """The position of a value along the axis, 0 at `low` and 1 at `high`."""
         if self.logarithmic:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -80,8 +80,8 @@ def file_stems(names: Sequence[str]) -> dict[str, str]:
     """Names for files, without an ending: distinct, readable and the same in every run.
 
     A stem is the name itself where it holds letters, digits, `_` and `-` only. Otherwise each run of other characters
-    is one `_`, and a digest of the name follows: names that differ have stems that differ, in other runs too. Names
-    that are the same to a file system that ignores case or composes letters have the digest as well.
+    is one `_`, and a digest of the name follows, so that different names have different stems in every run. Names that
+    a file system cannot tell apart because it ignores case or composes letters get the digest as well.
 
     Args:
         names: distinct.
@@ -106,32 +106,26 @@ def lines(title: str, series: Sequence[Series], across: str, up: str) -> str:
     Raises:
         UsageError: no points.
     """
-    x = axis_of(across, [point[0] for one in series for point in one.points])
-    y = axis_of(
-        up,
-        [
-            value
-            for one in series
-            for value in (*(point[1] for point in one.points), *(end for ends in one.band for end in ends))
-        ],
-    )
+    x = axis_of(across, [px for line in series for px, _ in line.points])
+    heights = [py for line in series for _, py in line.points]
+    y = axis_of(up, heights + [end for line in series for ends in line.band for end in ends])
     parts = []
-    for place, one in enumerate(series):
-        colour = COLOURS[one.colour % len(COLOURS)]
-        dash = ' stroke-dasharray="6 4"' if one.dashed else ""
-        if one.band:
-            upper = [(px, high) for (px, _), (_, high) in zip(one.points, one.band, strict=True)]
-            lower = [(px, low) for (px, _), (low, _) in zip(one.points, one.band, strict=True)]
+    for number, line in enumerate(series):
+        colour = COLOURS[line.colour % len(COLOURS)]
+        dash = ' stroke-dasharray="6 4"' if line.dashed else ""
+        if line.band:
+            upper = [(px, high) for (px, _), (_, high) in zip(line.points, line.band, strict=True)]
+            lower = [(px, low) for (px, _), (low, _) in zip(line.points, line.band, strict=True)]
             edge = _path([*upper, *reversed(lower)], x, y)
             parts.append(f'<polygon points="{edge}" fill="{colour}" fill-opacity="0.12"/>')
         parts.append(
-            f'<polyline points="{_path(one.points, x, y)}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>'
+            f'<polyline points="{_path(line.points, x, y)}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>'
         )
-        height, start = TOP + 12 + 20 * place, WIDTH - RIGHT + 15
+        height, start = TOP + 12 + 20 * number, WIDTH - RIGHT + 15
         parts.append(
             f'<line x1="{start}" y1="{height}" x2="{start + 26}" y2="{height}" stroke="{colour}" '
             f'stroke-width="2"{dash}/>'
-            f'<text x="{start + 32}" y="{height + 4}">{escape(one.name)}</text>'
+            f'<text x="{start + 32}" y="{height + 4}">{escape(line.name)}</text>'
         )
     return _chart(title, x, y, parts)
 
@@ -145,34 +139,34 @@ def scatter(title: str, points: Sequence[tuple[str, float, float]], across: str,
     x = axis_of(across, [point[1] for point in points], logarithmic=True)
     y = axis_of(up, [point[2] for point in points])
     parts = []
-    for place, (name, px, py) in enumerate(points):
-        where = _path([(px, py)], x, y).split(",")
-        colour = COLOURS[place % len(COLOURS)]
-        height = TOP + 12 + 20 * place
+    for number, (name, px, py) in enumerate(points, start=1):
+        left, top = _path([(px, py)], x, y).split(",")
+        colour = COLOURS[(number - 1) % len(COLOURS)]
+        height = TOP + 12 + 20 * (number - 1)
         parts.append(
-            f'<circle cx="{where[0]}" cy="{where[1]}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>'
-            f'<text x="{where[0]}" y="{where[1]}" dx="7" dy="-5" font-size="11">{place + 1}</text>'
-            f'<text x="{WIDTH - RIGHT + 15}" y="{height + 4}" fill="{colour}">{place + 1} {escape(name)}</text>'
+            f'<circle cx="{left}" cy="{top}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>'
+            f'<text x="{left}" y="{top}" dx="7" dy="-5" font-size="11">{number}</text>'
+            f'<text x="{WIDTH - RIGHT + 15}" y="{height + 4}" fill="{colour}">{number} {escape(name)}</text>'
         )
     return _chart(title, x, y, parts)
 
 
 def _path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
     wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-    return " ".join(f"{LEFT + wide * x.place(px):.1f},{TOP + tall * (1 - y.place(py)):.1f}" for px, py in points)
+    return " ".join(f"{LEFT + wide * x.position(px):.1f},{TOP + tall * (1 - y.position(py)):.1f}" for px, py in points)
 
 
 def _chart(title: str, x: Axis, y: Axis, parts: Sequence[str]) -> str:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     grid = []
     for tick in x.ticks():
-        px = LEFT + (right - LEFT) * x.place(tick)
+        px = LEFT + (right - LEFT) * x.position(tick)
         grid.append(
             f'<line x1="{px:.1f}" y1="{TOP}" x2="{px:.1f}" y2="{bottom}" stroke="#ddd"/>'
             f'<text x="{px:.1f}" y="{bottom + 18}" text-anchor="middle">{tick:,.12g}</text>'
         )
     for tick in y.ticks():
-        py = TOP + (bottom - TOP) * (1 - y.place(tick))
+        py = TOP + (bottom - TOP) * (1 - y.position(tick))
         grid.append(
             f'<line x1="{LEFT}" y1="{py:.1f}" x2="{right}" y2="{py:.1f}" stroke="#ddd"/>'
             f'<text x="{LEFT - 8}" y="{py + 4:.1f}" text-anchor="end">{round(tick, 10):g}</text>'

@@ -305,7 +305,7 @@ def test_rows_that_cannot_be_judged_come_out_with_a_note(command, write_jsonl):
     ]
     assert [row["coherence_score"] is None for row in done.rows] == [True] * 5 + [False]
     assert [row["overall_score"] is None for row in done.rows] == [True] * 5 + [False]
-    assert "6 rows, 10 scores missing; 10 judgments, 0 of them kept from before, 0 unreadable\n" in done.err
+    assert "6 rows, 10 scores missing; 10 judgments (0 reused, 0 unparsed)\n" in done.err
     assert "  4 x the output is empty\n" in done.err
     assert "  1 x no coherence ladder for context ... in demo/story\n" in done.err
 

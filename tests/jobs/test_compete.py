@@ -340,7 +340,7 @@ def rules(folder, name, text):
     return f"scripted:{path}"
 
 
-def test_the_command_tells_faint_judgments(tmp_path, capsys):
+def test_the_command_warns_of_low_label_mass(tmp_path, capsys):
     judge = tmp_path / "judge.jsonl"
     judge.write_text(
         json.dumps({"role": "pairwise", "answer": {"win": -1.2, "loss": -2.3}}) + "\n"
@@ -352,7 +352,7 @@ def test_the_command_tells_faint_judgments(tmp_path, capsys):
     ]  # fmt: skip
     assert run_command([*command, "--prompt-text", "Write about {topic}."]) == 0
     told = capsys.readouterr().err
-    assert "4 judgments are faint: the labels together had less than half of the probability" in told
+    assert "Low label mass in 4 of 4 judgments: the judge gave the labels less than half of its probability." in told
 
 
 def test_heads_of_standings_never_break_inside_a_word(tmp_path, capsys, monkeypatch):
@@ -365,11 +365,11 @@ def test_heads_of_standings_never_break_inside_a_word(tmp_path, capsys, monkeypa
     ]  # fmt: skip
     assert run_command(command) == 0
     printed = capsys.readouterr().out
-    for head in ("model", "interval", "wins", "ties", "losses", "unread"):
+    for head in ("model", "interval", "wins", "ties", "losses", "unparsed"):
         assert head in printed.split()
     assert max(map(len, printed.splitlines())) <= 50
     assert "…" not in printed
-    assert "0.198 - 1.000" in printed  # two rows, both won
+    assert "[0.198, 1.000]" in printed  # two rows, both won
 
 
 def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
@@ -389,9 +389,9 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
     assert run_command([*command, "--prompt", str(prompt)]) == 3
     printed = capsys.readouterr()
-    assert "clarity: win rate over pairs of texts, each judged in both orders. A pair is won when" in " ".join(
-        printed.out.split()
-    )
+    assert printed.out.startswith("clarity: win rate over pairs of texts, each judged in both orders\n")
+    assert "win rate  (wins + ties / 2) / (wins + ties + losses)" in printed.out
+    assert "wins      pairs in which both orders choose this model's text" in printed.out
     assert "no text" in printed.out
     assert (
         "1 rows without a prompt and texts that could not be written; the same command tries the texts again:\n"

@@ -337,7 +337,7 @@ def test_cards_are_told_in_every_format(capsys):
     # Wilson with continuity correction, 0 of 14 contexts: (z^2 + 1 + z sqrt(z^2 + 2 - 1/14)) / (2 (14 + z^2)), z = 1.96
     share = cards[0]["inconsistency"]
     assert share == {"value": 0.0, "low": 0.0, "high": pytest.approx(0.26762, abs=1e-5), "of": 210}
-    for form, words in (("text", "circles"), ("markdown", "| win-ratio | 420 |"), ("latex", r"win-ratio & 420 &")):
+    for form, words in (("text", "intransitive"), ("markdown", "| win-ratio | 420 |"), ("latex", r"win-ratio & 420 &")):
         assert run_command([*command, "--format", form]) == 0
         assert words in capsys.readouterr().out
     assert card_tables([]) == []
@@ -382,7 +382,7 @@ def test_a_dry_run_counts_and_its_answers_stay_nowhere(tmp_path, capsys):
     assert "unreadable" not in printed.err
     assert not list(tmp_path.glob("work/pairwise-*"))
     assert run_command([*command, "--resamples", "5"]) == 0
-    assert "unreadable" not in capsys.readouterr().err.replace("0 unreadable", "")
+    assert "unreadable" not in capsys.readouterr().err.replace("0 unparsed", "")
 
 
 def test_the_card_of_a_debiased_method_shows_its_debiased_choices():

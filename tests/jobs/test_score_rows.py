@@ -56,7 +56,7 @@ def test_rows_come_out_in_order_with_their_own_columns_first(command, stories):
     for before, after in zip(given_lines, lines, strict=True):
         assert after.startswith(before[:-1] + ',"coherence_score": ')  # letter for letter
         assert list(json.loads(after)) == [*json.loads(before), *ADDED]
-    assert done.err.endswith("6 rows, 0 scores missing; 60 judgments, 0 of them kept from before, 0 unreadable\n")
+    assert done.err.endswith("6 rows, 0 scores missing; 60 judgments (0 reused, 0 unparsed)\n")
 
 
 def test_the_paper_s_rule_end_to_end_by_hand(command, judge, write_jsonl):
@@ -95,7 +95,7 @@ def test_both_orders(command, judge, write_jsonl):
     assert done.rows[0]["coherence_score"] == pytest.approx(0.0, abs=1e-12)
     assert done.rows[0]["coherence_grade"] == pytest.approx(3.0, abs=1e-12)
     assert "overall_score" not in done.rows[0]  # of one dimension
-    assert "inconsistency between the two orders: 100.0% of 5 pairs\n" in done.err
+    assert "order inconsistency: 100.0% of 5 pairs\n" in done.err
     assert "|orders:2|" in done.rows[0]["signature"]
 
 
@@ -138,15 +138,15 @@ def test_a_judge_that_would_rather_say_something_else_is_told_of(command, judge,
     out = tmp_path / "out.jsonl"
     done = command("score", stories, *LADDERS, "--judge", backend, "--out", out)
     assert done.code == 0
-    told = "5 judgments are faint: the labels together had less than half of the probability"
+    told = "Low label mass in 5 of 60 judgments: the judge gave the labels less than half of its probability."
     assert told in done.err
     done = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl", "--json")
     assert json.loads(done.out)["faint"] == 5
     done = command("score", stories, *LADDERS, "--judge", judge({"answer": log(0.5, 0.3, 0.2)}))
-    assert "faint" not in done.err
+    assert "Low label mass" not in done.err
     faint = judge({"answer": log(0.2, 0.1, 0.1)})
     done = command("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--judge", faint)
-    assert done.err.startswith("10 judgments are faint: ")
+    assert done.err.startswith("Low label mass in 10 of 10 judgments: ")
 
 
 def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_jsonl, tmp_path):

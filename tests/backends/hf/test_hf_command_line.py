@@ -99,7 +99,7 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
         rows[0]["fluency_note"],
     )
     assert rows[0]["fluency_score"] is not None
-    cut = "20 judgments are of a context that was cut to fit the judge; see NAME_note of the rows"
+    cut = "Context truncated in 20 of 20 judgments, to fit the judge. See NAME_note of the rows."
     assert cut in told
     code, rows, told = score(copy, "--truncate-context", "--least-mass", "0.05")
     assert cut in told  # a reading that is not used is still of a cut context

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -16,8 +18,10 @@ from refladder.backends.usage import Price, Usage
 from refladder.methods.contract import MethodSettings, run_methods
 from refladder.methods.measures import Share
 from refladder.records import LabelReading
-from refladder.report.cards import card_tables, cards_to_rich, report_cards
-from refladder.report.rendering import latex, markdown
+from refladder.report import cards as cards_module
+from refladder.report.cards import card_tables, report_cards
+from refladder.report.rendering import json_lines, latex, markdown
+from refladder.report.terminal import terminal_tables
 
 MADE = benchmark_of([[1.0, 2.0, 3.0]])  # one context of three outputs: six ordered pairs
 
@@ -91,16 +95,49 @@ def test_heads_of_the_terminal_tables_never_break_inside_a_word(width):
     cards = cards_of(Simulated(noise=1.0), "win-ratio", "mean-probability-debiased")
     screen = io.StringIO()
     console = Console(file=screen, width=width, color_system=None)
-    for table in cards_to_rich(cards, width):
-        console.print(table)
+    tables = card_tables(cards)
+    for part in terminal_tables([table._replace(legend=()) for table in tables], width):
+        console.print(part)
     lines = screen.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     rules = [number for number, line in enumerate(lines) if "──" in line]
     heads = [word for number in rules for word in lines[number - 1].split()]
-    wanted = [head for table in card_tables(cards) for head in table.heads[1:]]
-    assert [head for head in heads if head != "method"] == wanted
+    # of a head of two words, the last line has the second
+    wanted = [head for table in tables for head in table.heads[1:]]
+    last_words = " ".join(wanted).replace("low mass", "mass").split()
+    assert [head for head in heads if head not in {"method", "low"}] == last_words
     assert heads.count("method") == len(rules)
     assert screen.getvalue().count("win-ratio") == len(rules)
+
+
+def test_every_column_has_a_line_in_the_legend_in_the_same_order():
+    for table in card_tables(cards_of(Simulated(noise=1.0), "win-ratio")):
+        assert [term for term, _ in table.legend if term not in {"—", "unknown"}] == table.heads[1:]
+        assert "; " not in table.caption
+        cells = {cell for row in table.rows for cell in row}
+        assert {term for term, _ in table.legend} & {"—", "unknown"} == cells & {"—", "unknown"}
+
+
+def test_the_keys_of_the_json_form_are_fixed():
+    (card,) = cards_of(Simulated(), "win-ratio")
+    assert list(json.loads(json_lines([card]))) == [
+        "kind", "method", "benchmark", "dimension", "judgments", "unreadable", "faint", "reused", "unscored", "calls",
+        "characters", "prompt_tokens", "distinct_tokens", "usd", "seconds", "judge_seconds", "tied", "first", "longer",
+        "inconsistency", "intransitive", "conflict", "accuracy",
+    ]  # fmt: skip
+    assert list(json.loads(json_lines([card]))["tied"]) == ["value", "low", "high", "of"]
+
+
+def test_a_new_field_of_the_card_is_a_new_column(monkeypatch):
+    shown = cards_module._Shown("cost", "extra", "what it needs more", lambda value, _card: f"<{value}>")
+    new = SimpleNamespace(name="calls", metadata={"shown": (shown,)})
+    (card,) = cards_of(Simulated(), "win-ratio")
+    card = replace(card, calls=7)
+    monkeypatch.setattr(cards_module, "_COLUMNS", [*cards_module._COLUMNS, new])
+    text = markdown(card_tables([card]))
+    assert "| seconds | extra |" in text
+    assert "| <7> |" in text
+    assert "- extra: what it needs more\n" in text
 
 
 def test_a_small_share_has_an_interval_of_three_digits():

@@ -9,7 +9,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from refladder.metaeval.agreement import Agreement
-from refladder.report.rendering import PlainTable, fitted, to_json_lines, to_latex, to_markdown, to_rich
+from refladder.report.agreement_tables import agreement_tables
+from refladder.report.rendering import PlainTable, json_lines, latex, markdown, number, shared_legends, with_interval
+from refladder.report.terminal import fitted, terminal_tables
 
 
 def row(method="ladder", dimension="wit", **changes):
@@ -34,9 +36,17 @@ def row(method="ladder", dimension="wit", **changes):
 def shown(rows, width=100):
     screen = io.StringIO()
     console = Console(file=screen, width=width, color_system=None)
-    for table in to_rich(rows, width):
-        console.print(table)
+    for part in terminal_tables(agreement_tables(rows), width):
+        console.print(part)
     return screen.getvalue()
+
+
+def to_markdown(rows):
+    return markdown(agreement_tables(rows))
+
+
+def to_latex(rows):
+    return latex(agreement_tables(rows))
 
 
 TWO = [
@@ -48,7 +58,7 @@ TWO = [
 
 
 def test_json_lines_hold_every_field_and_null_for_nothing():
-    lines = [json.loads(line) for line in to_json_lines(TWO).splitlines()]
+    lines = [json.loads(line) for line in json_lines(TWO).splitlines()]
     assert [line["value"] for line in lines] == [0.4321, None, None, -0.0004]
     assert list(lines[0]) == [
         "method", "benchmark", "dimension", "level", "statistic", "value", "low", "high", "contexts", "skipped",
@@ -56,27 +66,29 @@ def test_json_lines_hold_every_field_and_null_for_nothing():
         "correlated",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="not JSON compliant"):
-        to_json_lines([row(value=float("nan"))])
+        json_lines([row(value=float("nan"))])
 
 
 def test_markdown():
     assert to_markdown(TWO) == (
-        "small, within_context: Spearman with the ratings, mean over contexts; 95 % intervals; "
-        "constant contexts are skipped; * p < 0.05 against ladder, paired permutation test; "
-        "— no value.\n"
+        "small, within_context: Spearman with the ratings, mean over contexts\n"
         "\n"
         "| method | wit | clarity | mean | contexts | skipped | unscored |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         "| ladder | 0.432 [0.38, 0.48] | — | — | 0-98 | 2-100 | 1603 |\n"
         "| length \\| words | 0.000* [-0.05, 0.10] | — | — | 98 | 2 | 3 |\n"
+        "\n"
+        "- [ ]: 95 % interval\n"
+        "- *: p < 0.05 against ladder, paired permutation test\n"
+        "- —: no value\n"
+        "- contexts: contexts that the value is computed from\n"
+        "- skipped: contexts without a correlation; constant contexts are skipped\n"
+        "- unscored: rated outputs without a score\n"
     )
 
 
 def test_latex_escapes_what_is_special():
-    caption = (
-        r"small, within\_context: Spearman with the ratings, mean over contexts; "
-        r"95 \% intervals; constant contexts are skipped."
-    )
+    caption = r"small, within\_context: Spearman with the ratings, mean over contexts"
     method = r"50\%\_a\&b \#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{} \$"
     text = to_latex([row(method="50%_a&b #1 {x} ~^\\ $", dimension="in_depth")])
     assert text.splitlines() == [
@@ -90,6 +102,11 @@ def test_latex_escapes_what_is_special():
         r"  " + method + r" & 0.432 [0.38, 0.48] & 98 & 2 & 3 \\",
         r"  \bottomrule",
         r"  \end{tabular}",
+        r"  \par\medskip\raggedright\footnotesize",
+        r"  \textit{[ ]}: 95 \% interval\par",
+        r"  \textit{contexts}: contexts that the value is computed from\par",
+        r"  \textit{skipped}: contexts without a correlation; constant contexts are skipped\par",
+        r"  \textit{unscored}: rated outputs without a score\par",
         r"\end{table}",
     ]
 
@@ -103,17 +120,21 @@ def test_one_table_for_each_level_and_statistic():
         row(level=level, statistic=name) for level in ("pooled", "between_systems") for name in ("pearson", "kendall")
     ]
     captions = [text for text in to_markdown(rows).splitlines() if text.startswith("small")]
-    interval = "95 % intervals."
-    none = "no intervals, because the few systems are a sample too."
     assert captions == [
-        f"small, pooled: Pearson with the ratings, all outputs together; {interval}",
-        f"small, pooled: Kendall tau-b with the ratings, all outputs together; {interval}",
-        f"small, between_systems: Pearson with the ratings, means of systems; {none}",
-        f"small, between_systems: Kendall tau-b with the ratings, means of systems; {none}",
+        "small, pooled: Pearson with the ratings, all outputs together",
+        "small, pooled: Kendall tau-b with the ratings, all outputs together",
+        "small, between_systems: Pearson with the ratings, means of systems",
+        "small, between_systems: Kendall tau-b with the ratings, means of systems",
     ]
+    # tables in a row with the same legend show it once
+    text = to_markdown(rows)
+    assert text.count("- [ ]: 95 % interval\n") == 1
+    assert text.count("- [ ]: no intervals, because the few systems are a sample too\n") == 1
+    assert text.count("- unscored: ") == 2
+    assert to_latex(rows).count("{unscored}: ") == 4  # there each table may be on another page
     assert to_markdown([]) == ""
     assert to_latex([]) == ""
-    assert to_rich([]) == []
+    assert terminal_tables([], 100) == []
 
 
 @pytest.mark.parametrize(
@@ -124,16 +145,15 @@ def test_one_table_for_each_level_and_statistic():
         ("one", "constant ratings count 1, a constant prediction 0"),
     ],
 )
-def test_captions_name_the_convention(constant, words):
+def test_legends_name_the_convention(constant, words):
     assert words in to_markdown([row(constant=constant)])
 
 
-def test_partial_correlations_and_missing_intervals_in_captions():
-    caption = to_markdown([row(statistic="partial_spearman", low=None, high=None)]).splitlines()[0]
-    assert caption == (
-        "small, within_context: partial Spearman (length held constant) with the ratings, mean over contexts; "
-        "constant contexts are skipped."
-    )
+def test_partial_correlations_and_missing_intervals():
+    text = to_markdown([row(statistic="partial_spearman", low=None, high=None)])
+    caption = "small, within_context: partial Spearman given length with the ratings, mean over contexts"
+    assert text.splitlines()[0] == caption
+    assert "interval" not in text
 
 
 def test_the_convention_is_not_mentioned_where_it_changes_nothing():
@@ -145,12 +165,11 @@ def test_narrowed_contexts_stand_beside_the_count_of_each_method():
     rows = [row(contexts=9, skipped=3, correlated=12), row(method="other", contexts=9, skipped=3, correlated=9)]
     text = to_markdown(rows)
     assert (
-        "all methods are compared on the contexts in which each has a correlation, of those in which the row's method "
-        "has one"
+        "- contexts: contexts in which every method has a correlation, of those in which this method has one\n"
     ) in text
     assert "| ladder | 0.432 [0.38, 0.48] | 9 of 12 | 3 | 3 |" in text
     assert "| other | 0.432 [0.38, 0.48] | 9 | 3 | 3 |" in text
-    assert "compared on" not in to_markdown([row(correlated=98)])
+    assert "every method" not in to_markdown([row(correlated=98)])
 
 
 def test_narrowed_tables_fit_a_terminal():
@@ -168,8 +187,8 @@ def test_only_corrected_tests_are_marked_in_a_corrected_table():
     other = row(dimension="clarity", reference="length", p_value=0.03, p_adjusted=0.03)
     text = to_markdown([tested, other, mean])
     assert text.count("0.432*") == 2
-    assert "Holm's correction over 2 tests, means are not tested." in text
-    assert "Holm's correction over 1 test." in to_markdown([tested])
+    assert "Holm's correction over 2 tests, means are not tested\n" in text
+    assert "Holm's correction over 1 test\n" in to_markdown([tested])
     assert (
         to_markdown([row(p_value=0.03, reference="length"), row(dimension="mean", p_value=0.03)]).count("0.432*") == 1
     )
@@ -179,8 +198,15 @@ def test_the_mean_of_one_dimension_is_not_repeated():
     assert "mean |" not in to_markdown([row(), row(dimension="mean")])
 
 
-def test_a_terminal_table_shows_figures_above_intervals():
-    lines = shown(TWO).splitlines()
+def test_a_terminal_table_shows_intervals_beside_figures_where_they_fit():
+    text = shown(TWO)
+    assert "0.432 [0.38, 0.48]" in text
+    assert "0.000* [-0.05, 0.10]" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_narrow_terminal_table_shows_figures_above_intervals():
+    lines = shown(TWO, 70).splitlines()
     position = next(number for number, line in enumerate(lines) if line.split()[:2] == ["ladder", "0.432"])
     assert lines[position].split() == ["ladder", "0.432", "—", "—", "0-98", "2-100", "1603"]
     assert lines[position + 1].split() == [".38", ".48"]
@@ -200,15 +226,17 @@ def test_wide_tables_fit_a_terminal_whole(count, low, high, interval, width):
     text = shown(rows, width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
-    for number in range(count):
-        assert f"{-number / 100 - 0.1:.3f}" in text
+    for position in range(count):
+        assert f"{-position / 100 - 0.1:.3f}" in text
     assert "unscored" in text
     # "dimension-" has 10 characters, and figures 8 or 9: so a column of figures takes 11 with the space before it,
     # that of the mean 9 or 10. The counts take 26, the edges 2, the method 8 or more.
     columns = (width - 26 - 2 - 8) // 11
     tables = 1 + text.count("small, within_context, continued.")
     assert tables in {-(-count // columns), -(-(count + (count > 1)) // columns)}
-    assert text.count(interval) == count + (count > 1)
+    beside = f"[{low:.2f}, {high:.2f}]"
+    assert text.count(interval) + text.count(beside) == count + (count > 1)
+    assert not (interval in text and beside in text)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
@@ -249,3 +277,30 @@ def test_letters_of_double_width_take_two_columns():
 
 def test_markup_in_names_is_text():
     assert "[bold]x[/bold]" in shown([row(method="[bold]x[/bold]")])
+
+
+def test_the_legend_is_below_the_table_in_the_order_of_its_columns():
+    lines = shown(TWO).splitlines()
+    rule = next(number for number, line in enumerate(lines) if "──" in line)
+    terms = [line.split("  ")[0].strip() for line in lines[rule + 4 :] if line.strip()]
+    assert terms == ["[ ]", "*", "—", "contexts", "skipped", "unscored"]
+    assert lines[0] == "small, within_context: Spearman with the ratings, mean over contexts"
+
+
+def test_a_legend_is_shown_once_under_tables_that_share_it():
+    same, other = (("a", "x"),), (("b", "y"),)
+    tables = [PlainTable(str(number), ["h"], [], legend) for number, legend in enumerate([same, same, other, same])]
+    assert [table.legend for table in shared_legends(tables)] == [(), same, other, same]
+    assert shared_legends([]) == []
+
+
+def test_numbers_of_tables():
+    assert [number(value, 2) for value in (None, -0.001, 0.125, 2)] == ["—", "0.00", "0.12", "2.00"]
+    assert with_interval(None, 0.1, 0.2) == "—"
+    assert with_interval(0.5, None, None, mark="*") == "0.500*"
+    assert with_interval(-0.5, -1.0, 0.0) == "-0.500 [-1.00, 0.00]"
+
+
+def test_ends_of_one_keep_their_digits_in_a_narrow_table():
+    text = shown([row(dimension=f"dimension-{number}", low=-1.0, high=1.0) for number in range(6)], 60)
+    assert "-1.00 1.00" in text

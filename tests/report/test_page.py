@@ -69,7 +69,8 @@ def test_a_contest_on_one_page(command, contest, tmp_path):
         f"A storm closed the harbour until Thursday. {NASTY}",
         "Storm. Storm.",
         f"clarity : Plain? {NASTY}",
-        "clarity: win rate, a tie counting half",
+        "clarity: win rate over pairs of texts, each judged in both orders",
+        "unparsed : pairs without a usable answer; not counted",
         f"clarity long : short {trial['forward']:.3f} {trial['backward']:.3f} {trial['winner']}",
         "row b column 'topic' is empty or absent",
     ):
@@ -99,6 +100,7 @@ def test_a_report_card_on_one_page(command, tmp_path):
     first = next(row for row in rows if (row["method"], row["level"]) == ("win-ratio", "within_context"))
     assert f"{first['value']:.3f} [{first['low']:.2f}, {first['high']:.2f}]" in words
     assert "bleu: demo/dialogue has no references to compare with" in words
-    assert "demo/dialogue, faults: judgments that gave no number (unread)" in words
-    assert "Rankings by win ratio of so many outputs of a context" in words
+    assert "demo/dialogue, judgments: faults and biases, with 95 % intervals over contexts" in words
+    assert "P(first) : how often the first text wins (0.5 = no position bias)" in words
+    assert "Self-consistency of rankings by win ratio" in words
     assert "engagingness 6 1.000 " in words  # all outputs rank as all outputs do

@@ -107,7 +107,9 @@ def test_a_curve_needs_all_pairs_and_contexts_of_one_size():
         ):
             budget_curve(comparisons, human, "worth")
     uneven = replace(MADE, outputs=MADE.outputs[:-1])
-    with pytest.raises(UsageError, match=r"same number of outputs in every context, found \[7, 8\]; leave the others"):
+    with pytest.raises(
+        UsageError, match=r"same number of outputs in every context, found \[7, 8\]; leave out the contexts"
+    ):
         budget_curve(compared(Simulated(), uneven), human, "worth")
 
 
@@ -162,7 +164,7 @@ def test_the_command_draws_figures(tmp_path, capsys):
     capsys.readouterr()
     assert run_command([*command, "pairs-greedy"]) == 0
     assert (
-        "no budget curves: they need every pair judged, as by win-ratio without --comparisons"
+        "no budget curves: they need every pair judged, as win-ratio does without --comparisons"
         in capsys.readouterr().err
     )
 

@@ -1,0 +1,106 @@
+"""Tables of scored texts, and of a ladder with scored outputs placed on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from refladder.report.plain_text import printable, short
+from refladder.report.rendering import DASH, PlainTable, number
+from refladder.scoring.columns import SPREAD_LEGEND, column_names, overall_column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Dimension, Ladder
+
+_SCORED = 200  # characters of a text in a table of scores
+_ON_LADDER = 300  # characters of a text beside its rung
+
+
+def score_table(
+    texts: Sequence[str], columns: Sequence[Mapping[str, Any]], dimensions: Sequence[Dimension]
+) -> PlainTable:
+    """Scores, grades and spreads of texts.
+
+    Args:
+        texts: that were scored.
+        columns: what scoring gave for each of them.
+        dimensions: that they were scored on.
+    """
+    several = len(dimensions) > 1
+    heads = ["text"]
+    for dimension in dimensions:
+        heads += [f"{dimension.name}\nscore", f"grade\n{dimension.low:g} to {dimension.high:g}", "spread"]
+    if several:
+        heads.append("overall\n0 to 1")
+    rows = []
+    for text, values in zip(texts, columns, strict=True):
+        cells = []
+        for dimension in dimensions:
+            score, grade, spread, *_ = (values[name] for name in column_names(dimension.name))
+            cells += [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
+        if several:
+            cells.append(number(values[overall_column(dimensions)], 2))
+        rows.append([printable(short(text, _SCORED)), *cells])
+    return PlainTable("", heads, rows)
+
+
+def ladder_view(
+    ladders: LadderSet, ladder: Ladder, dimension: Dimension, outputs: Sequence[Mapping[str, Any]]
+) -> list[RenderableType]:
+    """The context, its ladder with the outputs placed on it, best first, and a legend where an output has a spread.
+
+    Args:
+        ladders: the set that the ladder is from.
+        ladder: to show.
+        dimension: of the ladder.
+        outputs: id, text, score, grade, spread and note of each; those without a score come last.
+    """
+    shown: list[RenderableType] = []
+    context = ladders.contexts.get(ladder.context_id)
+    if context is not None:
+        shown.append(Text(printable(f"{context.id}: {short(context.text, _ON_LADDER)}")))
+    title = f"{dimension.name} ({dimension.low:g} to {dimension.high:g}): {dimension.description}"
+    table = Table(box=box.SIMPLE_HEAD, title=Text(title), title_justify="left")
+    for head in ("grade", "spread", "score"):
+        table.add_column(head, justify="right")
+    table.add_column("", no_wrap=True)
+    table.add_column("text", overflow="fold")
+    # Rung i of N has the grade at (i - 1/2)/N of the scale: that of a text that equals it (rules.expected_grades).
+    lines: list[tuple[float, str, tuple[str, ...]]] = []
+    for rung in ladder.rungs:
+        grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(ladder.rungs)
+        lines.append((grade, "", (f"{grade:.2f}", "", "", f"rung {rung.level}", short(rung.text, _ON_LADDER))))
+    for output in outputs:
+        if _is_scored(output):
+            spread = "" if output["spread"] is None else f"{output['spread']:.2f}"
+            text = short(output["text"], _ON_LADDER)
+            cells: tuple[str, ...] = (
+                f"{output['grade']:.2f}",
+                spread,
+                f"{output['score']:+.2f}",
+                f"  {output['id']}",
+                text,
+            )
+            lines.append((output["grade"], "bold", cells))
+    for _, style, cells in sorted(lines, key=lambda line: -line[0]):
+        table.add_row(*(Text(printable(cell), style=style) for cell in cells))
+    for output in outputs:
+        if not _is_scored(output):
+            reason = f"not scored: {output['note'] or 'no reason given'}"
+            table.add_row(DASH, "", DASH, Text(printable(f"  {output['id']}")), Text(printable(reason)))
+    shown.append(table)
+    if any(output["spread"] is not None for output in outputs):
+        shown.append(Text(SPREAD_LEGEND))
+    return shown
+
+
+def _is_scored(output: Mapping[str, Any]) -> bool:
+    return output["grade"] is not None and output["score"] is not None

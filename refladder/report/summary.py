@@ -1,0 +1,107 @@
+"""The summary of a scoring run, and of what its backends were asked, as lines of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.scoring.columns import ScoreReport
+
+_REASONS = 10  # shown of a run, the most frequent
+
+
+def summary(report: ScoreReport) -> dict[str, Any]:
+    """The counts of a scoring run, as JSON values."""
+    return {
+        "rows": report.rows,
+        "unscored": report.unscored,
+        "reasons": report.reasons,
+        "judgments": report.judgments,
+        "reused": report.reused,
+        "unreadable": report.unreadable,
+        "cut": report.cut,
+        "faint": report.faint,
+        "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
+        "signature": report.signature,
+    }
+
+
+def summary_lines(report: ScoreReport) -> list[str]:
+    """The counts of a scoring run, its warnings, and the most frequent reasons for missing scores."""
+    missing = sum(report.unscored.values())
+    reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
+    judgments = f"{report.judgments:,} judgments ({report.reused:,} reused, {report.unreadable:,} unparsed)"
+    lines = [
+        f"{report.rows:,} rows, {missing:,} scores missing; {judgments}",
+        *warning_lines(report),
+        *(f"  {count:,} x {reason}" for reason, count in reasons[:_REASONS]),
+    ]
+    if len(reasons) > _REASONS:
+        lines.append(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons")
+    if report.order_pairs:
+        share = report.disagreements / report.order_pairs
+        lines.append(f"order inconsistency: {share:.1%} of {report.order_pairs:,} pairs")
+    return lines
+
+
+def warning_lines(report: ScoreReport) -> list[str]:
+    """Warnings about judgments that were parsed but are unreliable; none for a run without them."""
+    lines = []
+    if report.cut:
+        lines.append(
+            f"Context truncated in {report.cut:,} of {report.judgments:,} judgments, to fit the judge. "
+            "See NAME_note of the rows."
+        )
+    return lines + low_mass_lines(report.faint, report.judgments)
+
+
+def low_mass_lines(count: int, judgments: int) -> list[str]:
+    """A warning about low label mass, or none.
+
+    Args:
+        count: judgments with low label mass.
+        judgments: of the run.
+    """
+    if not count:
+        return []
+    warning = (
+        f"Low label mass in {count:,} of {judgments:,} judgments: the judge gave the labels less than half of its "
+        "probability. The scores are unreliable; check that the model follows the prompt (an instruct model, its chat "
+        "template)."
+    )
+    return [warning]
+
+
+def spent_lines(spent: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each backend whose tokens or stored answers are known."""
+    lines = []
+    for usage in spent:
+        if usage["prompt_tokens"] is None and usage["from_store"] is None:
+            continue
+        stored = "" if usage["from_store"] is None else f", {usage['from_store']:,} answers from the store"
+        measured = usage["run_tokens"] and usage["seconds"]
+        speed = f", {usage['run_tokens'] / usage['seconds']:,.0f} tokens/s" if measured else ""
+        lines.append(f"{usage['backend']}: {cost_words(usage)} in {usage['seconds']:,.1f} s{speed}{stored}")
+    return lines
+
+
+def cost_words(counts: Mapping[str, Any]) -> str:
+    """Calls, tokens and price; characters where the number of tokens is unknown."""
+    parts = [f"{counts['calls']:,} calls"]
+    if not counts["calls"]:
+        return parts[0]
+    if counts["requests"] is not None:
+        parts.append(f"{counts['requests']:,} requests")
+    if counts["prompt_tokens"] is None:
+        parts.append(f"{counts['characters']:,} characters of prompts (tokens not known)")
+    else:
+        run = "" if counts["run_tokens"] is None else f" ({counts['run_tokens']:,} through the model)"
+        parts.append(f"{counts['prompt_tokens']:,} prompt tokens{run}")
+        bound = "at most " if counts["requests"] is None else ""
+        if counts["answer_tokens"]:
+            parts.append(f"{bound}{counts['answer_tokens']:,} answer tokens")
+    if counts["usd"] is not None:
+        parts.append(f"{counts['usd']:.4f} USD")
+    return ", ".join(parts)

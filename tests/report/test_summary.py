@@ -1,0 +1,74 @@
+"""The lines that commands print about a scoring run and about what it cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from refladder.report.plain_text import short
+from refladder.report.summary import cost_words, low_mass_lines, spent_lines, summary, summary_lines
+from refladder.scoring.columns import ScoreReport
+
+
+def test_a_run_without_faults_is_one_line():
+    report = ScoreReport(rows=4, judgments=1030, reused=30)
+    assert summary_lines(report) == ["4 rows, 0 scores missing; 1,030 judgments (30 reused, 0 unparsed)"]
+
+
+def test_warnings_and_reasons_follow_the_counts():
+    reasons = {f"reason {number}": number for number in range(1, 13)}
+    report = ScoreReport(
+        rows=9, unscored={"wit": 2, "depth": 1}, reasons=reasons, judgments=30, unreadable=4, cut=6, faint=30,
+        disagreements=3, order_pairs=12,
+    )  # fmt: skip
+    lines = summary_lines(report)
+    assert lines[0] == "9 rows, 3 scores missing; 30 judgments (0 reused, 4 unparsed)"
+    assert lines[1] == "Context truncated in 6 of 30 judgments, to fit the judge. See NAME_note of the rows."
+    assert lines[2] == (
+        "Low label mass in 30 of 30 judgments: the judge gave the labels less than half of its probability. The scores "
+        "are unreliable; check that the model follows the prompt (an instruct model, its chat template)."
+    )
+    # the ten most frequent of twelve, then 2 + 1 others
+    assert lines[3:13] == [f"  {number} x reason {number}" for number in range(12, 2, -1)]
+    assert lines[13] == "  3 x other reasons"
+    assert lines[14:] == ["order inconsistency: 25.0% of 12 pairs"]
+    assert low_mass_lines(0, 30) == []
+
+
+def test_the_keys_of_the_summary_are_fixed():
+    assert list(summary(ScoreReport())) == [
+        "rows", "unscored", "reasons", "judgments", "reused", "unreadable", "cut", "faint", "inconsistency",
+        "signature",
+    ]  # fmt: skip
+    assert summary(ScoreReport())["inconsistency"] is None
+
+
+USED = {
+    "backend": "b", "calls": 3, "requests": None, "characters": 1200, "prompt_tokens": 900, "run_tokens": 400,
+    "answer_tokens": 3, "usd": None, "seconds": 2.0, "from_store": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "b: 3 calls, 900 prompt tokens (400 through the model), at most 3 answer tokens in 2.0 s, 200 tokens/s"),
+        (
+            {"requests": 4, "run_tokens": None, "usd": 0.5, "from_store": 7},
+            "b: 3 calls, 4 requests, 900 prompt tokens, 3 answer tokens, 0.5000 USD in 2.0 s, 7 answers from the store",
+        ),
+        ({"calls": 0, "run_tokens": 0, "from_store": 9}, "b: 0 calls in 2.0 s, 9 answers from the store"),
+    ],
+)
+def test_what_a_backend_was_asked_is_one_line(changes, line):
+    assert spent_lines([{**USED, **changes}]) == [line]
+
+
+def test_unknown_tokens_are_not_invented():
+    unknown = {**USED, "prompt_tokens": None}
+    assert spent_lines([unknown]) == []
+    assert cost_words(unknown) == "3 calls, 1,200 characters of prompts (tokens not known)"
+
+
+def test_short_texts_are_one_line():
+    assert short("a\n b\tc", 5) == "a b c"
+    assert short("abcdef", 4) == "abc…"
