@@ -30,7 +30,7 @@ _PUBLIC = {
     "Output": "refladder.records",
     "Sampling": "refladder.records",
     "Scale": "refladder.scoring.columns",
-    "Scorer": "refladder.jobs.score",
+    "Scorer": "refladder.scoring.scorer",
     "build_ladders": "refladder.synth",
     "connect": "refladder.backends",
     "evaluate_method": "refladder.metaeval.agreement",

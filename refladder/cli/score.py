@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Output
+    from refladder.records import Output, Score
     from refladder.scoring.scorer import Scorer
 
 _LONG = 200  # characters of a text that the table shows
@@ -200,41 +200,44 @@ def _score_texts(
     scorer: Scorer, texts: tuple[str, ...], outputs: Sequence[Output | None], context_id: str | None, *, as_json: bool
 ) -> int:
     from refladder.jobs.outputs import EMPTY  # noqa: PLC0415
+    from refladder.scoring.columns import Columns  # noqa: PLC0415
     from refladder.scoring.judgment_file import JudgmentLog  # noqa: PLC0415
 
     with JudgmentLog(None, scorer.run) as log:
-        columns = scorer.score(outputs, [EMPTY] * len(outputs), log)
+        scores = scorer.score(outputs, [EMPTY] * len(outputs), log)
+    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
     console.tell_doubts(scorer.report)
     if as_json:
-        for text, values in zip(texts, columns, strict=True):
+        for text, values in zip(texts, table.rows(scores), strict=True):
             row = {"context_id": context_id, "output": text, **values}
             click.echo(console.printable_json(json.dumps(row, ensure_ascii=False)))
-        return 0 if scorer.report.complete else console.UNSCORED
-    _print_texts(scorer, texts, columns)
+    else:
+        _print_texts(scorer, texts, scores, table.overall(scores))
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
+def _print_texts(
+    scorer: Scorer, texts: Sequence[str], rows: Sequence[Sequence[Score]], overall: Sequence[float | None]
+) -> None:
     from refladder.report.rendering import DASH, PlainTable, fitted  # noqa: PLC0415
-    from refladder.scoring.columns import bounds_text, column_names, overall_column  # noqa: PLC0415
+    from refladder.scoring.columns import bounds_text  # noqa: PLC0415
 
     heads = ["text"]
     for dimension in scorer.dimensions:
         heads += [f"{dimension.name}\nscore", f"grade\n{dimension.low:g} to {dimension.high:g}", "spread"]
     if len(scorer.dimensions) > 1:
         heads.append("overall\n0 to 1")
-    rows = []
-    for text, values in zip(texts, columns, strict=True):
+    lines = []
+    for text, scores, combined in zip(texts, rows, overall, strict=True):
         cells = []
-        for dimension in scorer.dimensions:
-            score, grade, spread, *_ = (values[name] for name in column_names(dimension.name))
-            cells += [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
-        if len(scorer.dimensions) > 1:
-            total = values[overall_column(scorer.dimensions)]
-            cells.append(DASH if total is None else f"{total:.2f}")
-        rows.append([console.printable(console.short(text, _LONG)), *cells])
+        for score in scores:
+            missing = score.value is None
+            cells += [DASH] * 3 if missing else [f"{score.value:+.2f}", f"{score.grade:.2f}", f"{score.spread:.2f}"]
+        if len(scores) > 1:
+            cells.append(DASH if combined is None else f"{combined:.2f}")
+        lines.append([console.printable(console.short(text, _LONG)), *cells])
     out = console.console()
-    for table in fitted(PlainTable("", heads, rows), out.width):
+    for table in fitted(PlainTable("", heads, lines), out.width):
         out.print(table)
     console.say(bounds_text(scorer.run, scorer.scale.rule))
     console.say(f"signature: {scorer.report.signature}")

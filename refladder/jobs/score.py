@@ -19,17 +19,16 @@ from refladder.files.tables import (
     standard_form,
 )
 from refladder.jobs.outputs import Item, Mapped, check_input, items
-from refladder.scoring.columns import (
-    ScoreReport,
-    added_columns,
-)
+from refladder.scoring.columns import Columns, added_columns
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Scorer, batches
+from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from refladder.records import Progress
+    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.scorer import Scorer
 
 
 def score_rows(
@@ -79,6 +78,7 @@ def score_rows(
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
     added = added_columns(scorer.dimensions)
+    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
     rows = read_rows(source, given)
     columns = rows.columns() or []
     if clash := sorted(set(columns) & set(added)):
@@ -93,9 +93,9 @@ def score_rows(
             ) as write,
         ):
             for batch in batches(outputs, scorer.judge, _context_of):
-                values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
-                for item, added_values in zip(batch, values, strict=True):
-                    write(item.row, added_values)
+                scores = scorer.score([item.output for item in batch], [item.note for item in batch], log)
+                for item, values in zip(batch, table.rows(scores), strict=True):
+                    write(item.row, values)
                 if progress is not None:
                     progress(scorer.report.rows, total)
             log.finish()

@@ -6,25 +6,27 @@ import itertools
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from refladder.prompts import load_template
-from refladder.records import Context, Recipe, Run, Sampling
-from refladder.scoring.columns import Columns, Scale, ScoreReport, block_notes, least_masses, signature_of
+from refladder.records import Context, Recipe, Run, Sampling, Score
+from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.drawing import ANSWER_TOKENS
 from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
+from refladder.scoring.rules import expected_grades, grade_spreads, rule_named
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
+    from refladder.scoring.columns import Scale
     from refladder.scoring.judging import Question
     from refladder.scoring.judgment_file import JudgmentLog
 
@@ -76,6 +78,80 @@ def batches(
         started = now
 
 
+class Verdicts:
+    """Turns the judgments of a run into scores, and counts what has none.
+
+    Args:
+        run: what made the judgments.
+        scale: rule and least label mass.
+
+    Raises:
+        UnknownNameError: no such rule.
+    """
+
+    def __init__(self, run: Run, scale: Scale) -> None:
+        self.run = run
+        self.report = ScoreReport(signature=signature_of(run, scale))
+        self._rule = rule_named(scale.rule)  # once: the look-up reads the metadata of every installed package
+
+    def scores(
+        self,
+        ids: Sequence[str | None],
+        judgments: Sequence[Judgment],
+        blocks: Sequence[tuple[int, int]],
+        reasons: Mapping[tuple[int, int], str],
+    ) -> list[tuple[Score, ...]]:
+        """Score rows, and add their counts to `report`.
+
+        Args:
+            ids: the output of each row.
+            judgments: as `trusted` gives them; rungs * orders for each block, in the canonical order.
+            blocks: row and number of the dimension of each block of judgments.
+            reasons: why the other rows and dimensions have no judgments.
+
+        Returns:
+            The scores of each row, one for each dimension, in order.
+        """
+        rungs, orders, dimensions = self.run.rungs, self.run.orders, self.run.dimensions
+        self.report.judgments += len(judgments)
+        self.report.count(judgments)
+        if orders > 1 and judgments:
+            disagreements, pairs = inconsistency(judgments)
+            self.report.disagreements += disagreements
+            self.report.order_pairs += pairs
+        probabilities = np.full((len(ids), len(dimensions), rungs, 3), np.nan)
+        masses = np.full((len(ids), len(dimensions)), np.nan)
+        if judgments:
+            rows, numbers = np.array(blocks).T
+            masses[rows, numbers] = least_masses(judgments, rungs * orders)
+            probabilities[rows, numbers] = verdicts(judgments, rungs, orders)
+        reasons = {**reasons, **block_notes(judgments, blocks, rungs * orders)}
+        by_dimension = []
+        for number, dimension in enumerate(dimensions):
+            human, read = (dimension.low, dimension.high), probabilities[:, number]
+            columns = [self._rule(read, human), expected_grades(read, human), grade_spreads(read, human)]
+            by_dimension.append(
+                [
+                    Score(
+                        output_id=output_id,
+                        dimension=dimension.name,
+                        value=None if value != value else value,  # NaN: the quickest test there is  # noqa: PLR0124
+                        grade=None if value != value else grade,  # noqa: PLR0124
+                        spread=None if value != value else spread,  # noqa: PLR0124
+                        mass=None if mass != mass else mass,  # noqa: PLR0124
+                        reason=reasons.get((row, number)),
+                        signature=self.report.signature,
+                    )
+                    for row, (output_id, (value, grade, spread, mass)) in enumerate(
+                        zip(ids, np.column_stack([*columns, masses[:, number]]).tolist(), strict=True)
+                    )
+                ]
+            )
+        scores = list(zip(*by_dimension, strict=True))
+        self.report.count_rows(scores)
+        return scores
+
+
 class Scorer:
     """A judge, a ladder set and a scale, ready to score batches of outputs.
 
@@ -110,77 +186,67 @@ class Scorer:
         self.dimensions = tuple(dimensions)
         self.scale = scale
         self.judge = judge_backend
-        self._orders = orders
         self._template: Template = load_template(ladders.task, role, prompts)
-        self._recipe = Recipe(
+        recipe = Recipe(
             backend=judge_backend.fingerprint,
             prompts=(self._template.signature,),
             sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
             version=__version__,
         )
-        self._columns = Columns(self.dimensions, ladders.rungs, scale)
         self.run = Run(
-            recipe=self._recipe,
+            recipe=recipe,
             ladders=f"{ladders.name}@{ladders.digest}",
             dimensions=self.dimensions,
             rungs=ladders.rungs,
             orders=orders,
             answers=answers,
         )
-        self.report = ScoreReport(signature=signature_of(self.run, scale))
+        self._verdicts = Verdicts(self.run, scale)
+        self.report = self._verdicts.report
         self.watch: Callable[[Sequence[Judgment]], None] | None = None  # is shown the judgments of each batch
 
     def score(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog
-    ) -> list[dict[str, Any]]:
-        """The added columns of a batch of rows; None values, with the reason, where something could not be judged.
+    ) -> list[tuple[Score, ...]]:
+        """Score a batch of outputs.
 
         Args:
-            outputs: None for a row that holds nothing to judge.
-            notes: why, for those rows.
-            log: where judgments are kept.
+            outputs: None for a row that has no output.
+            notes: the reason, for those rows.
+            log: where judgments are stored.
+
+        Returns:
+            The scores of each row, one for each dimension, in order. A score that is missing has the reason.
         """
         asked: list[Question] = []
-        places: list[tuple[int, int]] = []  # which output and which dimension each block of questions is about
+        blocks: list[tuple[int, int]] = []  # row and number of the dimension of each block of questions
         reasons: dict[tuple[int, int], str] = {}
-        for place, (output, note) in enumerate(zip(outputs, notes, strict=True)):
+        for row, (output, note) in enumerate(zip(outputs, notes, strict=True)):
             for number, dimension in enumerate(self.dimensions):
                 reason = note if output is None else self._why_not(output.context_id, dimension.name)
                 if reason is not None or output is None:
-                    reasons[place, number] = reason or "no output"
+                    reasons[row, number] = reason or "no output"
                     continue
                 ladder = self.ladders.ladders[output.context_id, dimension.name]
                 context = self._contexts[output.context_id]
-                asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
-                places.append((place, number))
-        judgments = log.stored(asked)
+                asked.extend(questions(output, context, dimension, ladder, orders=self.run.orders))
+                blocks.append((row, number))
+        stored = log.stored(asked)
         fresh = judge(
             self.judge,
             self._template,
-            self._recipe.digest,
-            asked[len(judgments) :],
+            self.run.recipe.digest,
+            asked[len(stored) :],
             answers=self.run.answers,
-            sampling=self._recipe.sampling,
+            sampling=self.run.recipe.sampling,
         )
         log.append(fresh)
-        self.report.reused += len(judgments)
-        self.report.judgments += len(asked)
-        judgments = trusted(judgments + fresh, self.scale.least_mass)
-        each = self.ladders.rungs * self._orders
-        reasons.update(block_notes(judgments, places, each))
-        self._count(judgments)
+        self.report.reused += len(stored)
+        judgments = trusted(stored + fresh, self.scale.least_mass)
         if self.watch is not None:
             self.watch(judgments)
-        probabilities = np.full((len(outputs), len(self.dimensions), self.ladders.rungs, 3), np.nan)
-        masses = np.full((len(outputs), len(self.dimensions)), np.nan)
-        if judgments:
-            rows, numbers = np.array(places).T
-            masses[rows, numbers] = least_masses(judgments, each)
-            probabilities[rows, numbers] = verdicts(judgments, self.ladders.rungs, self._orders)
-        columns = self._columns.of(probabilities, masses, reasons, self.report)
-        for values in columns:
-            values["signature"] = self.report.signature
-        return columns
+        ids = [None if output is None else output.id for output in outputs]
+        return self._verdicts.scores(ids, judgments, blocks, reasons)
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
@@ -210,10 +276,3 @@ class Scorer:
             return None
         before = f"the ladder set {self.ladders.name}" if context_id in self.ladders.contexts else "an earlier row"
         return f"context {context_id!r} has another {what} in this row than in {before}"
-
-    def _count(self, judgments: Sequence[Judgment]) -> None:
-        self.report.count(judgments)
-        if self._orders > 1 and judgments:
-            disagree, pairs = inconsistency(judgments)
-            self.report.disagreements += disagree
-            self.report.order_pairs += pairs
