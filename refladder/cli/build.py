@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
 
 
-@click.command(short_help="Write ladders for contexts.")
+@click.command(short_help="Generate ladders for a benchmark or a table.")
 @DATA
-@click.option("--out", required=True, type=console.PATH, help="Folder the ladder set goes to.")
-@console.backend_option("--writer", "The model that writes; `refladder list backends`.", default="builtin")
+@click.option("--out", required=True, type=console.PATH, help="Output folder for the ladder set.")
+@console.backend_option("--writer", "Writer model (see `refladder list backends`).", default="builtin")
 @console.WRITER_OPTION
 @console.BASE_URL
 @console.LOCAL
 @console.SAMPLING
-@click.option("--human", type=str, help="Table of rungs written by people: context_id, dimension, level, text.")
+@click.option(
+    "--human", type=str, help="Table of human-written rungs with the columns context_id, dimension, level and text."
+)
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -49,10 +51,10 @@ def command(
     as_json: bool,
     **data: Any,  # noqa: ANN401  the options of DATA
 ) -> int:
-    """Write a ladder for every context and dimension of BENCHMARK (`own` for your own table).
+    """Generate a ladder for every context and dimension of BENCHMARK (`own` for your own table).
 
-    A build that was cut off goes on where it stopped when the same command is run again. Exit code 3: some ladders
-    could not be written; failures.jsonl says why.
+    Run the same command again to resume an interrupted build. Exit code 3: some ladders failed; the reasons are in
+    failures.jsonl.
     """
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick

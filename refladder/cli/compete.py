@@ -25,20 +25,23 @@ _TITLE = (
 )
 
 
-@click.command(short_help="Let models write and compare them with each other.")
+@click.command(short_help="Generate texts with several models and compare them pairwise.")
 @click.argument("table")
 @click.option(
-    "--prompt", "prompt_file", type=console.PATH, help="File with the task prompt; {column} stands for a cell."
+    "--prompt",
+    "prompt_file",
+    type=console.PATH,
+    help="File with the task prompt. {column} is replaced by the cell of each row.",
 )
-@click.option("--prompt-text", help="The task prompt itself, in place of a file.")
+@click.option("--prompt-text", help="The task prompt itself, instead of a file.")
 @click.option(
     "--model",
     "models",
     multiple=True,
     metavar="NAME=BACKEND",
-    help="A model that writes, with its name in the results, such as small=hf:ORG/MODEL; two or more.",
+    help="Model to compare, with its name in the results, such as small=hf:ORG/MODEL. Repeatable; two or more.",
 )
-@console.backend_option("--judge", "The model that compares; `refladder list backends`.", required=True)
+@console.backend_option("--judge", "Judge model (see `refladder list backends`).", required=True)
 @console.JUDGE_OPTION
 @console.BASE_URL
 @console.LOCAL
@@ -47,21 +50,21 @@ _TITLE = (
     "criteria",
     multiple=True,
     metavar="NAME=WORDS",
-    help="What to judge by, in plain words; one or more.",
+    help="Criterion and its description in plain words. Repeatable; one or more.",
 )
-@click.option("--out", required=True, type=console.PATH, help="Folder for texts, judgments and results.")
-@click.option(
-    "--id", "id_column", metavar="COLUMN", help="Column that names a row. Without it, id, else the row's number."
-)
+@click.option("--out", required=True, type=console.PATH, help="Output folder for texts, judgments and results.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Column with the row ids. Default: id, else the row number.")
 @click.option(
     "--table-format",
     "table_format",
     type=click.Choice(FORMATS),
-    help="Format of TABLE. Without it, its ending tells.",
+    help="Format of TABLE. Default: by file extension.",
 )
-@click.option("--explain", is_flag=True, help="Ask the judge for a sentence on every comparison that has a winner.")
+@click.option(
+    "--explain", is_flag=True, help="Ask the judge for a one-sentence explanation of every comparison with a winner."
+)
 @console.DRAWING
-@click.option("--html", "page", type=console.PATH, help="File for the whole contest as one page, to be mailed.")
+@click.option("--html", "page", type=console.PATH, help="Output file for the contest as a single HTML page.")
 @console.PROMPTS
 @console.RESTART
 @spending.SPENDING
@@ -91,12 +94,12 @@ def command(
     restart: bool,
     as_json: bool,
 ) -> int:
-    """Fill a task prompt with every row of TABLE, let models answer, and judge every pair of answers in both orders.
+    """Generate a text with each model for every row of TABLE, and judge every pair of texts in both orders.
 
-    TABLE is JSON lines, CSV or Parquet; any column of it may stand in the prompt, as {column}.
+    TABLE is JSON lines, CSV or Parquet. The prompt refers to its columns as {column}.
 
-    A run that was cut off goes on where it stopped when the same command is run again. Exit code 3: some rows have no
-    text of some model; they are told, and count neither for nor against it.
+    Run the same command again to resume an interrupted run. Exit code 3: some texts or judgments are missing; they are
+    listed and excluded from the win rates.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.files.jsonl import atomic, read_bytes, write_json  # noqa: PLC0415  --help stays quick

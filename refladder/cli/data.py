@@ -22,18 +22,22 @@ DATA = console.options(
     click.option(
         "--source",
         type=str,
-        help="File or folder with the data. Without it, fetched from its public home; needed for `own`.",
+        help="File or folder with the data; required for `own`. Default: download from the public source.",
     ),
-    click.option("--task-file", type=console.PATH, help="For `own`: TOML file with the task and its dimensions."),
+    click.option("--task-file", type=console.PATH, help="TOML file with the task and its dimensions (`own` only)."),
     click.option(
         "--column",
         "column",
         multiple=True,
         metavar="FIELD=NAME",
-        help="For `own`: your column for a field, such as output=reply; may be repeated.",
+        help="Column for a field, such as output=reply (`own` only). Repeatable.",
     ),
     click.option(
-        "--option", "option", multiple=True, metavar="KEY=VALUE", help="An option of the benchmark, such as human=true."
+        "--option",
+        "option",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Option of the benchmark, such as human=true. Repeatable.",
     ),
     console.DIMENSION,
 )

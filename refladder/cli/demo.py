@@ -25,12 +25,12 @@ EXPLANATION = """\
    -1: the reverse. `ladder` is refladder; the other rows need no ladder: a method should beat them."""
 
 
-@click.command(short_help="Run the whole job on shipped data.")
-@click.option("--out", default="demo-output", type=console.PATH, help="Folder for what the demo writes.")
+@click.command(short_help="Run every step on shipped data.")
+@click.option("--out", default="demo-output", type=console.PATH, help="Output folder of the demo.")
 def command(*, out: Path) -> None:
-    """Build ladders, score outputs, filter by a threshold and compare with ratings, on data that is shipped.
+    """Build ladders, score outputs, filter by a threshold and evaluate against ratings, on shipped data.
 
-    No model and no network: the built-in backend writes and judges.
+    The demo needs no model and no network. The built-in backend is the writer and the judge.
     """
     click.echo(INTRODUCTION)
     for name in SETS:

@@ -27,25 +27,25 @@ LEVELS = ("within_context", "pooled", "between_systems")
 STATISTICS = ("spearman", "kendall", "pearson")
 
 
-@click.command(short_help="Compare scores with human ratings.")
+@click.command(short_help="Measure the agreement of scores with human ratings.")
 @DATA
 @click.option(
     "--methods",
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
-    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder; with "
-    "--scores and none of --judge, --writer and --ladders, the scores alone, and no judge is asked.",
+    help="Methods to run and to show in a report card (see `refladder list methods`). Default: ladder; none with "
+    "--scores unless --judge, --writer or --ladders is given.",
 )
 @click.option(
     "--comparisons",
     type=click.IntRange(min=1),
-    help="Number of comparisons of one context and dimension that pairwise methods ask. Without it, all pairs.",
+    help="Number of comparisons per context and dimension for pairwise methods. Default: all pairs in both orders.",
 )
 @click.option(
     "--selection",
     default="symmetric",
     type=click.Choice(["random", "no-repeat", "symmetric"]),
-    help="How --comparisons are chosen: any ordered pairs, no pair twice, or both orders of a pair together.",
+    help="How --comparisons are selected: random ordered pairs, no pair twice, or both orders of each pair.",
 )
 @console.ANSWERS
 @click.option(
@@ -53,11 +53,11 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "method_options",
     multiple=True,
     metavar="METHOD.KEY=VALUE",
-    help="An option of one method, such as pairs-beam.beam=10; may be repeated.",
+    help="Option of one method, such as pairs-beam.beam=10. Repeatable.",
 )
-@console.backend_option("--judge", "The model that judges; `refladder list backends`. Without it, builtin.")
+@console.backend_option("--judge", "Judge model (see `refladder list backends`). Default: builtin.")
 @console.JUDGE_OPTION
-@console.backend_option("--writer", "The model that writes the ladders. Without it, the judge.")
+@console.backend_option("--writer", "Model that writes the ladders. Default: the judge.")
 @console.WRITER_OPTION
 @console.BASE_URL
 @console.LOCAL
@@ -65,22 +65,23 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "--ladders",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set to use (a shipped name or a folder), instead of writing one.",
+    help="Existing ladder set (a shipped name or a folder) to use instead of generating one.",
 )
 @click.option(
     "--scores",
     "scores",
     multiple=True,
     metavar="FILE",
-    help="Scores of any other program, one row an output (output_id, then a column a dimension); may be repeated.",
+    help="File with the scores of another program: one row per output, with output_id and a column per dimension. "
+    "Repeatable.",
 )
 @click.option(
     "--score-column",
     "score_column",
     multiple=True,
     metavar="DIMENSION=COLUMN",
-    help="Column of --scores that holds the scores of a dimension; may be repeated. Without it, DIMENSION_score, "
-    "else DIMENSION, else score.",
+    help="Column of --scores with the scores of a dimension. Repeatable. Default: DIMENSION_score, else DIMENSION, "
+    "else score.",
 )
 @console.SAMPLING
 @console.RULE
@@ -91,44 +92,47 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "levels",
     multiple=True,
     type=click.Choice(LEVELS),
-    help="What is correlated: outputs of one context, all outputs, or means of systems; may be repeated. Without it, "
-    "within_context; in JSON, all.",
+    help="Level of the correlation: outputs of each context, all outputs, or system means. Repeatable. Default: "
+    "within_context; all with JSON.",
 )
 @click.option(
     "--statistic",
     "statistics",
     multiple=True,
     type=click.Choice(STATISTICS),
-    help="Correlation; may be repeated. Without it, spearman; in JSON, all.",
+    help="Correlation coefficient. Repeatable. Default: spearman; all with JSON.",
 )
 @click.option(
     "--constant",
     default="skip",
     type=click.Choice(["skip", "zero", "one"]),
-    help="A context whose ratings or scores are all equal: left out, 0 (Liusie et al.), or 1 (PairS, ZEPO).",
+    help="How to treat contexts with constant ratings or scores: skip them, or count the correlation as 0 (Liusie et "
+    "al.) or 1 (PairS, ZEPO).",
 )
 @click.option(
     "--resamples",
     type=click.IntRange(min=1),
-    help="Number of permutations of each test against --reference. Without it, as many as the number of tests needs.",
+    help="Number of permutations per test against --reference. Default: chosen from the number of tests.",
 )
 @click.option(
     "--reference",
     metavar="METHOD",
-    help="Test every other method asked for against this one, paired by context, with Holm's correction; without "
-    "another method, the surface baselines.",
+    help="Method to test all others against, with a paired permutation test and Holm's correction. If no other method "
+    "is given, the surface baselines are tested.",
 )
 @click.option(
     "--baselines",
     default="best",
     type=click.Choice(["best", "all"]),
-    help="Surface measures in the tables: the best of them, chosen for each context on the others, or all.",
+    help="Surface measures to show: the best one, cross-validated over contexts, or all.",
 )
 @click.option(
-    "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
+    "--figures",
+    type=console.PATH,
+    help="Output folder for SVG figures: agreement by cost and by number of comparisons.",
 )
-@click.option("--html", "page", type=console.PATH, help="File for the tables and figures as one page, to be mailed.")
-@click.option("--work", type=console.PATH, help="Folder that keeps ladders and judgments, to go on from.")
+@click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
+@click.option("--work", type=console.PATH, help="Folder for ladders and judgments, for resuming.")
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -137,7 +141,7 @@ STATISTICS = ("spearman", "kendall", "pearson")
     "form",
     default="text",
     type=click.Choice(["text", "markdown", "latex", "json"]),
-    help="How tables are printed.",
+    help="Format of the printed tables.",
 )
 @console.JSON
 @click.pass_context
@@ -187,10 +191,10 @@ def command(
     form: str,
     as_json: bool,
 ) -> int:
-    """Score the outputs of BENCHMARK with one method or several, and tell how well they agree with its ratings.
+    """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
 
-    Every table but that of partial correlations has a row for the best of the surface measures, which need no judge.
-    Exit code 3: some outputs have no score; they are left out of their contexts and counted.
+    The tables include the best surface measure, a baseline without a judge (except for partial correlations).
+    Exit code 3: some outputs have no score; they are excluded and counted.
     """
     from refladder.files.jsonl import write_json  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(short_help="Write a benchmark as one table.")
+@click.command(short_help="Export a benchmark as one table.")
 @DATA
-@click.option("--out", default=STANDARD, help="File for the table; - is standard output.")
+@click.option("--out", default=STANDARD, help="Output file; - is standard output.")
 @console.OUT_FORMAT
 def command(
     *,
@@ -29,10 +29,10 @@ def command(
     out: str,
     out_format: str | None,
 ) -> None:
-    """Write the outputs of BENCHMARK as a table (JSON lines, CSV or Parquet) with their ids, texts and mean ratings.
+    """Export the outputs of BENCHMARK as a table (JSON lines, CSV or Parquet) with ids, texts and mean ratings.
 
-    Columns are context_id, context, background, system, output_id, output and one for each dimension: what
-    `evaluate own` reads, and the ids that `evaluate --scores` needs.
+    The columns are context_id, context, background, system, output_id, output and one per dimension. `evaluate own`
+    reads this table, and `evaluate --scores` matches rows by its ids.
     """
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.export import export_benchmark  # noqa: PLC0415  --help stays quick

@@ -29,26 +29,26 @@ _LONG = 200  # characters of a text that the table shows
     required=True,
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set: a shipped name (`refladder list ladders`) or a folder that `refladder build` wrote.",
+    help="Ladder set: a shipped name (see `refladder list ladders`) or a folder of `refladder build`.",
 )
 @console.DIMENSION
-@click.option("--out", default=STANDARD, help="File for the scored rows; - is standard output.")
+@click.option("--out", default=STANDARD, help="Output file for the scored rows; - is standard output.")
 @click.option(
-    "--text", "text", multiple=True, help="Score this text instead of a table; may be repeated. Needs --context-id."
+    "--text", "text", multiple=True, help="Text to score instead of a table. Repeatable. Requires --context-id."
 )
-@click.option("--context-id", help="The context of every row, for a table that has no such column.")
+@click.option("--context-id", help="Context id of every row, for a table without such a column.")
 @click.option(
     "--column",
     "column",
     multiple=True,
     metavar="FIELD=NAME",
-    help="Your column for context_id, context, background, output or output_id; may be repeated. Without it, columns "
-    "of these names.",
+    help="Column for a field: context_id, context, background, output or output_id. Repeatable. Default: columns with "
+    "these names.",
 )
 @console.FORMAT
 @console.OUT_FORMAT
 @console.ESCAPE_FORMULAS
-@console.backend_option("--judge", "The model that compares; `refladder list backends`.", default="builtin")
+@console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION
 @console.BASE_URL
 @console.LOCAL
@@ -60,7 +60,7 @@ _LONG = 200  # characters of a text that the table shows
 @click.option(
     "--judgments",
     type=console.PATH,
-    help="File that keeps every judgment. Without it, OUT.judgments.jsonl; none if OUT is -.",
+    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -.",
 )
 @spending.SPENDING
 @console.PROMPTS
@@ -94,12 +94,13 @@ def command(
     restart: bool,
     as_json: bool,
 ) -> int:
-    """Put score columns at the end of every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
+    """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
 
-    A row needs an output and a context_id, to find its ladder, or a context, from whose text the same id is made as
-    by `build own`. Each dimension adds NAME_score (by --rule), NAME_grade (on the human scale), NAME_spread (of one
-    reading), NAME_mass (label probability) and NAME_note, which says why a score is missing or doubtful. A run that was
-    cut off goes on when the same command is run again. Exit code 3: some scores are missing.
+    A row needs an output and either a context_id or the text of its context. Each dimension adds five columns:
+    NAME_score (by --rule), NAME_grade (on the human scale), NAME_spread (standard deviation of one reading), NAME_mass
+    (label mass) and NAME_note (why a score is missing or unreliable).
+
+    Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick

@@ -54,7 +54,7 @@ def test_every_option_is_described(option):
 def test_every_number_says_its_unit_or_what_it_counts(option):
     if not isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
         return
-    words = "unit|token|seed|rungs|times|resamples|fraction|share|number|count|second|character|judg|calls|most|0 to 1"
+    words = "unit|usd|tokens?|seed|rungs|times|fraction|share|number|count|second|character|judg|calls|most|0 to 1"
     assert re.search(words, option.help, re.IGNORECASE), option.help
 
 
