@@ -48,8 +48,7 @@ def _run(name: str, folder: Path) -> None:
     from refladder.jobs.build import build  # noqa: PLC0415  --help stays quick
     from refladder.jobs.evaluate import evaluate  # noqa: PLC0415  --help stays quick
     from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415
-    from refladder.jobs.outputs import Mapped  # noqa: PLC0415
-    from refladder.jobs.score import score_rows  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.score import Mapped, score_rows  # noqa: PLC0415  --help stays quick
     from refladder.loaders import load_benchmark  # noqa: PLC0415
     from refladder.metaeval.agreement import PARTIAL  # noqa: PLC0415
     from refladder.methods.contract import MethodSettings  # noqa: PLC0415

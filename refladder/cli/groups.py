@@ -64,3 +64,13 @@ class DrawingOptions:
     def sampling(self) -> Sampling:
         """The same as a record."""
         return Sampling(max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p, seed=self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """The output table, and the formats of the input and of the output."""
+
+    out: str
+    given: str | None
+    out_format: str | None
+    escape_formulas: bool
