@@ -1,4 +1,4 @@
-"""rescore: scores from kept judgments, with no model."""
+"""rescore: scores from stored judgments, without a model."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def rescore(
     escape_formulas: bool = False,
     progress: Progress | None = None,
 ) -> ScoreReport:
-    """Scores from kept judgments, with no model: one row an output, in the order it was judged.
+    """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
 
     Args:
-        judgments: what `score_rows` kept.
+        judgments: the file that `score_rows` stored.
         out: file or `-`; its rows have output_id, context_id and the score columns.
         scale: rule, weights and least label mass.
-        out_given: format of the output, where its ending does not say it.
+        out_given: format of the output; None to take it from the file's ending.
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
-        progress: called with the judgments read so far, and None.
+        progress: called with the number of judgments read, and None.
 
     Returns:
         The counts.
 
     Raises:
-        DataError: with path:line, the file is damaged or its order is not the canonical one.
+        DataError: with path:line, the file is damaged, or its judgments are not in the canonical order.
         UsageError: `out` is the same file, its judgments are of texts by themselves, or a weight is not of one of its
             dimensions.
     """

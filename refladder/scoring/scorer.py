@@ -1,4 +1,4 @@
-"""A judge, a ladder set and a scale: scores of outputs, and the judgments they come from."""
+"""Scores of outputs from a judge, a ladder set and a scale."""
 
 from __future__ import annotations
 
@@ -33,28 +33,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, kept and written at a time
+FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, stored and written at a time
 
 
-LARGEST_CONTEXT = 256  # rows of one context that are kept together
-
-
-QUICK, SLOW = 2.0, 20.0  # seconds for a batch: the next is twice as large, or half
+LARGEST_CONTEXT = 256  # rows of one context that stay in one batch
+QUICK, SLOW = 2.0, 20.0  # seconds: after a quicker batch the next is twice as large, after a slower one half as large
 
 
 def batches(
     rows: Iterable[T], backend: Backend | None = None, context_of: Callable[[T], str | None] | None = None
 ) -> Iterator[list[T]]:
-    """Batches that take seconds, not hours, so that a kill loses little of a slow judge and a quick one is not held up.
+    """Split rows into batches that take seconds each, so that an interrupted run loses little work.
 
-    A backend with `wants_all` gets all rows at once. For one with `shares_contexts`, which reads what the prompts of
-    one context share once a batch, rows that stand together and are of one context are not parted. Nothing but time and
-    memory depends on the size of a batch.
+    A backend with `wants_all` gets all rows at once. A backend with `shares_contexts` processes the shared text of one
+    context once per batch, so consecutive rows of one context stay in one batch. The size of a batch changes time and
+    memory only.
 
     Args:
-        rows: what is to be judged.
+        rows: the rows to judge.
         backend: the judge.
-        context_of: the context of a row; None for one that holds nothing to judge.
+        context_of: the context of a row; None for a row without an output.
     """
     rows = iter(rows)
     size, started = sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH, time.monotonic()
@@ -157,14 +155,14 @@ class Scorer:
 
     Args:
         judge_backend: the judge.
-        ladders: what to compare with; a set without texts of its contexts gets them by `take_context`.
+        ladders: the ladder set; if it has no texts of its contexts, `take_context` adds them.
         dimensions: those to score.
         scale: rule and weights.
         role: prompt role, compare or compare-yesno.
         orders: 1, or 2 to ask every pair in both orders.
         prompts: the user's own templates.
-        answers: how many answers the judge writes to a question, whose shares are taken; 0 reads label probabilities.
-        sampling: how those answers are drawn; an answer has at most `ANSWER_TOKENS`.
+        answers: number of answers to sample for a question; 0 reads label probabilities.
+        sampling: how answers are sampled; an answer has at most `ANSWER_TOKENS`.
     """
 
     def __init__(
@@ -181,7 +179,7 @@ class Scorer:
         sampling: Sampling | None = None,
     ) -> None:
         self.ladders = ladders
-        self._contexts = dict(ladders.contexts)  # and those that rows bring, for a set without texts
+        self._contexts = dict(ladders.contexts)  # and those from rows, for a set without texts
         self._with_ladders = {context_id for context_id, _ in ladders.ladders}
         self.dimensions = tuple(dimensions)
         self.scale = scale
@@ -203,7 +201,7 @@ class Scorer:
         )
         self._verdicts = Verdicts(self.run, scale)
         self.report = self._verdicts.report
-        self.watch: Callable[[Sequence[Judgment]], None] | None = None  # is shown the judgments of each batch
+        self.watch: Callable[[Sequence[Judgment]], None] | None = None  # called with the judgments of each batch
 
     def score(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog
@@ -256,13 +254,13 @@ class Scorer:
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
 
     def take_context(self, context_id: str, text: str, background: str) -> str | None:
-        """Take the text of a row's context if the ladder set has none, and compare it if there is one.
+        """Use a row's context text if the ladder set has none; otherwise compare the two.
 
         Memory grows with the contexts of the set, not with the rows.
 
         Returns:
-            None if the text is the one that is used for this context; otherwise how it differs from that of the set, or
-            of the row that had the context first.
+            None if the text is the one used for this context; otherwise how it differs from the text in the set, or in
+            the first row with this context.
         """
         if context_id not in self._with_ladders:
             return None
