@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console, spending
+from refladder.cli.groups import DrawingOptions, grouped
 from refladder.files.tables import FORMATS
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ _TITLE = (
 @spending.SPENDING
 @console.JSON
 @click.pass_context
+@grouped(drawing=DrawingOptions)
 def command(
     context: click.Context,
     /,
@@ -85,10 +87,7 @@ def command(
     id_column: str | None,
     table_format: str | None,
     explain: bool,
-    seed: int,
-    max_tokens: int,
-    temperature: float,
-    top_p: float,
+    drawing: DrawingOptions,
     page: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -106,7 +105,7 @@ def command(
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.compete import RESULTS, compete  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
-    from refladder.records import Dimension, Sampling  # noqa: PLC0415
+    from refladder.records import Dimension  # noqa: PLC0415
     from refladder.report.page import contest_page  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
@@ -117,7 +116,7 @@ def command(
         prompt = parse_task_prompt(_text(prompt_file), str(prompt_file))
     else:
         prompt = parse_task_prompt(prompt_text or "", "--prompt-text")
-    words = console.pairs(criteria, "--criterion")
+    descriptions = console.pairs(criteria, "--criterion")
     instances = read_instances(table, prompt, id_column=id_column, form=table_format)
     targets = console.pairs(models, "--model")
     budgeted = spending.current(context)
@@ -127,9 +126,9 @@ def command(
             instances,
             {name: budgeted.open(target) for name, target in targets.items()},
             budgeted.open(judge, judge_option),
-            [Dimension(name=name, description=text) for name, text in words.items()],
+            [Dimension(name=name, description=text) for name, text in descriptions.items()],
             folder,
-            sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
+            sampling=drawing.sampling,
             explain=explain,
             prompts=prompts,
             restart=restart,

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,10 @@ _EXPLAIN = (
 _EXPLAIN_NAMES = ("context", "target", "reference", "dimension", "description", "dimension")
 
 
+def _silent(_what: str) -> AbstractContextManager[Progress | None]:
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
     """The result of a contest. `failures` are sentences on the rows and models without a text.
@@ -76,7 +81,7 @@ def compete(
     explain: bool = False,
     prompts: Path | None = None,
     restart: bool = False,
-    bars: Bars,
+    bars: Bars = _silent,
 ) -> Contest:
     """Let models write a text for every row, and a judge compare every pair of texts in both orders.
 
@@ -94,7 +99,7 @@ def compete(
         explain: ask the judge for one sentence on every trial with a winner.
         prompts: the user's own templates; role pairwise of task open is used.
         restart: discard the texts and judgments in the folder.
-        bars: makes progress bars.
+        bars: makes a progress bar for a step; by default none.
 
     Raises:
         UsageError: fewer than two models, no criterion, a criterion twice, or another process is writing to the folder.

@@ -216,19 +216,7 @@ class Scorer:
         Returns:
             The scores of each row, one for each dimension, in order. A score that is missing has the reason.
         """
-        asked: list[Question] = []
-        blocks: list[tuple[int, int]] = []  # row and number of the dimension of each block of questions
-        reasons: dict[tuple[int, int], str] = {}
-        for row, (output, note) in enumerate(zip(outputs, notes, strict=True)):
-            for number, dimension in enumerate(self.dimensions):
-                reason = note if output is None else self._why_not(output.context_id, dimension.name)
-                if reason is not None or output is None:
-                    reasons[row, number] = reason or "no output"
-                    continue
-                ladder = self.ladders.ladders[output.context_id, dimension.name]
-                context = self._contexts[output.context_id]
-                asked.extend(questions(output, context, dimension, ladder, orders=self.run.orders))
-                blocks.append((row, number))
+        asked, blocks, reasons = self._asked(outputs, notes)
         stored = log.stored(asked)
         fresh = judge(
             self.judge,
@@ -245,6 +233,25 @@ class Scorer:
             self.watch(judgments)
         ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judgments, blocks, reasons)
+
+    def _asked(
+        self, outputs: Sequence[Output | None], notes: Sequence[str | None]
+    ) -> tuple[list[Question], list[tuple[int, int]], dict[tuple[int, int], str]]:
+        """The questions about outputs, the row and dimension of each block of them, and why others have none."""
+        asked: list[Question] = []
+        blocks: list[tuple[int, int]] = []
+        reasons: dict[tuple[int, int], str] = {}
+        for row, (output, note) in enumerate(zip(outputs, notes, strict=True)):
+            for number, dimension in enumerate(self.dimensions):
+                reason = note if output is None else self._why_not(output.context_id, dimension.name)
+                if reason is not None or output is None:
+                    reasons[row, number] = reason or "no output"
+                    continue
+                ladder = self.ladders.ladders[output.context_id, dimension.name]
+                context = self._contexts[output.context_id]
+                asked.extend(questions(output, context, dimension, ladder, orders=self.run.orders))
+                blocks.append((row, number))
+        return asked, blocks, reasons
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
