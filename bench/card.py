@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.backends import connect
-from refladder.jobs.evaluate import Protocol, agreement
+from refladder.jobs.evaluate import Protocol, evaluate
 from refladder.loaders import load_benchmark
-from refladder.methods.contract import METHODS, MethodSettings, run_methods, scored_methods
+from refladder.methods.contract import METHODS, MethodSettings
 from refladder.methods.ladder import evaluation_ladders
 from refladder.records import Sampling
 from refladder.report.agreement_tables import agreement_tables
-from refladder.report.cards import card_tables, report_cards
+from refladder.report.cards import card_tables
 from refladder.report.rendering import markdown
 
 if TYPE_CHECKING:
@@ -63,11 +63,14 @@ ROW = 128  # tokens of a training row
 
 def sliced(benchmark: Benchmark) -> Benchmark:
     """The first ten contexts that have outputs, on the first dimension."""
-    have = {output.context_id for output in benchmark.outputs}
-    contexts = tuple(context for context in benchmark.contexts if context.id in have)[:CONTEXTS]
-    outputs = tuple(output for output in benchmark.outputs if output.context_id in {one.id for one in contexts})
-    ids, dimension = {output.id for output in outputs}, benchmark.dimensions[0]
-    ratings = tuple(one for one in benchmark.ratings if one.output_id in ids and one.dimension == dimension.name)
+    with_outputs = {output.context_id for output in benchmark.outputs}
+    contexts = tuple(context for context in benchmark.contexts if context.id in with_outputs)[:CONTEXTS]
+    context_ids = {context.id for context in contexts}
+    outputs = tuple(output for output in benchmark.outputs if output.context_id in context_ids)
+    output_ids, dimension = {output.id for output in outputs}, benchmark.dimensions[0]
+    ratings = tuple(
+        rating for rating in benchmark.ratings if rating.output_id in output_ids and rating.dimension == dimension.name
+    )
     return replace(benchmark, dimensions=(dimension,), contexts=contexts, outputs=outputs, ratings=ratings)
 
 
@@ -111,7 +114,7 @@ def small_model(folder: Path, texts: list[str]) -> None:
 
 
 def card(name: str, kind: str) -> str:
-    """Run the methods on one benchmark, and tell the tables, seconds and memory in Markdown."""
+    """Run the methods on one benchmark; the tables, seconds and memory in Markdown."""
     benchmark = load_benchmark(name, DATA / SOURCES[name])
     builtin = connect("builtin")
     methods, judge, made = BUILTIN, builtin, ""
@@ -122,37 +125,36 @@ def card(name: str, kind: str) -> str:
             torch.set_num_threads(1)
             benchmark, methods = sliced(benchmark), LOCAL
             start = time.perf_counter()
-            texts = [*(one.text for one in benchmark.contexts), *(one.text for one in benchmark.outputs)]
+            texts = [record.text for record in (*benchmark.contexts, *benchmark.outputs)]
             small_model(Path(folder), texts)
             judge = connect(f"hf:{folder}", dtype="float32")
             made = f"; making the model took {time.perf_counter() - start:.1f} s"
-        start = time.perf_counter()
         settings = MethodSettings(writer=lambda: builtin, work=Path(folder) / "work", least_mass=0.0)  # a tiny model
         if kind == "local":  # so small a model writes no ladders; written before, they are not among what it is asked
             evaluation_ladders(
                 builtin, benchmark, benchmark.dimensions, rungs=5, sampling=Sampling(), attempts=3, work=settings.work
             )
-        runs = run_methods(methods, benchmark, benchmark.dimensions, lambda: judge, settings)
-    seconds = time.perf_counter() - start
-    protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=200)
-    rows = agreement(benchmark, benchmark.dimensions, scored_methods(runs, []), protocol)
+        evaluation = evaluate(
+            benchmark, judge=judge, methods=methods, settings=settings, protocol=Protocol(resamples=200)
+        )
+    seconds = sum(run.seconds for run in evaluation.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
     size = f"{len(benchmark.contexts):,} contexts, {len(benchmark.outputs):,} outputs"
-    skipped = [f"{run.name}: {run.result.skipped}" for run in runs if run.result.skipped]
-    notes = [f"{run.name}: {note}" for run in runs for note in run.result.notes[:1] if run.name != "zepo"]
+    skipped = [f"{run.name}: {run.result.skipped}" for run in evaluation.runs if run.result.skipped]
+    notes = [f"{run.name}: {note}" for run in evaluation.runs for note in run.result.notes[:1] if run.name != "zepo"]
     parts = [
         (
             f"{size}, {len(benchmark.dimensions)} dimension(s): {seconds:.1f} s for all methods, {peak:,.0f} MB at most"
             f"{made}."
         ),
-        markdown([*agreement_tables(rows), *card_tables(report_cards(runs, benchmark, benchmark.dimensions))]).strip(),
+        markdown([*agreement_tables(evaluation.rows), *card_tables(evaluation.cards)]).strip(),
         "\n".join(f"- {line}" for line in [*skipped, *notes]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def main() -> None:
-    """Run everything, or the one that is named, and record it."""
+    """Run everything and record it, or print the benchmark that is named."""
     if len(sys.argv) > 1:
         print(card(sys.argv[1], sys.argv[2]), end="")
         return
@@ -164,7 +166,7 @@ def main() -> None:
         "that everything works and what it costs, "
         "not how a judge of that kind agrees with people.\n"
     )
-    found = [head]
+    sections = [head]
     for kind, title in (("builtin", "builtin judge"), ("local", "small local model, ten contexts, first dimension")):
         for name in SOURCES:
             print(f"{name}, {title}", file=sys.stderr)
@@ -173,8 +175,8 @@ def main() -> None:
                 command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False
             )
             text = done.stdout.decode() if done.returncode == 0 else f"failed: {done.stderr.decode()[-300:]}\n"
-            found.append(f"## {name}, {title}\n\n{text}")
-            RESULTS.write_text("\n".join(found))
+            sections.append(f"## {name}, {title}\n\n{text}")
+            RESULTS.write_text("\n".join(sections))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from refladder.backends import connect as connect
     from refladder.files.ladder_sets import read_ladder_set as read_ladder_set
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
+    from refladder.jobs.evaluate import Protocol as Protocol
+    from refladder.jobs.evaluate import evaluate as evaluate
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
+    from refladder.methods.contract import MethodSettings as MethodSettings
     from refladder.records import Context as Context
     from refladder.records import Dimension as Dimension
     from refladder.records import Output as Output
@@ -27,12 +30,15 @@ from refladder.version import __version__ as __version__
 _PUBLIC = {
     "Context": "refladder.records",
     "Dimension": "refladder.records",
+    "MethodSettings": "refladder.methods.contract",
     "Output": "refladder.records",
+    "Protocol": "refladder.jobs.evaluate",
     "Sampling": "refladder.records",
     "Scale": "refladder.scoring.columns",
-    "Scorer": "refladder.jobs.score",
+    "Scorer": "refladder.scoring.scorer",
     "build_ladders": "refladder.synth",
     "connect": "refladder.backends",
+    "evaluate": "refladder.jobs.evaluate",
     "evaluate_method": "refladder.metaeval.agreement",
     "load_benchmark": "refladder.loaders",
     "read_ladder_set": "refladder.files.ladder_sets",

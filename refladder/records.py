@@ -192,6 +192,26 @@ class Judgment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """The score of one output on one dimension, by a judge, a ladder set and a rule.
+
+    `value` is the rule's number, `grade` the position on the dimension's human scale and `spread` the standard
+    deviation of the grade of one reading; all three are None where the output could not be scored. `mass` is the least
+    label mass of the judgments, None where the judge gives none. `reason` says why there is no value, or why it is
+    unreliable. `signature` names all that made the score. `output_id` is None for a row that holds no output.
+    """
+
+    output_id: str | None
+    dimension: str
+    value: float | None
+    grade: float | None
+    spread: float | None
+    mass: float | None
+    reason: str | None
+    signature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The first line of a judgments file: what made it, so that the file can be read, resumed and rescored alone.
 

@@ -78,20 +78,21 @@ class _Lazy(click.Group):
 @click.group(
     cls=_Lazy,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
-    epilog='Completion: eval "$(_REFLADDER_COMPLETE=bash_source refladder)"; zsh_source and fish_source likewise.',
+    epilog='Shell completion: eval "$(_REFLADDER_COMPLETE=bash_source refladder)"; also zsh_source, fish_source.',
 )
 @click.version_option(__version__, prog_name="refladder")
 @click.option(
     "--config",
     "config_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="TOML file of options: a table for each command, such as [score], keys named like the long options.",
+    help="TOML file with options: one table per command, such as [score], with keys named like the long options.",
 )
 @click.pass_context
 def cli(context: click.Context, config_file: Path | None) -> None:
-    """Absolute scores for generated text, by comparison with ladders of texts of rising quality.
+    """Score generated text by comparison with ladders of reference texts of rising quality.
 
-    `refladder demo` shows the whole job on data that is shipped. `refladder COMMAND --help` tells the options.
+    Start with `refladder demo`, which runs every step on shipped data. For the options of a command, run
+    `refladder COMMAND --help`.
     """
     if config_file is not None:
         context.default_map = _defaults(context, config_file)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.cli import console, spending
-from refladder.cli.data import DATA, contexts_and_dimensions
+from refladder.cli.data import DATA, DataOptions
+from refladder.cli.groups import DrawingOptions, grouped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,54 +17,52 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
 
 
-@click.command(short_help="Write ladders for contexts.")
+@click.command(short_help="Generate ladders for a benchmark or a table.")
 @DATA
-@click.option("--out", required=True, type=console.PATH, help="Folder the ladder set goes to.")
-@console.backend_option("--writer", "The model that writes; `refladder list backends`.", default="builtin")
+@click.option("--out", required=True, type=console.PATH, help="Output folder for the ladder set.")
+@console.backend_option("--writer", "Writer model (see `refladder list backends`).", default="builtin")
 @console.WRITER_OPTION
 @console.BASE_URL
 @console.LOCAL
 @console.SAMPLING
-@click.option("--human", type=str, help="Table of rungs written by people: context_id, dimension, level, text.")
+@click.option(
+    "--human", type=str, help="Table of human-written rungs with the columns context_id, dimension, level and text."
+)
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @console.JSON
 @click.pass_context
+@grouped(data=DataOptions, drawing=DrawingOptions)
 def command(
     context: click.Context,
     /,
     *,
+    data: DataOptions,
+    drawing: DrawingOptions,
     out: Path,
     writer: str,
     writer_option: tuple[str, ...],
     rungs: int,
     attempts: int,
-    seed: int,
-    max_tokens: int,
-    temperature: float,
-    top_p: float,
     human: str | None,
     prompts: Path | None,
     restart: bool,
     as_json: bool,
-    **data: Any,  # noqa: ANN401  the options of DATA
 ) -> int:
-    """Write a ladder for every context and dimension of BENCHMARK (`own` for your own table).
+    """Generate a ladder for every context and dimension of BENCHMARK (`own` for your own table).
 
-    A build that was cut off goes on where it stopped when the same command is run again. Exit code 3: some ladders
-    could not be written; failures.jsonl says why.
+    Run the same command again to resume an interrupted build. Exit code 3: some ladders failed; the reasons are in
+    failures.jsonl.
     """
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick
-    from refladder.records import Sampling  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
     from refladder.synth import build_ladders  # noqa: PLC0415
     from refladder.synth.journal import JOURNAL  # noqa: PLC0415  --help stays quick
 
     console.check_prompts(prompts)
-    contexts, dimensions = contexts_and_dimensions(**data)
-    sampling = Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed)
+    contexts, dimensions = data.contexts_and_dimensions()
     by_people = read_human_rungs(human) if human else None
     budgeted = spending.current(context)
 
@@ -72,7 +71,7 @@ def command(
 
     how: dict[str, Any] = {
         "rungs": rungs,
-        "sampling": sampling,
+        "sampling": drawing.sampling,
         "attempts": attempts,
         "prompts": prompts,
         "human": by_people,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console, spending
+from refladder.cli.groups import DrawingOptions, grouped
 from refladder.files.tables import FORMATS
 
 if TYPE_CHECKING:
@@ -18,20 +19,23 @@ if TYPE_CHECKING:
     from refladder.jobs.compete import Bars, Contest
 
 
-@click.command(short_help="Let models write and compare them with each other.")
+@click.command(short_help="Generate texts with several models and compare them pairwise.")
 @click.argument("table")
 @click.option(
-    "--prompt", "prompt_file", type=console.PATH, help="File with the task prompt; {column} stands for a cell."
+    "--prompt",
+    "prompt_file",
+    type=console.PATH,
+    help="File with the task prompt. {column} is replaced by the cell of each row.",
 )
-@click.option("--prompt-text", help="The task prompt itself, in place of a file.")
+@click.option("--prompt-text", help="The task prompt itself, instead of a file.")
 @click.option(
     "--model",
     "models",
     multiple=True,
     metavar="NAME=BACKEND",
-    help="A model that writes, with its name in the results, such as small=hf:ORG/MODEL; two or more.",
+    help="Model to compare, with its name in the results, such as small=hf:ORG/MODEL. Repeatable; two or more.",
 )
-@console.backend_option("--judge", "The model that compares; `refladder list backends`.", required=True)
+@console.backend_option("--judge", "Judge model (see `refladder list backends`).", required=True)
 @console.JUDGE_OPTION
 @console.BASE_URL
 @console.LOCAL
@@ -40,26 +44,27 @@ if TYPE_CHECKING:
     "criteria",
     multiple=True,
     metavar="NAME=WORDS",
-    help="What to judge by, in plain words; one or more.",
+    help="Criterion and its description in plain words. Repeatable; one or more.",
 )
-@click.option("--out", required=True, type=console.PATH, help="Folder for texts, judgments and results.")
-@click.option(
-    "--id", "id_column", metavar="COLUMN", help="Column that names a row. Without it, id, else the row's number."
-)
+@click.option("--out", required=True, type=console.PATH, help="Output folder for texts, judgments and results.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Column with the row ids. Default: id, else the row number.")
 @click.option(
     "--table-format",
     "table_format",
     type=click.Choice(FORMATS),
-    help="Format of TABLE. Without it, its ending tells.",
+    help="Format of TABLE. Default: by file extension.",
 )
-@click.option("--explain", is_flag=True, help="Ask the judge for a sentence on every comparison that has a winner.")
+@click.option(
+    "--explain", is_flag=True, help="Ask the judge for a one-sentence explanation of every comparison with a winner."
+)
 @console.DRAWING
-@click.option("--html", "page", type=console.PATH, help="File for the whole contest as one page, to be mailed.")
+@click.option("--html", "page", type=console.PATH, help="Output file for the contest as a single HTML page.")
 @console.PROMPTS
 @console.RESTART
 @spending.SPENDING
 @console.JSON
 @click.pass_context
+@grouped(drawing=DrawingOptions)
 def command(
     context: click.Context,
     /,
@@ -75,28 +80,25 @@ def command(
     id_column: str | None,
     table_format: str | None,
     explain: bool,
-    seed: int,
-    max_tokens: int,
-    temperature: float,
-    top_p: float,
+    drawing: DrawingOptions,
     page: Path | None,
     prompts: Path | None,
     restart: bool,
     as_json: bool,
 ) -> int:
-    """Fill a task prompt with every row of TABLE, let models answer, and judge every pair of answers in both orders.
+    """Generate a text with each model for every row of TABLE, and judge every pair of texts in both orders.
 
-    TABLE is JSON lines, CSV or Parquet; any column of it may stand in the prompt, as {column}.
+    TABLE is JSON lines, CSV or Parquet. The prompt refers to its columns as {column}.
 
-    A run that was cut off goes on where it stopped when the same command is run again. Exit code 3: some rows have no
-    text of some model; they are told, and count neither for nor against it.
+    Run the same command again to resume an interrupted run. Exit code 3: some texts or judgments are missing; they are
+    listed and excluded from the win rates.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.files.jsonl import atomic, read_bytes, write_json  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.compete import RESULTS, compete  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
-    from refladder.records import Dimension, Sampling  # noqa: PLC0415
+    from refladder.records import Dimension  # noqa: PLC0415
     from refladder.report.page import contest_page  # noqa: PLC0415
     from refladder.report.summary import low_mass_lines  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
@@ -108,7 +110,7 @@ def command(
         prompt = parse_task_prompt(_text(prompt_file), str(prompt_file))
     else:
         prompt = parse_task_prompt(prompt_text or "", "--prompt-text")
-    words = console.pairs(criteria, "--criterion")
+    descriptions = console.pairs(criteria, "--criterion")
     instances = read_instances(table, prompt, id_column=id_column, form=table_format)
     targets = console.pairs(models, "--model")
     budgeted = spending.current(context)
@@ -118,9 +120,9 @@ def command(
             instances,
             {name: budgeted.open(target) for name, target in targets.items()},
             budgeted.open(judge, judge_option),
-            [Dimension(name=name, description=text) for name, text in words.items()],
+            [Dimension(name=name, description=text) for name, text in descriptions.items()],
             folder,
-            sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
+            sampling=drawing.sampling,
             explain=explain,
             prompts=prompts,
             restart=restart,

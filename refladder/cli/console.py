@@ -65,38 +65,38 @@ def backend_option(flag: str, words: str, **settings: Any) -> Callable[..., Any]
 
 PATH = click.Path(path_type=Path)
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text for people.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 PROMPTS = click.option(
-    "--prompts", type=PATH, help="Folder with prompt templates TASK/ROLE.md that take the place of the shipped ones."
+    "--prompts", type=PATH, help="Folder of prompt templates (TASK/ROLE.md) that replace the shipped ones."
 )
 RULE = click.option(
     "--rule",
     default="ladder-sum",
     metavar="NAME",
     shell_complete=names_of("rules"),
-    help="How verdicts become the score; `refladder list rules`. The grade is given beside it whatever the rule.",
+    help="Scoring rule (see `refladder list rules`). The grade does not depend on it.",
 )
 WEIGHT = click.option(
     "--weight",
     "weight",
     multiple=True,
     metavar="DIMENSION=NUMBER",
-    help="Weight of a dimension in overall_score (0 to 1, for two dimensions or more); may be repeated. Without it, 1.",
+    help="Weight of a dimension in the overall score. Repeatable. Default: 1 for each dimension.",
 )
 LEAST_MASS = click.option(
     "--least-mass",
     default=0.05,
     type=click.FloatRange(0, 1),
-    help="Label mass (probability that the labels got together) below which a judgment is unparsed and gives no score.",
+    help="Minimum label mass, the total probability of the labels. A judgment below it is unparsed and gives no score.",
 )
 JUDGE_OPTION = click.option(
     "--judge-option",
     multiple=True,
     metavar="KEY=VALUE",
-    help="An option of the judge's backend, such as dtype=bfloat16 (hf) or mode=exact (openai); may be repeated.",
+    help="Option of the judge backend, such as dtype=bfloat16 (hf) or mode=exact (openai). Repeatable.",
 )
 WRITER_OPTION = click.option(
-    "--writer-option", multiple=True, metavar="KEY=VALUE", help="The same for the writer's backend; may be repeated."
+    "--writer-option", multiple=True, metavar="KEY=VALUE", help="Option of the writer backend. Repeatable."
 )
 
 
@@ -115,7 +115,7 @@ BASE_URL = click.option(
     metavar="URL",
     expose_value=False,
     callback=_of_kind("openai", "base_url"),
-    help="Address of the server of openai:MODEL, up to and with /v1. Without it, OPENAI_BASE_URL, else OpenAI's own.",
+    help="Server address for openai:MODEL, including /v1. Default: the variable OPENAI_BASE_URL, else the OpenAI API.",
 )
 LOCAL = options(
     click.option(
@@ -123,14 +123,15 @@ LOCAL = options(
         metavar="SIZE",
         expose_value=False,
         callback=_of_kind("hf", "memory"),
-        help="Memory that hf:MODEL may use beside its weights, such as 8G. Without it, 70 % of what is free.",
+        help="Memory limit for hf:MODEL in addition to its weights, such as 8G. Default: 70 % of the free memory.",
     ),
     click.option(
         "--truncate-context",
         is_flag=True,
         expose_value=False,
         callback=_of_kind("hf", "truncate_context"),
-        help="Cut the context of a prompt that is too long for hf:MODEL, and mark its judgment; else it is unreadable.",
+        help="Truncate the context of prompts that are too long for hf:MODEL, and mark their judgments. Without this "
+        "option they are unparsed.",
     ),
 )
 DIMENSION = click.option(
@@ -138,50 +139,59 @@ DIMENSION = click.option(
     "dimension",
     multiple=True,
     metavar="NAME",
-    help="Only this dimension; may be repeated. Without it, all.",
+    help="Dimension to use. Repeatable. Default: all.",
 )
 FORMAT = click.option(
-    "--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. Without it, its ending tells; - is jsonl."
+    "--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. Default: by file extension; jsonl for -."
 )
 OUT_FORMAT = click.option(
     "--out-format",
     type=click.Choice(FORMATS),
-    help="Format of the output. Without it, its ending tells; on - a CSV stays CSV, else jsonl.",
+    help="Format of the output. Default: by file extension; for -, csv if the input is CSV, else jsonl.",
 )
 ESCAPE_FORMULAS = click.option(
     "--escape-formulas",
     is_flag=True,
-    help="Put ' before text in CSV output that a spreadsheet would run as a formula (= + - @ at its start).",
+    help="Prefix CSV text that starts with =, +, - or @ with ', so that a spreadsheet does not run it as a formula.",
 )
-RESTART = click.option("--restart", is_flag=True, help="Throw away what an earlier run kept, and begin again.")
+RESTART = click.option("--restart", is_flag=True, help="Discard the progress of an earlier run and start over.")
 ANSWERS = click.option(
     "--answers",
     default=0,
     type=click.IntRange(min=0),
-    help="Number of answers to sample per question instead of reading label probabilities; 0 reads probabilities.",
+    help="Number of answers to sample per question instead of reading label probabilities. 0 = use probabilities.",
 )
 JUDGING = options(
-    click.option("--both-orders", is_flag=True, help="Ask every pair in both orders; twice the comparisons."),
-    click.option("--yes-no", is_flag=True, help="Ask three yes/no questions a comparison; three times the calls."),
+    click.option("--both-orders", is_flag=True, help="Judge every pair in both orders. Doubles the number of calls."),
+    click.option(
+        "--yes-no", is_flag=True, help="Ask three yes/no questions per comparison. Triples the number of calls."
+    ),
 )
 DRAWING = options(
-    click.option("--seed", default=0, type=int, help="Seed of every random choice."),
-    click.option("--max-tokens", default=512, type=click.IntRange(min=1), help="Length limit of a text, in tokens."),
+    click.option("--seed", default=0, type=int, help="Random seed."),
+    click.option(
+        "--max-tokens", default=512, type=click.IntRange(min=1), help="Maximum length of a generated text, in tokens."
+    ),
     click.option(
         "--temperature",
         default=1.0,
         type=click.FloatRange(min=0),
-        help="Sampling temperature; 0 takes the most probable token.",
+        help="Sampling temperature (no unit). 0 = greedy decoding.",
     ),
-    click.option("--top-p", default=1.0, type=click.FloatRange(0, 1), help="Share of probability to sample from."),
+    click.option(
+        "--top-p",
+        default=1.0,
+        type=click.FloatRange(0, 1),
+        help="Nucleus sampling: share of probability to sample from.",
+    ),
 )
 SAMPLING = options(
-    click.option("--rungs", default=5, type=click.IntRange(min=2), help="Rungs of a ladder."),
+    click.option("--rungs", default=5, type=click.IntRange(min=2), help="Number of rungs per ladder."),
     click.option(
         "--attempts",
         default=3,
         type=click.IntRange(min=1),
-        help="How often a rung is written at most, until one can be used.",
+        help="Maximum number of attempts to generate a rung.",
     ),
     DRAWING,
 )

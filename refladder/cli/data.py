@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,18 +23,22 @@ DATA = console.options(
     click.option(
         "--source",
         type=str,
-        help="File or folder with the data. Without it, fetched from its public home; needed for `own`.",
+        help="File or folder with the data; required for `own`. Default: download from the public source.",
     ),
-    click.option("--task-file", type=console.PATH, help="For `own`: TOML file with the task and its dimensions."),
+    click.option("--task-file", type=console.PATH, help="TOML file with the task and its dimensions (`own` only)."),
     click.option(
         "--column",
         "column",
         multiple=True,
         metavar="FIELD=NAME",
-        help="For `own`: your column for a field, such as output=reply; may be repeated.",
+        help="Column for a field, such as output=reply (`own` only). Repeatable.",
     ),
     click.option(
-        "--option", "option", multiple=True, metavar="KEY=VALUE", help="An option of the benchmark, such as human=true."
+        "--option",
+        "option",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Option of the benchmark, such as human=true. Repeatable.",
     ),
     console.DIMENSION,
 )
@@ -41,65 +46,60 @@ DATA = console.options(
 _WORDS: dict[str, object] = {"true": True, "false": False}
 
 
-def contexts_and_dimensions(
-    *,
-    benchmark: str,
-    source: str | None,
-    task_file: Path | None,
-    column: Sequence[str],
-    option: Sequence[str],
-    dimension: Sequence[str],
-) -> tuple[Sequence[Context], Sequence[Dimension]]:
-    """What to build ladders for; of `own`, a table without outputs will do."""
-    from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
-    from refladder.loaders.own import load_contexts, read_task  # noqa: PLC0415  --help stays quick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataOptions:
+    """The values of `DATA`."""
 
-    if benchmark == OWN:
-        path, table = _own_files(source, task_file, option)
-        task, dimensions = read_task(path)
-        contexts = load_contexts(table, task=task, columns=console.pairs(column, "--column"))
-        return contexts, choose_dimensions(dimensions, dimension)
-    loaded = load(
-        benchmark=benchmark, source=source, task_file=task_file, column=column, option=option, dimension=dimension
-    )
-    return loaded.contexts, choose_dimensions(loaded.dimensions, dimension)
+    benchmark: str
+    source: str | None
+    task_file: Path | None
+    column: tuple[str, ...]
+    option: tuple[str, ...]
+    dimension: tuple[str, ...]
 
+    def contexts_and_dimensions(self) -> tuple[Sequence[Context], Sequence[Dimension]]:
+        """The contexts and dimensions to build ladders for. A table of `own` may have no outputs.
 
-def load(
-    *,
-    benchmark: str,
-    source: str | None,
-    task_file: Path | None,
-    column: Sequence[str],
-    option: Sequence[str],
-    dimension: Sequence[str],
-) -> Benchmark:
-    """The benchmark that the options name; of `own`, with the columns of those dimensions alone.
+        Raises:
+            UsageError, UnknownNameError, DataError: see `load`.
+        """
+        from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
+        from refladder.loaders.own import load_contexts, read_task  # noqa: PLC0415  --help stays quick
 
-    Raises:
-        UsageError: options of `own` with another benchmark, or `own` without its files.
-        UnknownNameError, DataError: see `refladder.loaders.load_benchmark`.
-    """
-    from refladder.loaders import load_benchmark  # noqa: PLC0415
-    from refladder.loaders.own import load_own  # noqa: PLC0415
+        if self.benchmark == OWN:
+            task_file, table = self._own_files()
+            task, dimensions = read_task(task_file)
+            contexts = load_contexts(table, task=task, columns=console.pairs(self.column, "--column"))
+            return contexts, choose_dimensions(dimensions, self.dimension)
+        benchmark = self.load()
+        return benchmark.contexts, choose_dimensions(benchmark.dimensions, self.dimension)
 
-    if benchmark == OWN:
-        path, table = _own_files(source, task_file, option)
-        columns = console.pairs(column, "--column")
-        return load_own(table, task_file=path, columns=columns, dimensions=dimension)
-    if task_file is not None or column:
-        raise UsageError(f"--task-file and --column are for benchmark 'own', not {benchmark!r}")
-    options: dict[str, Any] = {
-        key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
-        for key, value in console.pairs(option, "--option").items()
-    }
-    return load_benchmark(benchmark, source, **options)
+    def load(self) -> Benchmark:
+        """The benchmark; of `own`, with the columns of the chosen dimensions alone.
 
+        Raises:
+            UsageError: options of `own` with another benchmark, or `own` without its files.
+            UnknownNameError, DataError: see `refladder.loaders.load_benchmark`.
+        """
+        from refladder.loaders import load_benchmark  # noqa: PLC0415
+        from refladder.loaders.own import load_own  # noqa: PLC0415
 
-def _own_files(source: str | None, task_file: Path | None, option: Sequence[str]) -> tuple[Path, str]:
-    if option:
-        raise UsageError(f"benchmark 'own' has no options, and --option {option[0]} was given; leave it out")
-    if source is None or task_file is None:
-        missing = "--source TABLE" if source is None else "--task-file TASK.toml"
-        raise UsageError(f"benchmark 'own' is your own data; give it with {missing}")
-    return task_file, source
+        if self.benchmark == OWN:
+            task_file, table = self._own_files()
+            columns = console.pairs(self.column, "--column")
+            return load_own(table, task_file=task_file, columns=columns, dimensions=self.dimension)
+        if self.task_file is not None or self.column:
+            raise UsageError(f"--task-file and --column are for benchmark 'own', not {self.benchmark!r}")
+        options: dict[str, Any] = {
+            key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
+            for key, value in console.pairs(self.option, "--option").items()
+        }
+        return load_benchmark(self.benchmark, self.source, **options)
+
+    def _own_files(self) -> tuple[Path, str]:
+        if self.option:
+            raise UsageError(f"benchmark 'own' has no options, and --option {self.option[0]} was given; leave it out")
+        if self.source is None or self.task_file is None:
+            missing = "--source TABLE" if self.source is None else "--task-file TASK.toml"
+            raise UsageError(f"benchmark 'own' is your own data; give it with {missing}")
+        return self.task_file, self.source

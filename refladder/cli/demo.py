@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,16 +25,16 @@ EXPLANATION = """\
    -1: the reverse. `ladder` is refladder; the other rows need no ladder: a method should beat them."""
 
 
-@click.command(short_help="Run the whole job on shipped data.")
-@click.option("--out", default="demo-output", type=console.PATH, help="Folder for what the demo writes.")
+@click.command(short_help="Run every step on shipped data.")
+@click.option("--out", default="demo-output", type=console.PATH, help="Output folder of the demo.")
 def command(*, out: Path) -> None:
-    """Build ladders, score outputs, filter by a threshold and compare with ratings, on data that is shipped.
+    """Build ladders, score outputs, filter by a threshold and evaluate against ratings, on shipped data.
 
-    No model and no network: the built-in backend writes and judges.
+    The demo needs no model and no network. The built-in backend is the writer and the judge.
     """
     click.echo(INTRODUCTION)
     for name in SETS:
-        _one(name, out / name.rpartition("/")[2])
+        _run(name, out / name.rpartition("/")[2])
     console.say(
         f"Everything the demo wrote is in {out}/. Next, a ladder that was written by hand, and a text of yours:"
     )
@@ -42,17 +42,16 @@ def command(*, out: Path) -> None:
     click.echo('  refladder score --ladders demo/story --context-id story-04 --text "Once upon a time ..."')
 
 
-def _one(name: str, folder: Path) -> None:
+def _run(name: str, folder: Path) -> None:
     from refladder.backends import connect  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import read_ladder_set  # noqa: PLC0415
     from refladder.jobs.build import build  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.evaluate import Protocol, agreement  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.evaluate import evaluate  # noqa: PLC0415  --help stays quick
     from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415
-    from refladder.jobs.outputs import Mapped  # noqa: PLC0415
-    from refladder.jobs.score import score_rows  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.score import Mapped, score_rows  # noqa: PLC0415  --help stays quick
     from refladder.loaders import load_benchmark  # noqa: PLC0415
     from refladder.metaeval.agreement import PARTIAL  # noqa: PLC0415
-    from refladder.methods.ladder import score_benchmark  # noqa: PLC0415  --help stays quick
+    from refladder.methods.contract import MethodSettings  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
@@ -64,26 +63,32 @@ def _one(name: str, folder: Path) -> None:
     benchmark = load_benchmark(name)
     dimensions = benchmark.dimensions
     console.say(f"\n== {name}: {len(benchmark.contexts)} contexts, {len(benchmark.outputs)} outputs")
-    how: dict[str, Any] = {"rungs": 5, "sampling": Sampling(), "attempts": 3}
-    built = build(backend, benchmark.contexts, dimensions, folder / "ladders", restart=True, **how)
+    built = build(
+        backend,
+        benchmark.contexts,
+        dimensions,
+        folder / "ladders",
+        rungs=5,
+        sampling=Sampling(),
+        attempts=3,
+        restart=True,
+    )
     console.say(f"1. build: {built.ladders} ladders of 5 texts of rising quality, {len(built.failures)} failed")
     opened = read_ladder_set(str(folder / "ladders"))
-    scale = Scale(rule="ladder-sum", weights={})
     outputs = folder / "outputs.jsonl"
     _write_outputs(outputs, benchmark)
     scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
-    scorer = Scorer(backend, opened, dimensions, scale)
+    scorer = Scorer(backend, opened, dimensions, Scale(rule="ladder-sum", weights={}))
     report = score_rows(scorer, str(outputs), str(scored), mapped=Mapped(columns={}), restart=True)
     click.echo(
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
     )
     column = column_names(dimensions[0].name)[1]
-    kept = filter_rows(Condition(least={column: THRESHOLD}), str(scored), str(passed))
-    console.say(f"3. filter: {kept.passed} of {kept.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}")
+    split = filter_rows(Condition(least={column: THRESHOLD}), str(scored), str(passed))
+    console.say(f"3. filter: {split.passed} of {split.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}")
     click.echo(EXPLANATION)
-    method, _ = score_benchmark(Scorer(backend, opened, dimensions, scale), benchmark)
-    protocol = Protocol(levels=("within_context",), statistics=("spearman",))
-    rows = [row for row in agreement(benchmark, dimensions, [method], protocol) if row.statistic != PARTIAL]
+    evaluation = evaluate(benchmark, judge=backend, settings=MethodSettings(ladders=str(folder / "ladders")))
+    rows = [row for row in evaluation.rows if row.statistic != PARTIAL]
     for part in terminal_tables(agreement_tables(rows), screen.width):
         screen.print(part)
 

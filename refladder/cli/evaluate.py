@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from refladder.cli import console, spending
-from refladder.cli.data import DATA, load
+from refladder.cli.data import DATA, DataOptions
+from refladder.cli.groups import DrawingOptions, JudgingOptions, grouped
 from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
@@ -20,31 +21,92 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.jobs.evaluate import Evaluation
     from refladder.metaeval.agreement import Agreement
-    from refladder.methods.contract import Method, MethodRun
+    from refladder.methods.contract import Method
     from refladder.records import Benchmark, Dimension
     from refladder.report.cards import Card
 
 
-@click.command(short_help="Compare scores with human ratings.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodOptions:
+    """The methods to compare, and how pairwise methods choose their comparisons."""
+
+    methods: str | None
+    comparisons: int | None
+    selection: str
+    method_options: tuple[str, ...]
+    scores: tuple[str, ...]
+    score_column: tuple[str, ...]
+
+    def names(self, backend: str | None) -> list[str]:
+        """The methods to run: `ladder` where none is named, and none where only scores are to be compared.
+
+        Args:
+            backend: what the user named of judge, writer and ladders, if anything.
+        """
+        if self.methods is None:
+            return ["ladder"] if backend is not None or not self.scores else []
+        return [name.strip() for name in self.methods.split(",") if name.strip()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderOptions:
+    """Which ladders are used, or how they are written."""
+
+    ladders: str | None
+    writer: str | None
+    writer_option: tuple[str, ...]
+    rungs: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolOptions:
+    """How agreement is computed."""
+
+    levels: tuple[str, ...]
+    statistics: tuple[str, ...]
+    constant: str
+    resamples: int | None
+    baselines: str
+    reference: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputOptions:
+    """What is printed and drawn."""
+
+    figures: Path | None
+    page: Path | None
+    form: str
+    as_json: bool
+
+    @property
+    def table_format(self) -> str:
+        """The format of the tables; `--json` wins over `--format`."""
+        return "json" if self.as_json else self.form
+
+
+@click.command(short_help="Measure the agreement of scores with human ratings.")
 @DATA
 @click.option(
     "--methods",
     metavar="NAME,...",
     shell_complete=console.names_of("methods"),
-    help="Methods to run, and a report card of cost and faults; see `refladder list methods`. Without it, ladder; with "
-    "--scores and none of --judge, --writer and --ladders, the scores alone, and no judge is asked.",
+    help="Methods to run and to show in a report card (see `refladder list methods`). Default: ladder; none with "
+    "--scores unless --judge, --writer or --ladders is given.",
 )
 @click.option(
     "--comparisons",
     type=click.IntRange(min=1),
-    help="Number of comparisons of one context and dimension that pairwise methods ask. Without it, all pairs.",
+    help="Number of comparisons per context and dimension for pairwise methods. Default: all pairs in both orders.",
 )
 @click.option(
     "--selection",
     default="symmetric",
     type=click.Choice(SCHEMES),
-    help="How --comparisons are chosen: any ordered pairs, no pair twice, or both orders of a pair together.",
+    help="How --comparisons are selected: random ordered pairs, no pair twice, or both orders of each pair.",
 )
 @console.ANSWERS
 @click.option(
@@ -52,11 +114,11 @@ if TYPE_CHECKING:
     "method_options",
     multiple=True,
     metavar="METHOD.KEY=VALUE",
-    help="An option of one method, such as pairs-beam.beam=10; may be repeated.",
+    help="Option of one method, such as pairs-beam.beam=10. Repeatable.",
 )
-@console.backend_option("--judge", "The model that judges; `refladder list backends`. Without it, builtin.")
+@console.backend_option("--judge", "Judge model (see `refladder list backends`). Default: builtin.")
 @console.JUDGE_OPTION
-@console.backend_option("--writer", "The model that writes the ladders. Without it, the judge.")
+@console.backend_option("--writer", "Model that writes the ladders. Default: the judge.")
 @console.WRITER_OPTION
 @console.BASE_URL
 @console.LOCAL
@@ -64,22 +126,23 @@ if TYPE_CHECKING:
     "--ladders",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set to use (a shipped name or a folder), instead of writing one.",
+    help="Existing ladder set (a shipped name or a folder) to use instead of generating one.",
 )
 @click.option(
     "--scores",
     "scores",
     multiple=True,
     metavar="FILE",
-    help="Scores of any other program, one row an output (output_id, then a column a dimension); may be repeated.",
+    help="File with the scores of another program: one row per output, with output_id and a column per dimension. "
+    "Repeatable.",
 )
 @click.option(
     "--score-column",
     "score_column",
     multiple=True,
     metavar="DIMENSION=COLUMN",
-    help="Column of --scores that holds the scores of a dimension; may be repeated. Without it, DIMENSION_score, "
-    "else DIMENSION, else score.",
+    help="Column of --scores with the scores of a dimension. Repeatable. Default: DIMENSION_score, else DIMENSION, "
+    "else score.",
 )
 @console.SAMPLING
 @console.RULE
@@ -90,44 +153,47 @@ if TYPE_CHECKING:
     "levels",
     multiple=True,
     type=click.Choice(LEVELS),
-    help="What is correlated: outputs of one context, all outputs, or means of systems; may be repeated. Without it, "
-    "within_context; in JSON, all.",
+    help="Level of the correlation: outputs of each context, all outputs, or system means. Repeatable. Default: "
+    "within_context; all with JSON.",
 )
 @click.option(
     "--statistic",
     "statistics",
     multiple=True,
     type=click.Choice(STATISTICS),
-    help="Correlation; may be repeated. Without it, spearman; in JSON, all.",
+    help="Correlation coefficient. Repeatable. Default: spearman; all with JSON.",
 )
 @click.option(
     "--constant",
     default="skip",
     type=click.Choice(CONVENTIONS),
-    help="A context whose ratings or scores are all equal: left out, 0 (Liusie et al.), or 1 (PairS, ZEPO).",
+    help="How to treat contexts with constant ratings or scores: skip them, or count the correlation as 0 (Liusie et "
+    "al.) or 1 (PairS, ZEPO).",
 )
 @click.option(
     "--resamples",
     type=click.IntRange(min=1),
-    help="Number of permutations of each test against --reference. Without it, as many as the number of tests needs.",
+    help="Number of permutations per test against --reference. Default: chosen from the number of tests.",
 )
 @click.option(
     "--reference",
     metavar="METHOD",
-    help="Test every other method asked for against this one, paired by context, with Holm's correction; without "
-    "another method, the surface baselines.",
+    help="Method to test all others against, with a paired permutation test and Holm's correction. If no other method "
+    "is given, the surface baselines are tested.",
 )
 @click.option(
     "--baselines",
     default="best",
     type=click.Choice(["best", "all"]),
-    help="Surface measures in the tables: the best of them, chosen for each context on the others, or all.",
+    help="Surface measures to show: the best one, cross-validated over contexts, or all.",
 )
 @click.option(
-    "--figures", type=console.PATH, help="Folder for SVG figures: agreement against cost, agreement by budget of pairs."
+    "--figures",
+    type=console.PATH,
+    help="Output folder for SVG figures: agreement by cost and by number of comparisons.",
 )
-@click.option("--html", "page", type=console.PATH, help="File for the tables and figures as one page, to be mailed.")
-@click.option("--work", type=console.PATH, help="Folder that keeps ladders and judgments, to go on from.")
+@click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
+@click.option("--work", type=console.PATH, help="Folder for ladders and judgments, for resuming.")
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -136,241 +202,161 @@ if TYPE_CHECKING:
     "form",
     default="text",
     type=click.Choice(["text", "markdown", "latex", "json"]),
-    help="How tables are printed.",
+    help="Format of the printed tables.",
 )
 @console.JSON
 @click.pass_context
+@grouped(
+    data=DataOptions,
+    chosen=MethodOptions,
+    judging=JudgingOptions,
+    ladders=LadderOptions,
+    drawing=DrawingOptions,
+    protocol=ProtocolOptions,
+    output=OutputOptions,
+)
 def command(
     context: click.Context,
     /,
     *,
-    benchmark: str,
-    source: str | None,
-    task_file: Path | None,
-    column: tuple[str, ...],
-    option: tuple[str, ...],
-    dimension: tuple[str, ...],
-    methods: str | None,
-    comparisons: int | None,
-    selection: str,
-    answers: int,
-    method_options: tuple[str, ...],
-    judge: str | None,
-    judge_option: tuple[str, ...],
-    writer: str | None,
-    writer_option: tuple[str, ...],
-    ladders: str | None,
-    scores: tuple[str, ...],
-    score_column: tuple[str, ...],
-    rungs: int,
-    attempts: int,
-    max_tokens: int,
-    temperature: float,
-    top_p: float,
-    rule: str,
-    least_mass: float,
-    both_orders: bool,
-    yes_no: bool,
-    levels: tuple[str, ...],
-    statistics: tuple[str, ...],
-    constant: str,
-    resamples: int | None,
-    baselines: str,
-    reference: str | None,
-    seed: int,
-    figures: Path | None,
-    page: Path | None,
+    data: DataOptions,
+    chosen: MethodOptions,
+    judging: JudgingOptions,
+    ladders: LadderOptions,
+    drawing: DrawingOptions,
+    protocol: ProtocolOptions,
+    output: OutputOptions,
     work: Path | None,
     prompts: Path | None,
     restart: bool,
-    form: str,
-    as_json: bool,
 ) -> int:
-    """Score the outputs of BENCHMARK with one method or several, and tell how well they agree with its ratings.
+    """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
 
-    Every table but that of partial correlations has a row for the best of the surface measures, which need no judge.
-    Exit code 3: some outputs have no score; they are left out of their contexts and counted.
+    The tables include the best surface measure, a baseline without a judge (except for partial correlations).
+    Exit code 3: some outputs have no score; they are excluded and counted.
     """
-    from refladder.files.jsonl import write_json  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
-    from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.evaluate import Protocol, agreement, check_names, check_ratings, has_single_outputs  # noqa: PLC0415  --help stays quick
-    from refladder.methods.contract import (  # noqa: PLC0415  --help stays quick
-        LADDER,
-        MethodSettings,
-        run_methods,
-        scored_methods,
-    )
-    from refladder.records import Sampling  # noqa: PLC0415
-    from refladder.report.cards import report_cards  # noqa: PLC0415
+    from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate, notes_of  # noqa: PLC0415
+    from refladder.methods.contract import MethodSettings, run_methods  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
-    if ladders is not None and writer is not None:
+    if ladders.ladders is not None and ladders.writer is not None:
         raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
     console.check_prompts(prompts)
-    if as_json:
-        form = "json"
-    loaded = load(
-        benchmark=benchmark, source=source, task_file=task_file, column=column, option=option, dimension=dimension
-    )
-    dimensions = choose_dimensions(loaded.dimensions, dimension)
-    check_ratings(loaded, dimensions)  # before a judge is asked, as all that follows up to `judging`
-    others = _read_others(scores, score_column, loaded, dimensions)
+    benchmark = data.load()
+    dimensions = choose_dimensions(benchmark.dimensions, data.dimension)
+    others = _read_others(chosen, benchmark, dimensions)
     budgeted = spending.current(context)
 
-    def judging() -> Backend:
-        return budgeted.open(judge or "builtin", judge_option)
+    def judge() -> Backend:
+        return budgeted.open(judging.judge or "builtin", judging.judge_option)
 
-    def writing() -> Backend:
-        return budgeted.open(writer or judge or "builtin", writer_option, "--writer-option")
+    def writer() -> Backend:
+        return budgeted.open(ladders.writer or judging.judge or "builtin", ladders.writer_option, "--writer-option")
 
-    same = writer in (None, judge) and not writer_option
-    asked = methods
-    if methods is None:
-        methods = LADDER if (judge or writer or ladders) is not None or not scores else ""
+    judge_writes = ladders.writer in (None, judging.judge) and not ladders.writer_option
     settings = MethodSettings(
-        seed=seed,
-        writer=None if same else writing,
-        ladders=ladders,
-        rungs=rungs,
-        attempts=attempts,
-        sampling=Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed),
-        rule=rule,
-        least_mass=least_mass,
-        orders=2 if both_orders else 1,
-        yes_no=yes_no,
-        budget=comparisons,
-        selection=selection,
-        answers=answers,
+        seed=drawing.seed,
+        writer=None if judge_writes else writer,
+        ladders=ladders.ladders,
+        rungs=ladders.rungs,
+        attempts=ladders.attempts,
+        sampling=drawing.sampling,
+        rule=judging.rule,
+        least_mass=judging.least_mass,
+        orders=judging.orders,
+        yes_no=judging.yes_no,
+        budget=chosen.comparisons,
+        selection=chosen.selection,
+        answers=judging.answers,
         prompts=prompts,
         work=work,
         restart=restart,
-        options=console.pairs(method_options, "--method-option"),
+        options=console.pairs(chosen.method_options, "--method-option"),
         progress=partial(console.progress, watch=budgeted.under_way),
     )
-    names = [name.strip() for name in methods.split(",") if name.strip()]
-    check_names([*dict.fromkeys(names), *(other.name for other in others)], reference)  # before a judge is asked
+    names = chosen.names(judging.judge or ladders.writer or ladders.ladders)
+    asked = Protocol(
+        levels=protocol.levels or (LEVELS if output.table_format == "json" else LEVELS[:1]),
+        statistics=protocol.statistics or (STATISTICS if output.table_format == "json" else STATISTICS[:1]),
+        constant=protocol.constant,
+        resamples=protocol.resamples,
+        seed=drawing.seed,
+        reference=protocol.reference,
+        baselines=protocol.baselines,
+    )
+    check_evaluation(benchmark, dimensions, names, others, asked)  # before a dry run too
 
     def rehearse() -> int:
         with copied(None if restart else work) as copy:
             dry = replace(settings, work=copy, kept={}, counting=True, progress=lambda _what: nullcontext())
-            _tell_notes(run_methods(names, loaded, dimensions, judging, dry), "json")
+            for note in notes_of(run_methods(names, benchmark, dimensions, judge, dry)):
+                console.say(note, err=True)
         return 0
 
-    if not budgeted.goes_on(rehearse, as_json=as_json):
+    if not budgeted.goes_on(rehearse, as_json=output.as_json):
         return 0
-    # Before a model is loaded or a server is asked:
-    context.with_resource(nullcontext() if work is None else locked_folder(work))
-    runs = run_methods(names, loaded, dimensions, judging, settings)
-    scored = scored_methods(runs, others)
-    rows = agreement(
-        loaded,
-        dimensions,
-        scored,
-        Protocol(
-            levels=levels or (LEVELS if form == "json" else LEVELS[:1]),
-            statistics=statistics or (STATISTICS if form == "json" else STATISTICS[:1]),
-            constant=constant,
-            resamples=resamples,
-            seed=seed,
-            reference=reference,
-            baselines=baselines,
-        ),
+    evaluation = evaluate(
+        benchmark,
+        judge=judge,
+        dimensions=dimensions,
+        methods=names,
+        others=others,
+        settings=settings,
+        protocol=asked,
+        config=console.resolved(context),
     )
-    if work is not None:
-        write_json(work / "run.json", console.resolved(context))
-    cards = report_cards(runs, loaded, dimensions)
-    _print(rows, [] if asked is None else cards, form)  # who asks for the ladder alone is spared a second table
-    if figures is not None or page is not None:
-        _draw(figures, page, rows=rows, cards=cards, runs=runs, benchmark=loaded, dimensions=dimensions, seed=seed)
-    _tell_limits(rows, [*(method.name for method in scored), reference], resamples, single=has_single_outputs(loaded))
-    _tell_notes(runs, form)
+    # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
+    _print(evaluation.rows, evaluation.cards if chosen.methods is not None else (), output.table_format)
+    _draw(output, evaluation, benchmark, dimensions, drawing.seed)
+    for sentence in (*evaluation.limits, *evaluation.notes):
+        console.say(sentence, err=True)
+    for run in evaluation.runs:
+        if run.result.report is not None and output.table_format == "text":
+            console.tell(run.result.report, as_json=False, to_stderr=True)
     console.tell_spent(budgeted.spent())
-    unscored = any(row.unscored for row in rows)
-    return console.UNSCORED if unscored else 0
+    return 0 if evaluation.complete else console.UNSCORED
 
 
-def _read_others(
-    paths: Sequence[str], score_column: Sequence[str], benchmark: Benchmark, dimensions: Sequence[Dimension]
-) -> list[Method]:
+def _read_others(chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Method]:
     from refladder.methods.score_files import read_scores  # noqa: PLC0415  --help stays quick
 
-    named = console.pairs(score_column, "--score-column")
-    if named and not paths:
+    columns = console.pairs(chosen.score_column, "--score-column")
+    if columns and not chosen.scores:
         raise UsageError("--score-column names a column of --scores FILE, and no file is given; add --scores FILE")
-    return [read_scores(path, benchmark, dimensions, named) for path in paths]
-
-
-def _tell_limits(
-    rows: Sequence[Agreement], names: Sequence[str | None], resamples: int | None, *, single: bool
-) -> None:
-    """Say what the tables cannot show: no correlation, fewer contexts than a method has, too few permutations."""
-    from refladder.jobs.evaluate import few_permutations, narrowed_contexts  # noqa: PLC0415  --help stays quick
-
-    if single and any(row.level == "within_context" for row in rows):
-        click.echo(
-            f"{rows[0].benchmark}: every context has one output, so there is no correlation within contexts; the level "
-            "pooled compares outputs of different contexts",
-            err=True,
-        )
-    elif all(row.value is None and not row.correlated for row in rows):
-        click.echo(
-            f"{rows[0].benchmark}: no correlation: it takes two outputs with different ratings and different scores, "
-            "and no context has them; `--level pooled` compares outputs of different contexts",
-            err=True,
-        )
-    for sentence in narrowed_contexts(rows, names):
-        click.echo(sentence, err=True)
-    few = None if resamples is None else few_permutations(rows, resamples)
-    if few is not None:
-        click.echo(few, err=True)
-
-
-def _tell_notes(runs: Sequence[MethodRun], form: str) -> None:
-    for run in runs:
-        for note in (run.result.skipped, *run.result.notes):
-            if note is not None:
-                console.say(f"{run.name}: {note}", err=True)
-        if run.result.report is not None and form == "text":
-            console.tell(run.result.report, as_json=False, to_stderr=True)
+    return [read_scores(path, benchmark, dimensions, columns) for path in chosen.scores]
 
 
 def _draw(
-    folder: Path | None,
-    page: Path | None,
-    *,
-    rows: Sequence[Agreement],
-    cards: Sequence[Card],
-    runs: Sequence[MethodRun],
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    seed: int,
+    output: OutputOptions, evaluation: Evaluation, benchmark: Benchmark, dimensions: Sequence[Dimension], seed: int
 ) -> None:
-    """Write figures into a folder, and a page with tables and figures, and say which could not be drawn."""
+    """Write figures into a folder and a page with tables and figures, and print why a figure could not be drawn."""
     from refladder.files.jsonl import atomic  # noqa: PLC0415  --help stays quick
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.cards import card_tables  # noqa: PLC0415
     from refladder.report.figures import consistency_tables, draw_figures  # noqa: PLC0415
     from refladder.report.page import card_page  # noqa: PLC0415
 
-    files, missing = draw_figures(rows, cards, runs, benchmark, dimensions=dimensions, seed=seed)
+    if output.figures is None and output.page is None:
+        return
+    rows, cards = evaluation.rows, evaluation.cards
+    files, missing = draw_figures(rows, cards, evaluation.runs, benchmark, dimensions=dimensions, seed=seed)
     for reason in missing:
         console.say(reason, err=True)
-    if folder is not None:
+    if output.figures is not None:
         for name, text in files.items():
-            with atomic(folder / name) as stream:
+            with atomic(output.figures / name) as stream:
                 stream.write(text.encode())
-    if page is not None:
-        told = [f"{row.method}: {row.signature}" for row in rows]
-        told += [f"{run.name}: {note}" for run in runs for note in (run.result.skipped, *run.result.notes) if note]
+    if output.page is not None:
+        notes = [*(f"{row.method}: {row.signature}" for row in rows), *evaluation.notes, *missing]
         drawn = [text for name, text in files.items() if name.endswith(".svg")]
         title = f"{benchmark.name}: agreement with people"
         tables = [*agreement_tables(rows), *card_tables(cards), *consistency_tables(files)]
-        with atomic(page) as stream:
-            stream.write(card_page(title, tables, drawn, list(dict.fromkeys([*told, *missing]))).encode())
+        with atomic(output.page) as stream:
+            stream.write(card_page(title, tables, drawn, list(dict.fromkeys(notes))).encode())
 
 
-def _print(rows: list[Agreement], cards: list[Card], form: str) -> None:
+def _print(rows: Sequence[Agreement], cards: Sequence[Card], form: str) -> None:
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.cards import card_tables  # noqa: PLC0415
     from refladder.report.rendering import json_lines, latex, markdown  # noqa: PLC0415

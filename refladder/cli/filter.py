@@ -14,28 +14,30 @@ if TYPE_CHECKING:
     from refladder.jobs.filter import FilterReport
 
 
-@click.command(short_help="Split scored rows by threshold or top fraction.")
+@click.command(short_help="Select scored rows by threshold or top fraction.")
 @click.argument("source", default=STANDARD)
 @click.option(
     "--min",
     "least",
     multiple=True,
     metavar="COLUMN=NUMBER",
-    help="Least value that passes; may be repeated: all must hold.",
+    help="Minimum value of a column. Repeatable; a row must meet all thresholds.",
 )
+@click.option("--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Maximum value of a column. Repeatable.")
 @click.option(
-    "--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Greatest value that passes; may be repeated."
+    "--top",
+    type=float,
+    help="Fraction (0 to 1) of the rows that meet every threshold to keep, best first. Requires --by.",
 )
+@click.option("--by", "top_by", metavar="COLUMN", help="Column that --top sorts by. Ties are broken by row order.")
+@click.option("--out", default=STANDARD, help="Output file for the rows that pass; - is standard output.")
+@click.option("--rejected", help="Output file for the rows that do not pass. Default: they are counted and dropped.")
 @click.option(
-    "--top", type=float, help="Fraction (0 to 1) of the rows that reach every threshold, best first; needs --by."
+    "--unscored",
+    default="drop",
+    help="Treatment of rows without a number in a filtered column: keep, drop, or an output file.",
 )
-@click.option("--by", "top_by", metavar="COLUMN", help="Column that --top goes by; equal values: earlier rows first.")
-@click.option("--out", default=STANDARD, help="File for the rows that pass; - is standard output.")
-@click.option("--rejected", help="File for the rows that do not pass. Without it, they are dropped, and counted.")
-@click.option(
-    "--unscored", default="drop", help="Rows without a number in a column asked about: keep, drop, or a file for them."
-)
-@click.option("--mix", is_flag=True, help="Compare scores although their signatures differ, so that scales may differ.")
+@click.option("--mix", is_flag=True, help="Allow scores with different signatures, which can be on different scales.")
 @console.FORMAT
 @console.OUT_FORMAT
 @console.ESCAPE_FORMULAS
@@ -56,9 +58,10 @@ def command(
     escape_formulas: bool,
     as_json: bool,
 ) -> int:
-    """Keep the rows of SOURCE that pass, in their order and untouched (- is standard input).
+    """Select the rows of SOURCE that meet every threshold (- is standard input). Rows and their order stay unchanged.
 
-    Scores of two signatures (ladders, judge, prompts, rule) are on different scales and are refused without --mix.
+    Scores with different signatures (ladders, judge, prompts, rule) are on different scales. They are an error without
+    --mix.
     """
     from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415  --help stays quick
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 
 
-@click.command(short_help="List what there is, by name.")
+@click.command(short_help="List the available benchmarks, ladders, backends, methods, ...")
 @click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
 @console.PROMPTS
 @console.JSON
 def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
-    """List benchmarks, ladder sets, backends, methods, rules and prompts: the names that other commands take."""
+    """List the names that other commands accept: benchmarks, ladder sets, backends, methods, rules and prompts."""
     from rich import box  # noqa: PLC0415  --help stays quick
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(short_help="Compute scores again from kept judgments, with no model.")
+@click.command(short_help="Recompute scores from saved judgments, without a model.")
 @click.argument("judgments", type=console.PATH)
-@click.option("--out", default=STANDARD, help="File for the scores; - is standard output.")
+@click.option("--out", default=STANDARD, help="Output file for the scores; - is standard output.")
 @console.OUT_FORMAT
 @console.ESCAPE_FORMULAS
 @console.RULE
@@ -33,9 +33,9 @@ def command(
     least_mass: float,
     as_json: bool,
 ) -> int:
-    """Turn JUDGMENTS, which `refladder score` kept, into scores by another rule or --least-mass, or other weights.
+    """Recompute scores from JUDGMENTS, a file of `refladder score`, with another rule, --least-mass or other weights.
 
-    One row an output: output_id, context_id and the score columns. Exit code 3: some scores are missing.
+    The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
     """
     from refladder.jobs.rescore import rescore  # noqa: PLC0415
     from refladder.scoring.columns import Scale  # noqa: PLC0415  --help stays quick

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from refladder.records import Dimension, Ladder
 
 
-@click.command(short_help="Print one context's ladder, with scored outputs placed on it.")
+@click.command(short_help="Print the ladder of a context, with scored outputs on it.")
 @click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
 @click.argument("context_id", required=False)
 @console.DIMENSION
-@click.option("--scores", metavar="FILE", help="Rows that `refladder score` wrote: those of the context are placed.")
+@click.option("--scores", metavar="FILE", help="Scored rows of `refladder score` to place on the ladder.")
 @console.JSON
 def command(
     *, ladders: str, context_id: str | None, dimension: tuple[str, ...], scores: str | None, as_json: bool
 ) -> None:
-    """Print the ladder of CONTEXT_ID in SET, best rung first; without CONTEXT_ID, list the contexts.
+    """Print the ladder of CONTEXT_ID in SET, best rung first. Without CONTEXT_ID, list the contexts.
 
-    Long texts are cut; --json has them whole.
+    Long texts are shortened; --json prints them in full.
     """
     from refladder.files.jsonl import to_json  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415

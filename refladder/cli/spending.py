@@ -258,25 +258,30 @@ SPENDING = console.options(
         "--store",
         type=console.PATH,
         envvar="REFLADDER_STORE",
-        help="Response store: a file that keeps every answer, so that none is asked twice. Without it, "
-        "REFLADDER_STORE; else, for openai and whenever there is a budget, a file in your cache folder.",
+        help="Response store: a file that keeps every answer for reuse. Default: the variable REFLADDER_STORE, else a "
+        "file in the user's cache folder for openai and for runs with a budget, else none.",
     ),
-    _option("without_store", "--no-store", is_flag=True, help="Use no response store, and keep no answers."),
-    _option("dry_run", "--dry-run", is_flag=True, help="Count calls and tokens, with their price, and ask nothing."),
+    _option("without_store", "--no-store", is_flag=True, help="Do not use a response store."),
+    _option(
+        "dry_run",
+        "--dry-run",
+        is_flag=True,
+        help="Print the number of calls and tokens, and the price, without running a model.",
+    ),
     _option(
         "prices",
         "--prices",
         type=console.PATH,
         envvar="REFLADDER_PRICES",
-        help='TOML file of prices: a table ["MODEL"] with input and output, USD for a million tokens. Without it, '
-        "REFLADDER_PRICES.",
+        help='TOML file with prices: one table per model, ["MODEL"], with input and output in USD per million tokens. '
+        "Default: the variable REFLADDER_PRICES.",
     ),
     _option(
         "budget",
         "--budget",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
-        help="The most that a run may cost: ask before one that costs more, and stop when it is spent.",
+        help="Cost limit in USD. A run with a higher estimate needs confirmation and stops at the limit.",
     ),
 )
 

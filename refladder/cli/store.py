@@ -24,13 +24,13 @@ STORE = click.option(
     "path",
     type=console.PATH,
     envvar="REFLADDER_STORE",
-    help="The response store. Without it, REFLADDER_STORE, else the one in your cache folder.",
+    help="Response store. Default: the variable REFLADDER_STORE, else the store in the user's cache folder.",
 )
 
 
-@click.group(short_help="Look after stored answers.")
+@click.group(short_help="Inspect and maintain a response store.")
 def command() -> None:
-    """Look after a response store, the file where `--store` keeps the answers of writers and judges."""
+    """Inspect and maintain a response store, the file in which `--store` keeps the answers of models."""
 
 
 def _open(path: Path | None, *, create: bool = False, read_only: bool = False) -> ResponseStore:
@@ -45,11 +45,11 @@ def _day(seconds: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
 
 
-@command.command(short_help="Print what is stored.")
+@command.command(short_help="Print the number of answers per backend.")
 @STORE
 @console.JSON
 def show(*, path: Path | None, as_json: bool) -> None:
-    """Print what is stored, by backend: how many answers, the first and the last (UTC)."""
+    """Print the number of answers per backend, with the times of the first and the last (UTC)."""
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -76,10 +76,10 @@ def show(*, path: Path | None, as_json: bool) -> None:
 
 @command.command()
 @STORE
-@click.option("--remove", is_flag=True, help="Delete damaged answers, so that they are asked again.")
+@click.option("--remove", is_flag=True, help="Delete damaged answers. They are requested again when needed.")
 @console.JSON
 def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
-    """Check the structure of the file and every answer in it. Exit code 1: some are damaged."""
+    """Check the structure of the file and every answer in it. Exit code 1: some answers are damaged."""
     store = _open(path, read_only=not remove)
     count, damaged = store.verify(remove=remove)
     if as_json:
@@ -101,14 +101,14 @@ def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
     "backend",
     multiple=True,
     metavar="FINGERPRINT",
-    help="Only answers of this backend, as `store show` names it; may be repeated. Without it, all.",
+    help="Backend whose answers to delete, as printed by `store show`. Repeatable. Default: all.",
 )
 @click.option(
-    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only answers stored more than so many days ago."
+    "--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Minimum age of the answers to delete, in days."
 )
 @console.JSON
 def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | None, as_json: bool) -> None:
-    """Delete answers and give their space back to the disk."""
+    """Delete answers and release their disk space."""
     from refladder.errors import UsageError  # noqa: PLC0415
 
     if not backend and older_than is None:
@@ -124,9 +124,9 @@ def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | No
 
 @command.command("export")
 @STORE
-@click.option("--out", default=STANDARD, help="File for the lines; - is standard output.")
+@click.option("--out", default=STANDARD, help="Output file; - is standard output.")
 def export(*, path: Path | None, out: str) -> None:
-    """Write every answer as a JSON line."""
+    """Export every answer as a JSON line."""
     import sys  # noqa: PLC0415
 
     from refladder.backends.cache.exchange import to_lines  # noqa: PLC0415
@@ -143,24 +143,24 @@ def export(*, path: Path | None, out: str) -> None:
             stream.write(line)
 
 
-@command.command("import", short_help="Take in what `export` wrote.")
+@command.command("import", short_help="Import the lines that `export` wrote.")
 @click.argument("source", type=console.PATH)
 @STORE
 @console.JSON
 def import_(*, source: Path, path: Path | None, as_json: bool) -> None:
-    """Take in the lines that `export` wrote to SOURCE; answers that are there already stay as they are."""
+    """Import SOURCE, a file written by `store export`. Existing answers are kept."""
     from refladder.backends.cache.exchange import from_lines  # noqa: PLC0415
 
     store = _open(path, create=True)
     _tell_new(store, store.insert(from_lines(source)), as_json=as_json)
 
 
-@command.command(short_help="Take in another response store.")
+@command.command(short_help="Import another response store.")
 @click.argument("source", type=console.PATH)
 @STORE
 @console.JSON
 def merge(*, source: Path, path: Path | None, as_json: bool) -> None:
-    """Take in another response store, SOURCE; answers that are there already stay as they are."""
+    """Import the answers of SOURCE, another response store. Existing answers are kept."""
     other = _open(source, read_only=True)
     store = _open(path, create=True)
     _tell_new(store, store.insert(other.each()), as_json=as_json)

@@ -26,7 +26,7 @@ _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """Ladders written, and the rungs that could not be."""
+    """The number of ladders written, and the rungs that could not be written."""
 
     ladders: int
     failures: tuple[LadderFailure, ...]
@@ -49,26 +49,27 @@ def build(
 ) -> BuildReport:
     """Write a ladder set.
 
-    Every text is kept in the folder's journal as it comes, so a build that was cut off goes on where it stopped.
+    Every text is stored in the folder's journal as soon as it is written, so an interrupted build can be resumed.
 
     Args:
         backend: the writer.
-        contexts: of one task.
-        dimensions: the qualities to build for.
-        folder: where the set goes.
-        rungs: rungs a ladder, 2 or more.
-        sampling: how texts are drawn.
-        attempts: how often a rung is tried.
+        contexts: contexts of one task.
+        dimensions: the qualities to build ladders for.
+        folder: output folder.
+        rungs: number of rungs of a ladder, 2 or more.
+        sampling: how texts are sampled.
+        attempts: maximum number of attempts to write a rung.
         prompts: the user's own templates.
         human: rungs written by people: (context id, dimension) to level to text.
-        restart: throw away what the journal holds.
-        config: the resolved configuration, kept as `run.json`.
-        progress: called with texts done and texts in all.
+        restart: discard the journal.
+        config: the resolved configuration, written to `run.json`.
+        progress: called with the number of texts done and of all texts.
 
     Raises:
-        UsageError, PromptError: the request is wrong, or another process is writing to the folder; nothing was asked.
+        UsageError, PromptError: the request is wrong, or another process is writing to the folder. The writer was not
+            asked.
         DataError: the folder cannot be written, or its journal is of another build.
-        BackendError: the writer failed; what was written is kept.
+        BackendError: the writer failed; the texts so far are stored.
     """
     journal = folder / JOURNAL
     with locked_folder(folder):
@@ -96,9 +97,9 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
     """Rungs written by people, from a table with columns context_id, dimension, level and text.
 
     Raises:
-        DataError: with path:line, a column is missing or of the wrong type, or a rung stands there twice.
+        DataError: with path:line, a column is missing or of the wrong type, or a rung appears twice.
     """
-    found: dict[tuple[str, str], dict[int, str]] = {}
+    rungs: dict[tuple[str, str], dict[int, str]] = {}
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():
             value = row.fields.get(name)
@@ -106,11 +107,11 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
                 row.fields[name] = value = int(value)
             if type(value) is not kind:
                 raise DataError(f"{row.where}: column {name!r} must be {kind.__name__}, found {value!r:.60}")
-        levels = found.setdefault((row.fields["context_id"], row.fields["dimension"]), {})
+        levels = rungs.setdefault((row.fields["context_id"], row.fields["dimension"]), {})
         if row.fields["level"] in levels:
             raise DataError(
                 f"{row.where}: level {row.fields['level']} of {row.fields['dimension']!r} for context "
-                f"{row.fields['context_id']!r} stands there twice"
+                f"{row.fields['context_id']!r} appears twice"
             )
         levels[row.fields["level"]] = row.fields["text"]
-    return found
+    return rungs

@@ -1,4 +1,4 @@
-"""compete: a table and a task prompt -> what several models write -> every pair judged in both orders -> win rates.
+"""compete: a table and a task prompt -> texts of several models -> every pair judged in both orders -> win rates.
 
 Source: EvaluLLM, Desmond et al. 2024, doi 10.1145/3640544.3645216, section 2.
 """
@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     Bars = Callable[[str], AbstractContextManager[Progress | None]]
 
 GENERATED, RESULTS = "generated.jsonl", "results.jsonl"
-BATCH = 256  # texts written and kept at a time
+BATCH = 256  # texts written and stored at a time
 
 _EXPLAIN = (
     "Two responses to a request were compared, and one was judged better.\n\nRequest:\n",
@@ -50,11 +51,15 @@ _EXPLAIN = (
 _EXPLAIN_NAMES = ("context", "target", "reference", "dimension", "description", "dimension")
 
 
+def _silent(_what: str) -> AbstractContextManager[Progress | None]:
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """All that a contest gave: `failures` say which row and model has no text, and why.
+    """The result of a contest. `failures` are sentences on the rows and models without a text.
 
-    `faint` judgments were read, but the judge would rather have said something else (see `ScoreReport`).
+    `faint` judgments have a low label mass (see `ScoreReport`).
     """
 
     generated: tuple[Generated, ...]
@@ -76,37 +81,38 @@ def compete(
     explain: bool = False,
     prompts: Path | None = None,
     restart: bool = False,
-    bars: Bars,
+    bars: Bars = _silent,
 ) -> Contest:
-    """Let models write a text for every row, and a judge compare them pair by pair in both orders.
+    """Let models write a text for every row, and a judge compare every pair of texts in both orders.
 
-    Texts and judgments are kept in `folder` line by line; a run that was cut off goes on from them. `results.jsonl` is
-    written whole at the end and needs no other file: the signature, rows with their prompts, criteria, texts, trials,
+    Texts and judgments are stored in `folder` line by line; an interrupted run continues from them. `results.jsonl` is
+    written at the end and needs no other file: the signature, rows with their prompts, criteria, texts, trials, and
     standings by row and over all rows.
 
     Args:
         instances: the rows.
         models: name to backend, two or more.
-        judge: who compares.
-        criteria: what to judge by, in plain words.
-        folder: where everything is kept.
-        sampling: how models write.
+        judge: the backend that compares.
+        criteria: names and descriptions of the qualities to compare by.
+        folder: output folder.
+        sampling: how texts are sampled.
         explain: ask the judge for one sentence on every trial with a winner.
         prompts: the user's own templates; role pairwise of task open is used.
-        restart: throw away what the folder holds.
-        bars: makes progress bars.
+        restart: discard the texts and judgments in the folder.
+        bars: makes a progress bar for a step; by default none.
 
     Raises:
         UsageError: fewer than two models, no criterion, a criterion twice, or another process is writing to the folder.
-        BackendError: a model or the judge failed as a whole; what was made is kept.
+        BackendError: a model or the judge failed; the texts and judgments so far are stored.
         DataError: the folder cannot be read or written.
     """
     if len(models) < 2:  # noqa: PLR2004
-        raise UsageError(f"a contest takes two models or more, found {', '.join(models) or 'none'}; add one")
+        raise UsageError(f"a contest needs two models or more, found {', '.join(models) or 'none'}; add one")
     names = [criterion.name for criterion in criteria]
     if not names or len(set(names)) < len(names) or OVERALL in names:
         raise UsageError(
-            f"criteria are one or more, each name once and none called {OVERALL!r}, found {', '.join(names) or 'none'}"
+            f"a contest needs one criterion or more, with different names and none called {OVERALL!r}, found "
+            f"{', '.join(names) or 'none'}"
         )
     with locked_folder(folder):
         return _compete(
@@ -152,13 +158,17 @@ def _compete(
             trials = _explained(trials, instances, criteria, texts, judge, sampling=sampling, progress=progress)
     standings = standings_of(
         trials,
-        {(row, model) for (row, model), one in texts.items() if one.text is not None},
+        {key for key, generated in texts.items() if generated.text is not None},
         rows=[instance.id for instance in instances],
         models=list(models),
         criteria=names,
     )
     failures = [f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None]
-    failures += [f"row {one.row!r}, model {one.model!r}: {one.note}" for one in texts.values() if one.text is None]
+    failures += [
+        f"row {generated.row!r}, model {generated.model!r}: {generated.note}"
+        for generated in texts.values()
+        if generated.text is None
+    ]
     writers = "+".join(f"{name}={backend.fingerprint}" for name, backend in models.items())
     contest = Contest(
         generated=tuple(texts.values()),
@@ -185,9 +195,15 @@ def _results(
         yield {"kind": "row", "row": instance.id, "prompt": text, "note": instance.note}
     for criterion in criteria:
         yield {"kind": "criterion", "criterion": criterion.name, "description": criterion.description}
-    for one in contest.generated:
-        told = {"text": one.text, "finish": one.finish, "note": one.note}
-        yield {"kind": "text", "row": one.row, "model": one.model, **told}
+    for generated in contest.generated:
+        yield {
+            "kind": "text",
+            "row": generated.row,
+            "model": generated.model,
+            "text": generated.text,
+            "finish": generated.finish,
+            "note": generated.note,
+        }
     yield from map(asdict, contest.trials)
     yield from map(asdict, contest.standings)
 
@@ -197,14 +213,14 @@ def _key(prompt: Prompt, backend: Backend, sampling: Sampling) -> str:
     return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _kept(path: Path) -> dict[tuple[str, str, str], Generated]:
-    """What the file holds, by row, model and key; a torn last line is cut off, failures are tried again."""
-    found = {}
+def _stored(path: Path) -> dict[tuple[str, str, str], Generated]:
+    """Texts in the file, by row, model and key. An incomplete last line is removed; failures are tried again."""
+    stored = {}
     for where, line in read_appended(path):
-        one = from_line(Generated, line, where)
-        if one.text is not None:
-            found[one.row, one.model, one.key] = one
-    return found
+        generated = from_line(Generated, line, where)
+        if generated.text is not None:
+            stored[generated.row, generated.model, generated.key] = generated
+    return stored
 
 
 def _generate(
@@ -214,18 +230,18 @@ def _generate(
     sampling: Sampling,
     progress: Progress | None,
 ) -> dict[tuple[str, str], Generated]:
-    kept = _kept(path)
-    found: dict[tuple[str, str], Generated] = {}
+    stored = _stored(path)
+    texts: dict[tuple[str, str], Generated] = {}
     prompts = {instance.id: instance.prompt for instance in instances if instance.prompt is not None}
     total, done = len(prompts) * len(models), 0
     for model, backend in models.items():
         missing = []
         for row, prompt in prompts.items():
-            before = kept.get((row, model, _key(prompt, backend, sampling)))
-            if before is None:
+            generated = stored.get((row, model, _key(prompt, backend, sampling)))
+            if generated is None:
                 missing.append(row)
             else:
-                found[row, model] = before
+                texts[row, model] = generated
         done += len(prompts) - len(missing)
         for batch in in_batches(backend, missing, BATCH):
             asked = [prompts[row] for row in batch]
@@ -249,11 +265,11 @@ def _generate(
                     )
                 )
             append_records(path, fresh)
-            found.update({(one.row, one.model): one for one in fresh})
+            texts.update({(generated.row, generated.model): generated for generated in fresh})
             done += len(batch)
             if progress is not None:
                 progress(done, total)
-    return {(row, model): found[row, model] for row in prompts for model in models}
+    return {(row, model): texts[row, model] for row in prompts for model in models}
 
 
 def _judge(
@@ -265,8 +281,8 @@ def _judge(
     *,
     progress: Progress | None,
 ) -> tuple[list[Trial], int]:
-    """What came of every pair, and how many judgments are faint."""
-    asked, questions = [], []
+    """The result of every pair, and the number of judgments with a low label mass."""
+    pairs, questions = [], []
     for instance in instances:
         if instance.prompt is None:
             continue
@@ -277,30 +293,30 @@ def _judge(
             if text is not None:
                 outputs[model] = Output(id=model, context_id=instance.id, system=model, text=text)
         for criterion in criteria:
-            for one, other in itertools.combinations(outputs, 2):
-                asked.append((instance.id, criterion.name, one, other))
-                questions.append(pair_question(context, criterion, outputs[one], outputs[other]))
-                questions.append(pair_question(context, criterion, outputs[other], outputs[one]))
+            for first, second in itertools.combinations(outputs, 2):
+                pairs.append((instance.id, criterion.name, first, second))
+                questions.append(pair_question(context, criterion, outputs[first], outputs[second]))
+                questions.append(pair_question(context, criterion, outputs[second], outputs[first]))
     judgments = judge.ask(questions, progress)
     probabilities = first_probabilities(judgments).reshape(-1, 2)
     probabilities[:, 1] = 1 - probabilities[:, 1]
     trials = []
-    for place, (row, criterion_name, one, other) in enumerate(asked):
-        forward, backward = probabilities[place].tolist()
-        first, second = decisions(probabilities[place]).tolist()
-        unread = math.isnan(first) or math.isnan(second)
-        sure = not unread and first == second != 0.5  # noqa: PLR2004
-        notes = [judgment.note for judgment in judgments[2 * place : 2 * place + 2] if judgment.logprobs is None]
+    for number, (row, criterion_name, first, second) in enumerate(pairs):
+        forward, backward = probabilities[number].tolist()
+        decision, swapped = decisions(probabilities[number]).tolist()
+        unparsed = math.isnan(decision) or math.isnan(swapped)
+        decided = not unparsed and decision == swapped != 0.5  # noqa: PLR2004
+        notes = [judgment.note for judgment in judgments[2 * number : 2 * number + 2] if judgment.logprobs is None]
         trials.append(
             Trial(
                 row=row,
                 criterion=criterion_name,
-                one=one,
-                other=other,
+                one=first,
+                other=second,
                 forward=None if math.isnan(forward) else forward,
                 backward=None if math.isnan(backward) else backward,
-                winner=None if not sure else one if first == 1 else other,
-                tie=not unread and not sure,
+                winner=None if not decided else first if decision == 1 else second,
+                tie=not unparsed and not decided,
                 note=notes[0] if notes else None,
             )
         )
@@ -317,31 +333,31 @@ def _explained(
     sampling: Sampling,
     progress: Progress | None,
 ) -> list[Trial]:
-    """Trials with a winner get the judge's reason; one that cannot be given leaves a note."""
+    """Add the judge's explanation to trials with a winner, or a note where the judge gave none."""
     requests = {instance.id: instance.prompt.text for instance in instances if instance.prompt is not None}
-    words = {criterion.name: criterion.description for criterion in criteria}
-    decided = [place for place, trial in enumerate(trials) if trial.winner is not None]
-    found = list(trials)
+    descriptions = {criterion.name: criterion.description for criterion in criteria}
+    decided = [number for number, trial in enumerate(trials) if trial.winner is not None]
+    explained = list(trials)
     done = 0
     for batch in in_batches(judge, decided, BATCH):
         prompts = []
-        for place in batch:
-            trial = trials[place]
+        for number in batch:
+            trial = trials[number]
             loser = trial.other if trial.winner == trial.one else trial.one
             slots = {
                 "context": requests[trial.row],
                 "target": texts[trial.row, trial.winner or ""].text or "",
                 "reference": texts[trial.row, loser].text or "",
                 "dimension": trial.criterion,
-                "description": words[trial.criterion],
+                "description": descriptions[trial.criterion],
             }
             prompts.append(Prompt(task=TASK, role="explain", literals=_EXPLAIN, names=_EXPLAIN_NAMES, slots=slots))
-        for place, completion in zip(batch, whole(judge, prompts, judge.write(prompts, sampling)), strict=True):
+        for number, completion in zip(batch, whole(judge, prompts, judge.write(prompts, sampling)), strict=True):
             if completion.finish == "error":
-                found[place] = replace(found[place], note=f"no explanation: {completion.note}")
+                explained[number] = replace(trials[number], note=f"no explanation: {completion.note}")
             else:
-                found[place] = replace(found[place], explanation=completion.text.strip())
+                explained[number] = replace(trials[number], explanation=completion.text.strip())
         done += len(batch)
         if progress is not None:
             progress(done, len(decided))
-    return found
+    return explained

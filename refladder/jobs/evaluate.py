@@ -1,12 +1,17 @@
-"""evaluate: a benchmark, its ladders, a judge -> scores of every method -> agreement with people."""
+"""evaluate: a benchmark and a judge -> scores of every method -> agreement with people, in one call."""
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from refladder.backends.metered import Spent, total
+from refladder.backends.protocol import Backend
 from refladder.errors import UnknownNameError, UsageError
+from refladder.files.jsonl import write_json
+from refladder.files.locks import locked_folder
 from refladder.metaeval.agreement import (
     MEAN,
     PARTIAL,
@@ -17,55 +22,151 @@ from refladder.metaeval.agreement import (
     human_means,
 )
 from refladder.metaeval.correction import holm, permutations_for
+from refladder.metaeval.correlation import CONVENTIONS, STATISTICS, check_name
+from refladder.methods.contract import LADDER, MethodSettings, run_methods, scored_methods
 from refladder.methods.surface import BEST, MEASURES, surface_methods, words
+from refladder.report.cards import Card, report_cards
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from refladder.methods.contract import Method
+    from refladder.methods.contract import Judge, Method, MethodRun
     from refladder.records import Benchmark, Dimension
 
-    Scores = dict[tuple[str, str], float | None]
+BASELINES = ("best", "all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """How agreement is computed: levels, statistics, convention for constant contexts, permutations and their seed.
+    """How agreement is computed.
 
-    `resamples` is the number of permutations of each test against `reference`; None chooses it by their number.
+    `levels` and `statistics` name the correlations, `constant` the convention for contexts with constant ratings or
+    scores (see `refladder.metaeval.agreement.evaluate_method`). Every method is tested against the method `reference`
+    with `resamples` permutations, drawn with `seed`; None chooses the number of permutations by the number of tests.
 
     `baselines` says which surface measures are shown beside the methods: `best`, the best of them as one row, or `all`.
     A surface measure that is the `reference` is shown as well.
+
+    Raises:
+        UnknownNameError: no such level, statistic, convention or choice of baselines.
+        UsageError: no level or no statistic, or less than one permutation.
     """
 
-    levels: Sequence[str]
-    statistics: Sequence[str]
+    levels: Sequence[str] = LEVELS[:1]
+    statistics: Sequence[str] = STATISTICS[:1]
     constant: str = "skip"
     resamples: int | None = None
     seed: int = 0
     reference: str | None = None
     baselines: str = "best"
 
+    def __post_init__(self) -> None:
+        if not self.levels or not self.statistics:
+            raise UsageError("a protocol needs one level and one statistic or more; name them")
+        for level in self.levels:
+            check_name("level", level, LEVELS)
+        for statistic in self.statistics:
+            check_name("statistic", statistic, STATISTICS)
+        check_name("convention for constant contexts", self.constant, CONVENTIONS)
+        check_name("choice of baselines", self.baselines, BASELINES)
+        if self.resamples is not None and self.resamples < 1:
+            raise UsageError(f"{self.resamples} permutations; a test needs 1 or more")
 
-def check_names(names: Sequence[str], reference: str | None = None) -> None:
-    """Check that every method of a table, the baselines included, has a name of its own, and `reference` is among them.
 
-    Raises:
-        UsageError: two have the same.
-        UnknownNameError: there is no such reference.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The result of `evaluate`.
+
+    `rows` is the agreement of every method, the surface baselines included. `runs` holds the scores and costs of the
+    methods that were run, and `cards` their report cards. `limits` are sentences on what the rows cannot show, and
+    `notes` sentences about the methods. `spent` is what the methods took together, in tokens and money.
     """
-    for name, count in Counter([*names, BEST, *MEASURES]).items():
-        if count > 1:
-            raise UsageError(f"two methods are called {name!r}; rename the file of scores that has this name")
-    if reference is not None and reference not in {*names, BEST, *MEASURES}:
-        raise UnknownNameError("reference method", reference, [*names, BEST, *MEASURES])
+
+    rows: tuple[Agreement, ...]
+    runs: tuple[MethodRun, ...]
+    cards: tuple[Card, ...]
+    limits: tuple[str, ...]
+    notes: tuple[str, ...]
+    spent: Spent
+
+    @property
+    def complete(self) -> bool:
+        """Whether every output has a score of every method."""
+        return not any(row.unscored for row in self.rows)
 
 
-def check_ratings(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> None:
-    """Check all that agreement needs of a benchmark, so that no judge is asked in vain.
+def evaluate(
+    benchmark: Benchmark,
+    *,
+    judge: Backend | Judge,
+    dimensions: Sequence[Dimension] | None = None,
+    methods: Sequence[str] = (LADDER,),
+    others: Sequence[Method] = (),
+    settings: MethodSettings | None = None,
+    protocol: Protocol | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Evaluation:
+    """Score the outputs of a benchmark with methods, and correlate the scores with its ratings.
+
+    Everything is checked before the judge is asked. With `settings.work`, judgments are stored in that folder, and a
+    run that was interrupted continues from them.
+
+    Args:
+        benchmark: outputs and ratings.
+        judge: the judge, or a function that opens it when a method needs it.
+        dimensions: those to evaluate; None for all of the benchmark.
+        methods: names of methods to run (see `refladder.methods.contract.METHODS`).
+        others: methods whose scores exist already.
+        settings: how the methods score.
+        protocol: how agreement is computed.
+        config: the resolved configuration, written to the work folder as `run.json`.
 
     Raises:
-        UsageError: there are no ratings on these dimensions.
+        UsageError, UnknownNameError: the request is wrong, no method could be run, or another process is writing to the
+            work folder.
+        DataError: the benchmark cannot be evaluated, or a stored file is damaged.
+        BackendError: the judge failed; its judgments so far are stored.
+    """
+    dimensions = benchmark.dimensions if dimensions is None else dimensions
+    settings = settings or MethodSettings()
+    protocol = protocol or Protocol(seed=settings.seed)
+    check_evaluation(benchmark, dimensions, methods, others, protocol)
+    opened = (lambda: judge) if isinstance(judge, Backend) else judge
+    with nullcontext() if settings.work is None else locked_folder(settings.work):
+        runs = run_methods(methods, benchmark, dimensions, opened, settings)
+        scored = scored_methods(runs, others)
+        rows = agreement(benchmark, dimensions, scored, protocol)
+        if config is not None and settings.work is not None:
+            write_json(settings.work / "run.json", dict(config))
+    return Evaluation(
+        rows=tuple(rows),
+        runs=tuple(runs),
+        cards=tuple(report_cards(runs, benchmark, dimensions)),
+        limits=tuple(_limits(benchmark, rows, [*(method.name for method in scored), protocol.reference], protocol)),
+        notes=tuple(notes_of(runs)),
+        spent=total([run.spent for run in runs]),
+    )
+
+
+def check_evaluation(
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    methods: Sequence[str],
+    others: Sequence[Method],
+    protocol: Protocol,
+) -> None:
+    """Check what `evaluate` is given, as far as that is possible before a method is run.
+
+    Args:
+        benchmark: outputs and ratings.
+        dimensions: those to evaluate.
+        methods: names of methods to run.
+        others: methods whose scores exist already.
+        protocol: how agreement is computed.
+
+    Raises:
+        UsageError: there are no ratings on these dimensions, or two methods have one name.
+        UnknownNameError: the reference is not one of the methods.
         DataError: a context has two outputs of one system, or a rating is not finite.
     """
     names = [dimension.name for dimension in dimensions]
@@ -74,9 +175,40 @@ def check_ratings(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> None
             f"{benchmark.name} has no ratings on {', '.join(names)}; evaluation compares scores with ratings"
         )
     build_grid(benchmark.outputs, human_means(benchmark.ratings), {}, names[0])
+    compared = [*dict.fromkeys(methods), *(method.name for method in others), BEST, *MEASURES]
+    for name, count in Counter(compared).items():
+        if count > 1:
+            raise UsageError(f"two methods are called {name!r}; rename the file of scores that has this name")
+    if protocol.reference is not None and protocol.reference not in compared:
+        raise UnknownNameError("reference method", protocol.reference, compared)
 
 
-def has_single_outputs(benchmark: Benchmark) -> bool:
+def notes_of(runs: Sequence[MethodRun]) -> list[str]:
+    """Sentences about methods, each after the name of its method: why it could not be run, and its notes."""
+    return [f"{run.name}: {note}" for run in runs for note in (run.result.skipped, *run.result.notes) if note]
+
+
+def _limits(
+    benchmark: Benchmark, rows: Sequence[Agreement], names: Sequence[str | None], protocol: Protocol
+) -> list[str]:
+    """What the rows cannot show: no correlation, fewer contexts than a method has, too few permutations."""
+    limits = []
+    if _has_single_outputs(benchmark) and any(row.level == "within_context" for row in rows):
+        limits.append(
+            f"{benchmark.name}: every context has one output, so there is no correlation within contexts; the level "
+            "pooled compares outputs of different contexts"
+        )
+    elif all(row.value is None and not row.correlated for row in rows):
+        limits.append(
+            f"{benchmark.name}: no correlation: it takes two outputs with different ratings and different scores, "
+            "and no context has them; `--level pooled` compares outputs of different contexts"
+        )
+    limits += narrowed_contexts(rows, names)
+    few = None if protocol.resamples is None else few_permutations(rows, protocol.resamples)
+    return limits if few is None else [*limits, few]
+
+
+def _has_single_outputs(benchmark: Benchmark) -> bool:
     """Whether every context has one output at most, so that nothing can be correlated within contexts."""
     return len({output.context_id for output in benchmark.outputs}) == len(benchmark.outputs)
 
@@ -84,43 +216,43 @@ def has_single_outputs(benchmark: Benchmark) -> bool:
 def agreement(
     benchmark: Benchmark, dimensions: Sequence[Dimension], methods: Sequence[Method], protocol: Protocol
 ) -> list[Agreement]:
-    """Every method's agreement with the ratings, the surface baselines included.
+    """Correlate the scores of methods, and of the surface baselines, with the ratings.
 
-    Where every context has a single output, the level `pooled` is added to `within_context`, which is empty.
+    Where every context has a single output, the level `pooled` is added to `within_context`, which has no correlation.
 
     Within contexts, the methods are compared on the contexts in which each of them has a correlation; a baseline
-    restricts them only where it is the reference. Tests against the reference, and their correction, are of the
-    methods; of the baselines only where no other method is to be tested.
+    restricts these contexts only where it is the reference. The methods are tested against the reference, with Holm's
+    correction; the baselines are tested only where there is no other method.
 
     Args:
         benchmark: outputs and ratings.
         dimensions: those to report.
-        methods: what to compare; the baselines are put after them.
-        protocol: how.
+        methods: scores to compare; the baselines come after them.
+        protocol: how agreement is computed.
+
+    Returns:
+        The rows of each method, in order.
 
     Raises:
-        UsageError: the benchmark has no ratings, or two methods have one name; see also
+        UsageError, UnknownNameError, DataError: see `check_evaluation` and
             `refladder.metaeval.agreement.evaluate_method`.
-        UnknownNameError: the reference is not one of the methods.
     """
-    check_ratings(benchmark, dimensions)
+    check_evaluation(benchmark, dimensions, (), methods, protocol)
     names = [dimension.name for dimension in dimensions]
-    check_names([method.name for method in methods], protocol.reference)
     shown = {BEST, *(MEASURES if protocol.baselines == "all" else ()), protocol.reference or BEST}
-    every = [*methods, *surface_methods(benchmark, dimensions, shown)]
-    rival = next((method for method in every if method.name == protocol.reference), None)
+    compared = [*methods, *surface_methods(benchmark, dimensions, shown)]
+    reference = next((method for method in compared if method.name == protocol.reference), None)
+    tested = _tested(methods, compared, reference)
     lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
     levels = tuple(protocol.levels)
-    if "within_context" in levels and "pooled" not in levels and has_single_outputs(benchmark):
+    if "within_context" in levels and "pooled" not in levels and _has_single_outputs(benchmark):
         levels += ("pooled",)
-    compared = [method for method in every if method in methods or method is rival]
-    tested = _tested(methods, every, rival)
-    scores = [method.scores for method in compared]
     common = None
-    if compared:
+    scores = [method.scores for method in compared if method in methods or method is reference]
+    if scores:
         common = common_contexts(benchmark, scores, dimensions=names, constant=protocol.constant, control=lengths)
     rows: list[Agreement] = []
-    for method in every:
+    for method in compared:
         rows += evaluate_method(
             benchmark,
             method.scores,
@@ -133,22 +265,22 @@ def agreement(
             resamples=protocol.resamples or permutations_for(len(tested) * len(names)),
             seed=protocol.seed,
             control=lengths if method in methods else None,
-            reference=(rival.name, rival.scores) if rival is not None and method in tested else None,
+            reference=(reference.name, reference.scores) if reference is not None and method in tested else None,
             common=common,
         )
     return _adjusted(rows)
 
 
-def _tested(methods: Sequence[Method], every: Sequence[Method], rival: Method | None) -> list[Method]:
-    """What is tested against `rival`: the methods asked for, or all baselines where there is no other method."""
-    if rival is None:
+def _tested(methods: Sequence[Method], compared: Sequence[Method], reference: Method | None) -> list[Method]:
+    """The methods tested against `reference`: those asked for, or all baselines where there is no other method."""
+    if reference is None:
         return []
-    asked = [method for method in methods if method is not rival]
-    return asked or [method for method in every if method is not rival]
+    others = [method for method in methods if method is not reference]
+    return others or [method for method in compared if method is not reference]
 
 
 def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
-    """Why this number of permutations is too small for the tests of these rows; None where it is not."""
+    """A sentence if this number of permutations is too small for the tests of these rows, else None."""
     tables = Counter((row.level, row.statistic) for row in rows if row.p_adjusted is not None)
     tests = max(tables.values(), default=0)
     needed = permutations_for(tests)
@@ -161,7 +293,7 @@ def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
 
 
 def narrowed_contexts(rows: Sequence[Agreement], names: Sequence[str | None]) -> list[str]:
-    """Say for each dimension which methods reduce the contexts that the methods are compared on.
+    """Report which methods reduce the contexts on which the methods are compared.
 
     Args:
         rows: of one benchmark, from `agreement`.
@@ -192,12 +324,12 @@ def narrowed_contexts(rows: Sequence[Agreement], names: Sequence[str | None]) ->
 def _adjusted(rows: Sequence[Agreement]) -> list[Agreement]:
     """Holm's correction over the tests of a table: methods and dimensions of one level and statistic, not the mean."""
     tested: dict[tuple[str, str], list[int]] = {}
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         if row.p_value is not None and row.dimension != MEAN:
-            tested.setdefault((row.level, row.statistic), []).append(place)
-    found = list(rows)
-    for places in tested.values():
-        values = holm([value for place in places if (value := rows[place].p_value) is not None])
-        for place, value in zip(places, values, strict=True):
-            found[place] = replace(rows[place], p_adjusted=value)
-    return found
+            tested.setdefault((row.level, row.statistic), []).append(position)
+    adjusted = list(rows)
+    for positions in tested.values():
+        values = holm([value for position in positions if (value := rows[position].p_value) is not None])
+        for position, value in zip(positions, values, strict=True):
+            adjusted[position] = replace(rows[position], p_adjusted=value)
+    return adjusted

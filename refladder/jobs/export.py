@@ -21,18 +21,18 @@ def export_benchmark(
 ) -> None:
     """Write a row for each output, in the benchmark's order: `COLUMNS`, then a mean rating for each dimension.
 
-    The names are those that `refladder.loaders.own.load_own` reads, so the table and a task file give the same
-    benchmark again, but for single raters and references. A rating that is missing is null (in CSV, empty). The column
-    `system` is left out where no output has a system.
+    `refladder.loaders.own.load_own` reads these columns, so the table and a task file give the same benchmark again,
+    without single raters and references. A missing rating is null (in CSV, empty). There is no column `system` where no
+    output has a system.
 
     Args:
-        benchmark: what to write.
-        dimensions: those to write ratings of.
+        benchmark: the benchmark to write.
+        dimensions: the dimensions whose ratings are written.
         out: a file, or `-` for standard output.
-        given: the format where the file's ending does not say it.
+        given: the format; None to take it from the file's ending.
 
     Raises:
-        DataError: a dimension is called like a column that every table has, or the file cannot be written.
+        DataError: a dimension has the name of a column that every table has, or the file cannot be written.
         UsageError: the format is unknown.
     """
     for dimension in dimensions:

@@ -1,4 +1,4 @@
-"""filter: splits a stream of scored rows by thresholds or by a top fraction; order is kept, rows travel untouched."""
+"""filter: split scored rows by thresholds or by a top fraction, in order and unchanged."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 KEEP, DROP = "keep", "drop"
-_OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns whose numbers depend on the row's signature
+_OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
 _PROGRESS_EVERY = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Which rows pass: every `least` reached, no `most` exceeded, and among the `top` fraction by `top_by`."""
+    """The rows that pass: every `least` reached, no `most` exceeded, and in the `top` fraction by column `top_by`."""
 
     least: Mapping[str, float] = field(default_factory=dict)
     most: Mapping[str, float] = field(default_factory=dict)
@@ -52,15 +52,16 @@ class Condition:
 
     @property
     def columns(self) -> list[str]:
-        """Every column that must hold a number."""
+        """The columns of the condition, each once."""
         return list(dict.fromkeys([*self.least, *self.most, *([self.top_by] if self.top_by else [])]))
 
 
 @dataclass(slots=True, kw_only=True)
 class FilterReport:
-    """Counts: rows read, passed, rejected, and unscored (some column holds no number), which went to `unscored_to`.
+    """Counts of rows: read, passed, rejected, and unscored (a column of the condition holds no number).
 
-    `ranges` has the least and the greatest number of each column that was asked about and holds one.
+    `unscored_to` is where unscored rows went. `ranges` is the least and greatest number of each column of the condition
+    that holds one.
     """
 
     rows: int = 0
@@ -72,9 +73,9 @@ class FilterReport:
 
 
 class _Thresholds:
-    """Says of a row: True passes, False does not, None has no score in some column; keeps the range of each column.
+    """Tests rows: True for one that passes, None for one without a score in some column. Records each column's range.
 
-    Unless `mix`, rows whose scores carry different signatures are refused: their scores are on different scales.
+    Unless `mix`, rows with different signatures are refused, because their scores are on different scales.
     """
 
     def __init__(self, condition: Condition, *, mix: bool) -> None:
@@ -106,24 +107,24 @@ class _Thresholds:
             self._first = signature, row.where
         first, where = self._first
         if signature != first:
-            here, there = _differing(signature, first)
+            parts, first_parts = _differing(signature, first)
             raise DataError(
-                f"{row.where}: the scores in column {column!r} are on different scales: {here} here, {there} in "
-                f"{where}; filter each signature apart, or compare them as they are with --mix"
+                f"{row.where}: the scores in column {column!r} are on different scales: {parts} here, {first_parts} in "
+                f"{where}; filter each signature separately, or compare them as they are with --mix"
             )
 
 
-def _differing(one: object, other: object) -> tuple[str, str]:
+def _differing(first: object, second: object) -> tuple[str, str]:
     """The parts of two signatures that are not in both."""
-    parts = [[] if signature is None else str(signature).split("|") for signature in (one, other)]
-    shown = ["|".join(part for part in parts[place] if part not in parts[1 - place]) for place in (0, 1)]
+    parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]
+    shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
     return shown[0] or "no signature", shown[1] or "no signature"
 
 
 def _top_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
-    """Numbers of the rows that are in the top fraction of those that have every score and reach every threshold.
+    """Numbers of the rows in the top fraction of those that have every score and reach every threshold.
 
-    As many as the fraction says, rounded up; among equal values at the cut the earlier rows are taken.
+    The number of rows is rounded up. Of rows with equal values, the earlier ones are taken.
     """
     passes = _Thresholds(condition, mix=mix)
     numbers: list[int] = []
@@ -135,7 +136,7 @@ def _top_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set
             values.append(number_in(row, column) or 0.0)
     wanted = math.ceil((condition.top or 0.0) * len(values) - 1e-9)  # 0.1 * 30 is a little over 3
     best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
-    return {numbers[place] for place in best.tolist()}
+    return {numbers[index] for index in best.tolist()}
 
 
 def filter_rows(
@@ -153,32 +154,32 @@ def filter_rows(
 ) -> FilterReport:
     """Split a table: rows that pass go to `out`, the others to `rejected` if given.
 
-    A top fraction needs two readings; standard input is first copied to a temporary file for that.
+    A top fraction needs two passes over the rows; standard input is first copied to a temporary file.
 
     Args:
-        condition: what passes.
+        condition: the rows that pass.
         source: file or `-`.
         out: file or `-`.
-        given: format of the source, where its ending does not say it.
+        given: format of the source; None to take it from the file's ending.
         out_given: format of the outputs, likewise.
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         rejected: file for rows that do not pass.
-        unscored: `keep` (they go to `out`), `drop`, or a file of their own.
-        mix: compare scores of different signatures too.
+        unscored: `keep` (rows without a score go to `out`), `drop`, or a file for them.
+        mix: compare scores of different signatures.
         progress: called with rows done and None.
 
     Returns:
         The counts.
 
     Raises:
-        DataError: with path:line, a column is missing or holds something else than a number, or its scores have another
-            signature than those of earlier rows.
+        DataError: with path:line, a column is missing or holds something other than a number, or the signature differs
+            from that of earlier rows.
         UsageError: two outputs name the same file, or a format is unknown.
     """
-    places = [out, *([rejected] if rejected else []), *([unscored] if unscored not in (KEEP, DROP) else [])]
-    real = [place if place == STANDARD else os.path.realpath(place) for place in places]
-    if len(set(real)) != len(real) or (source != STANDARD and os.path.realpath(source) in real):
-        raise UsageError(f"the input and the outputs must be different files, found {[source, *places]}")
+    outputs = [out, *([rejected] if rejected else []), *([unscored] if unscored not in (KEEP, DROP) else [])]
+    paths = [output if output == STANDARD else os.path.realpath(output) for output in outputs]
+    if len(set(paths)) != len(paths) or (source != STANDARD and os.path.realpath(source) in paths):
+        raise UsageError(f"the input and the outputs must be different files, found {[source, *outputs]}")
     form = format_of(source, given)
     with ExitStack() as stack:
         named = source
@@ -197,8 +198,8 @@ def filter_rows(
                 )
 
             passed = sink(out)
-            other = sink(rejected) if rejected is not None else _nowhere
-            without = {KEEP: passed, DROP: _nowhere}.get(unscored) or sink(unscored)
+            failed = sink(rejected) if rejected is not None else _drop
+            without = {KEEP: passed, DROP: _drop}.get(unscored) or sink(unscored)
             report = FilterReport(unscored_to=unscored)
             passes = _Thresholds(condition, mix=mix)
             for number, row in enumerate(rows):
@@ -211,11 +212,11 @@ def filter_rows(
                     passed(row)
                 else:
                     report.rejected += 1
-                    other(row)
+                    failed(row)
                 if progress is not None and number % _PROGRESS_EVERY == 0:
                     progress(number, None)
         except DataError as error:
-            if source != named:  # the user does not know the temporary file
+            if source != named:  # the message names the user's file, not the temporary one
                 raise DataError(str(error).replace(source, "<stdin>" if named == STANDARD else named)) from error
             raise
     report.ranges = passes.ranges
@@ -223,8 +224,8 @@ def filter_rows(
     return report
 
 
-def _nowhere(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:
-    """Where dropped rows go."""
+def _drop(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:
+    """The sink of dropped rows."""
 
 
 def _spooled(stack: ExitStack, source: str, form: str) -> str:

@@ -1,4 +1,4 @@
-"""The names that commands take, by kind, each with a line about it."""
+"""list: the names that commands take, by kind, each with its description."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHIPPED = {
 
 
 def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
-    """The names of one kind, each with a line about it.
+    """The names of one kind, each with its description.
 
     Args:
         kind: benchmarks, ladders, backends, methods, rules or prompts.

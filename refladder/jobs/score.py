@@ -1,16 +1,21 @@
-"""score: outputs x rungs -> judgments (kept) -> rule -> score columns."""
+"""score: a table of outputs and a ladder set -> judgments (stored) -> rule -> score columns."""
 
 from __future__ import annotations
 
+import difflib
+import hashlib
+import json
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import UsageError
-from refladder.files.jsonl import is_device, write_json
+from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.files.jsonl import is_device, is_unicode, write_json
 from refladder.files.locks import locked
 from refladder.files.tables import (
     STANDARD,
+    Row,
     format_of,
     open_sink,
     read_once,
@@ -18,18 +23,193 @@ from refladder.files.tables import (
     refuse_same_files,
     standard_form,
 )
-from refladder.jobs.outputs import Item, Mapped, check_input, items
-from refladder.scoring.columns import (
-    ScoreReport,
-    added_columns,
-)
+from refladder.loaders.flat import text_id
+from refladder.loaders.own import context_text
+from refladder.records import Output
+from refladder.scoring.columns import Columns, added_columns
+from refladder.scoring.judging import RUNG
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Scorer, batches
+from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from refladder.records import Progress
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Progress, Score
+    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.scorer import Scorer
+
+EMPTY = "the output is empty"
+FIELDS = ("context_id", "context", "background", "output", "output_id")  # the default names of their columns
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row and its output; `output` is None where the row has none, and `note` gives the reason.
+
+    `text` and `background` are those of the context, where the row has them.
+    """
+
+    row: Row
+    output: Output | None
+    note: str | None
+    text: str | None = None
+    background: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapped:
+    """The columns of a table, by field. `context` is the context id of every row of a table without such a column."""
+
+    columns: Mapping[str, str]
+    context: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.columns:
+            if name not in FIELDS:
+                raise UnknownNameError("column", name, FIELDS)
+        if self.context is not None and "context_id" in self.columns:
+            raise UsageError("--context-id and --column context_id=... both say the context; give one of them")
+
+    def context_of(self, row: Row, text: str | None, background: str) -> Any:  # noqa: ANN401  as below
+        """The context id of a row: the id given for all rows, else its cell, else made from the context's text.
+
+        Raises:
+            DataError: the rows have no such column, or they have one although an id was given for all rows.
+        """
+        if self.context is None:
+            if self._is_identified(row):
+                return self.cell(row, "context_id")
+            return text if text is None else text_id(text, background)
+        if "context_id" in row.fields:
+            raise DataError(
+                f"{row.where}: the row has a column 'context_id', and --context-id says the context too; "
+                "leave out --context-id, or rename the column"
+            )
+        return self.context
+
+    def context_text(self, row: Row) -> tuple[str | None, str]:
+        """Text and background of a row's context; None and "" where the row has no text of it.
+
+        Raises:
+            DataError: the row has neither an id nor a text of its context, or the text is not a string.
+        """
+        identified = self._is_identified(row)
+        column = self.columns.get("context", "context")
+        if not identified and column not in row.fields and "context" not in self.columns:
+            raise DataError(
+                f"{row.where}: no column 'context_id', nor 'context', whose text gives the id; Columns there: "
+                f"{', '.join(map(str, row.fields)) or 'none'}. Map one with --column context_id=NAME or "
+                "--column context=NAME"
+            )
+        value = self.cell(row, "context", needed=False)
+        if value is None or (identified and not isinstance(value, str)):
+            return None, ""
+        background = self.columns.get("background", "background")
+        return context_text(row, {"context": column, "background": background})
+
+    def _is_identified(self, row: Row) -> bool:
+        return self.context is not None or "context_id" in self.columns or "context_id" in row.fields
+
+    def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:  # noqa: ANN401  a cell may hold anything
+        """The cell of a row that holds the field `what`; None where the row has no such column.
+
+        Raises:
+            DataError: the row has no such column, but it is needed or was named by the user.
+        """
+        column = self.columns.get(what, what)
+        if column in row.fields:
+            return row.fields[column]
+        if not needed and what not in self.columns:
+            return None
+        near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)
+        hint = f"did you mean --column {what}={near[0]}? " if near else ""
+        raise DataError(
+            f"{row.where}: no column {column!r} for the {what.replace('_', ' ')}; {hint}"
+            f"Columns there: {', '.join(map(str, row.fields)) or 'none'}. Map one with --column {what}=NAME"
+        )
+
+
+def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[Item]:
+    """Each row with its output, in order.
+
+    A row without an id gets one from its context and text, so equal texts of one context share an id and a score. A
+    context without an id gets the id that `refladder build own` makes from its text.
+
+    Args:
+        rows: the table.
+        mapped: its columns by field.
+        check_ids: refuse an id that appears twice; takes about 170 bytes a row.
+
+    Raises:
+        DataError: with path:line, a column is missing, a cell has the wrong type, or an id appears twice.
+    """
+    seen: dict[bytes, str] = {}
+    for row in rows:
+        text = mapped.cell(row, "output")
+        context, background = mapped.context_text(row)
+        context_id = mapped.context_of(row, context, background)
+        for what, value in (("output", text), ("context_id", context_id)):
+            if value is not None and not isinstance(value, str):
+                column = mapped.columns.get(what, what)
+                raise DataError(f"{row.where}: column {column!r} must be a string, found {value!r:.60}")
+        given = mapped.cell(row, "output_id", needed=False)
+        if text is None or context_id is None:
+            what = "output" if text is None else "context id" if "context_id" in row.fields else "context"
+            yield Item(row, None, f"the {what} is null")
+            continue
+        if not text.strip():  # CSV cannot tell an empty text from none
+            yield Item(row, None, EMPTY)
+            continue
+        if context is not None and not context.strip():
+            yield Item(row, None, "the context is empty")
+            continue
+        if given is None:
+            name = f"{context_id}/{_digest(text, 6).hex()}"
+        else:
+            name = _id_text(row, mapped, given)
+            if check_ids:
+                number = row.where.rpartition(":")[2]
+                if (other := seen.setdefault(_digest(name, 8), number)) != number:
+                    raise DataError(f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique")
+        _check_id(row, name, "output")
+        _check_id(row, context_id, "context")
+        output = Output(id=name, context_id=context_id, system="", text=text)
+        yield Item(row, output, None, context, background)
+
+
+def _id_text(row: Row, mapped: Mapped, given: object) -> str:
+    if isinstance(given, str):
+        return given
+    if type(given) is not int:
+        column = mapped.columns.get("output_id", "output_id")
+        raise DataError(f"{row.where}: column {column!r} must be a string or a whole number, found {given!r:.60}")
+    return json.dumps(given)
+
+
+def _check_id(row: Row, name: str, kind: str) -> None:
+    if kind == "output" and name.startswith(RUNG):
+        raise DataError(f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it")
+    if not is_unicode(name):
+        raise DataError(f"{row.where}: {kind} id {name!r} holds half a surrogate pair; rename it")
+
+
+def _digest(text: str, size: int) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+
+
+def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
+    """Validate a whole input before any model is called.
+
+    Returns:
+        Its number of rows; None for an input that can be read only once, which is not validated.
+
+    Raises:
+        DataError: the first fault, with path:line.
+    """
+    if read_once(path):
+        return None
+    return sum(1 for _ in items(read_rows(path, given), mapped, check_ids=True))
 
 
 def score_rows(
@@ -49,41 +229,42 @@ def score_rows(
 ) -> ScoreReport:
     """Score a table: every row comes out again, in order, with the score columns at its end.
 
-    Memory does not grow with the number of rows, but for what tells that an id stands there twice. Judgments are kept
-    in `judgments` batch by batch; a run that was cut off goes on from them and gives the same bytes.
+    Memory does not grow with the number of rows, except for the check that ids are unique. Judgments are stored in
+    `judgments` batch by batch; an interrupted run continues from them and gives the same bytes.
 
     Args:
         scorer: judge, ladders and scale.
         source: file or `-`.
         out: file or `-`.
-        mapped: which columns hold what.
-        given: format of the source, where its ending does not say it.
+        mapped: the columns of the source by field.
+        given: format of the source; None to take it from the file's ending.
         out_given: format of the output, likewise.
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
-        judgments: file that keeps the judgments.
-        restart: throw away what that file holds.
+        judgments: file that stores the judgments.
+        restart: discard the judgments in that file.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
-        checked: what `check_input` gave for this source, if it was called already.
-        progress: called with rows done and rows in all (None when not known).
+        checked: the result of `check_input` for this source, if it was called already.
+        progress: called with the rows done and the number of rows (None if unknown).
 
     Returns:
         The counts.
 
     Raises:
-        DataError, UsageError: the input or the output is not right, see `check_input`; or another process is writing
-            the output or the judgments.
-        BackendError: the judge failed; what was judged is kept.
+        DataError, UsageError: the input or the output is wrong, see `check_input`; or another process is writing the
+            output or the judgments.
+        BackendError: the judge failed; its judgments so far are stored.
     """
     refuse_same_files({"the input": source, "--out": out, "--judgments": str(judgments or STANDARD)})
     total = check_input(source, given, mapped) if checked is None else checked
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
     added = added_columns(scorer.dimensions)
+    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
     rows = read_rows(source, given)
     columns = rows.columns() or []
     if clash := sorted(set(columns) & set(added)):
-        raise UsageError(f"{source}: column {clash[0]!r} is there already; rename or drop it first")
-    # The ids of a file were checked just now.
+        raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
+    # The ids of a file that can be read twice are checked by `check_input`.
     outputs = (with_context(scorer, item) for item in items(rows, mapped, check_ids=read_once(source)))
     with nullcontext() if out == STANDARD else locked(Path(out)):
         with (
@@ -93,9 +274,9 @@ def score_rows(
             ) as write,
         ):
             for batch in batches(outputs, scorer.judge, _context_of):
-                values = scorer.score([item.output for item in batch], [item.note for item in batch], log)
-                for item, added_values in zip(batch, values, strict=True):
-                    write(item.row, added_values)
+                scores = scorer.score([item.output for item in batch], [item.note for item in batch], log)
+                for item, values in zip(batch, table.rows(scores), strict=True):
+                    write(item.row, values)
                 if progress is not None:
                     progress(scorer.report.rows, total)
             log.finish()
@@ -109,8 +290,54 @@ def _context_of(item: Item) -> str | None:
 
 
 def with_context(scorer: Scorer, item: Item) -> Item:
-    """A row whose context text goes to the scorer; one without an output if the scorer knows another text for it."""
+    """Give a row's context text to the scorer; the row loses its output if the scorer has another text for it."""
     if item.output is None or item.text is None:
         return item
     reason = scorer.take_context(item.output.context_id, item.text, item.background)
     return item if reason is None else Item(item.row, None, reason)
+
+
+def text_outputs(ladders: LadderSet, texts: Sequence[str], context_id: str | None) -> list[Output | None]:
+    """Texts of one context as outputs; None for an empty text.
+
+    Args:
+        ladders: the set to score against.
+        texts: the texts.
+        context_id: their context.
+
+    Raises:
+        UsageError: no context is named, or a text is not UTF-8.
+        UnknownNameError: the set has no ladder for this context.
+    """
+    context_ids = {context for context, _ in ladders.ladders}
+    if context_id is None:
+        raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(context_ids)[:20])}")
+    if context_id not in context_ids:
+        raise UnknownNameError("context", context_id, context_ids)
+    for text in texts:
+        if not is_unicode(text):
+            raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
+    return [
+        Output(id=f"text {number}", context_id=context_id, system="", text=text) if text.strip() else None
+        for number, text in enumerate(texts, start=1)
+    ]
+
+
+def score_texts(scorer: Scorer, texts: Sequence[str], context_id: str | None) -> list[tuple[Score, ...]]:
+    """Score texts of one context, and store nothing.
+
+    Args:
+        scorer: judge, ladders and scale.
+        texts: the texts.
+        context_id: their context.
+
+    Returns:
+        The scores of each text, one for each dimension, in order.
+
+    Raises:
+        UsageError, UnknownNameError: see `text_outputs`.
+        BackendError: the judge failed.
+    """
+    outputs = text_outputs(scorer.ladders, texts, context_id)
+    with JudgmentLog(None, scorer.run) as log:
+        return scorer.score(outputs, [EMPTY] * len(outputs), log)

@@ -1,4 +1,4 @@
-"""A task prompt with {variables} from the columns of a table, and the rows it is filled with."""
+"""A task prompt with {variables} that are columns of a table, and the prompt of each row."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from refladder.files.tables import Row
 
 _PIECE = re.compile(r"\{\{|\}\}|\{\s*([^{}\s]+(?: [^{}\s]+)*)\s*\}|[{}]")
-TASK = "open"  # the task whose template of role pairwise shows a request and two responses
+TASK = "open"  # its template of role pairwise shows a request and two responses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPrompt:
-    """A prompt cut at its variables: `literals` has one more entry than `names`."""
+    """A prompt split at its variables: `literals` has one more entry than `names`."""
 
     where: str
     literals: tuple[str, ...]
@@ -30,7 +30,7 @@ class TaskPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """The prompt of one row; `prompt` None when a column that it needs is empty, and then `note` says which."""
+    """The prompt of one row. `prompt` is None if a column that it needs is empty; `note` names the column."""
 
     id: str
     where: str
@@ -39,14 +39,14 @@ class Instance:
 
 
 def parse_task_prompt(text: str, where: str) -> TaskPrompt:
-    """Cut a prompt at its {variables}; {{ and }} stand for single braces.
+    """Split a prompt at its {variables}; {{ and }} are single braces.
 
     Args:
         text: the prompt.
-        where: its file, or how it was given, for messages.
+        where: its file or option, for messages.
 
     Raises:
-        PromptError: no variable, or a brace that opens or closes none.
+        PromptError: no variable, or a single brace outside a variable.
     """
     literals, names, start = [""], [], 0
     for piece in _PIECE.finditer(text):
@@ -60,12 +60,12 @@ def parse_task_prompt(text: str, where: str) -> TaskPrompt:
         else:
             line = text.count("\n", 0, piece.start()) + 1
             raise PromptError(
-                f"{where}:{line}: a single {piece[0]!r} belongs to no variable; a variable is written {{column}}, and "
-                f"{piece[0] * 2} stands for {piece[0]}"
+                f"{where}:{line}: a single {piece[0]!r} is not part of a variable; write a variable as {{column}}, and "
+                f"{piece[0] * 2} for {piece[0]}"
             )
     literals[-1] += text[start:]
     if not names:
-        raise PromptError(f"{where}: names no variable, so every row would get the same prompt; write {{column}} in it")
+        raise PromptError(f"{where}: no variable, so every row would get the same prompt; add {{column}}")
     return TaskPrompt(where=where, literals=tuple(literals), names=tuple(names))
 
 
@@ -77,33 +77,36 @@ def read_instances(
     Args:
         source: the table.
         prompt: with variables that are columns of it.
-        id_column: the column that names a row; None takes the column `id`, or the row's number where there is none.
-        form: the table's format, where its ending does not say it.
+        id_column: the column with row ids; None takes the column `id`, else the row's number.
+        form: the table's format; None to take it from the file's ending.
 
     Returns:
-        One instance a row, in order. A row with an empty column is there, without a prompt.
+        One instance for each row, in order. A row with an empty column has no prompt.
 
     Raises:
-        PromptError: a variable is no column of the first row.
-        DataError: no rows, no such id column, an id twice, a row without the column, a column that is empty in every
-            row, or half a surrogate pair.
+        PromptError: a variable is not a column of the first row.
+        DataError: no rows, no id, a repeated id, no row with all columns, or half a surrogate pair.
     """
     instances: list[Instance] = []
-    seen: dict[str, str] = {}
+    rows_of_ids: dict[str, str] = {}
     for number, row in enumerate(read_rows(source, form), 1):
         if number == 1:
             _check_columns(prompt, row)
             if id_column is None and "id" in row.fields:
                 id_column = "id"
         name = str(number) if id_column is None else _id(row, id_column)
-        if name in seen:
-            raise DataError(f"{row.where}: id {name!r} stands in {seen[name]} already; ids name rows, so mend one")
-        seen[name] = row.where
+        if name in rows_of_ids:
+            raise DataError(
+                f"{row.where}: id {name!r} appears in {rows_of_ids[name]} already; ids must be unique, so change one"
+            )
+        rows_of_ids[name] = row.where
         instances.append(_instance(row, name, prompt))
     if not instances:
-        raise DataError(f"{source}: no rows; a row for each instance of the task is needed")
+        raise DataError(f"{source}: no rows; the table needs a row for each instance of the task")
     if all(instance.prompt is None for instance in instances):
-        raise DataError(f"{source}: every row is unusable, the first because {instances[0].note}; mend the table")
+        raise DataError(
+            f"{source}: no row has all columns of the prompt, the first because {instances[0].note}; correct the table"
+        )
     return instances
 
 
@@ -113,14 +116,15 @@ def _check_columns(prompt: TaskPrompt, row: Row) -> None:
             near = difflib.get_close_matches(name, row.fields, n=1, cutoff=0.5)
             hint = f"; did you mean {{{near[0]}}}?" if near else ";"
             raise PromptError(
-                f"{prompt.where}: variable {{{name}}} is no column of the table{hint} Columns: {', '.join(row.fields)}"
+                f"{prompt.where}: variable {{{name}}} is not a column of the table{hint} "
+                f"Columns: {', '.join(row.fields)}"
             )
 
 
 def _id(row: Row, column: str) -> str:
     value = row.fields.get(column)
     if value is None or value == "":
-        raise DataError(f"{row.where}: column {column!r} names the row, and it is empty or absent; fill it")
+        raise DataError(f"{row.where}: column {column!r} holds the row's id, and it is empty or absent; fill it in")
     return _text(row, column, value)
 
 

@@ -12,7 +12,7 @@ from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set
 from refladder.files.locks import locked_folder
 from refladder.methods.contract import LADDER, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Measures, joined, of_judgments, of_orders
-from refladder.scoring.columns import Scale, ScoreReport, column_names
+from refladder.scoring.columns import Scale, ScoreReport
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Scorer, batches
@@ -132,9 +132,8 @@ def score_benchmark(
     scores: Scores = {}
     with JudgmentLog(judgments, scorer.run, restart=restart) as log:
         for batch in batches(outputs, scorer.judge, lambda output: output.context_id):
-            for output, values in zip(batch, scorer.score(batch, [None] * len(batch), log), strict=True):
-                for dimension in scorer.dimensions:
-                    scores[output.id, dimension.name] = values[column_names(dimension.name)[0]]
+            for output, row in zip(batch, scorer.score(batch, [None] * len(batch), log), strict=True):
+                scores.update({(output.id, score.dimension): score.value for score in row})
             if progress is not None:
                 progress(scorer.report.rows, len(outputs))
         log.finish()

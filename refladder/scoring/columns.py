@@ -1,4 +1,4 @@
-"""The columns that scoring adds to a row, and the counts of what has no score."""
+"""The columns that scores add to a table, and the counts of a scoring run."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ import numpy as np
 from refladder.backends import CONTEXT_CUT
 from refladder.errors import UnknownNameError, UsageError
 from refladder.scoring.judging import LEAST_MASS
-from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, overall, rule_named
+from refladder.scoring.rules import bounds_of, overall, rule_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.records import Dimension, Judgment, Run
-    from refladder.scoring.rules import Rule
+    from refladder.records import Dimension, Judgment, Run, Score
 
 
 SPREAD_LEGEND = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval"
-FAINT = 0.5  # mass of the labels below which they were less probable than everything else that the judge could say
-# An id or a length in a reason, left out so that reasons can be counted.
+FAINT = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
+# An id or a length in a reason: left out, so that equal reasons are counted together.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
 
 
 @dataclass(slots=True, kw_only=True)
 class ScoreReport:
-    """What happened in a run: rows read, scores given and not given, judgments asked and reused.
+    """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
-    `cut` judgments were made of a context that was shortened to fit. `faint` judgments were read, but all labels
-    together had less than half of the probability: the judge would rather have said something else.
+    `unreadable` judgments are unparsed. `cut` judgments are of a context that was shortened to fit the model. `faint`
+    judgments have a low label mass: the labels together had less than half of the probability.
     """
 
     rows: int = 0
@@ -54,10 +53,20 @@ class ScoreReport:
         return not any(self.unscored.values())
 
     def count(self, judgments: Sequence[Judgment]) -> None:
-        """Add the judgments that could not be read, those of a context that was cut, and the faint ones."""
+        """Add the judgments that are unparsed, those of a shortened context, and those of low label mass."""
         self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
         self.cut += sum(map(_is_cut, judgments))
         self.faint += sum(map(is_faint, judgments))
+
+    def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
+        """Add rows, and those of their scores that are missing, by dimension and by reason."""
+        self.rows += len(rows)
+        for scores in rows:
+            for score in scores:
+                if score.value is None:
+                    self.unscored[score.dimension] = self.unscored.get(score.dimension, 0) + 1
+                    kind = _QUOTED.sub("...", score.reason or "unreadable")
+                    self.reasons[kind] = self.reasons.get(kind, 0) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,73 +134,68 @@ def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -
     return values
 
 
-@dataclass(slots=True)
 class Columns:
-    """Turns verdict probabilities into the columns of rows."""
+    """Turns scores into the columns of a table's rows.
 
-    dimensions: Sequence[Dimension]
-    rungs: int
-    scale: Scale
-    _rule: Rule = field(init=False)  # looking it up reads the metadata of every installed package
+    Args:
+        dimensions: those that were scored.
+        rungs: rungs of every ladder.
+        scale: rule and weights.
 
-    def __post_init__(self) -> None:
-        self._rule = rule_named(self.scale.rule)
+    Raises:
+        UnknownNameError, UsageError: see `weights_for`.
+    """
 
-    def of(
-        self,
-        probabilities: FloatArray,
-        masses: FloatArray,
-        reasons: Mapping[tuple[int, int], str],
-        report: ScoreReport,
-    ) -> list[dict[str, Any]]:
-        """Columns of each row, and the counts of what has no score in `report`.
+    def __init__(self, dimensions: Sequence[Dimension], rungs: int, scale: Scale) -> None:
+        rule = rule_named(scale.rule)
+        self._names = [column_names(dimension.name) for dimension in dimensions]
+        self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
+        self._weights = weights_for(dimensions, scale.weights)
+        self._bounds = np.array([bounds_of(rule, rungs, (dimension.low, dimension.high)) for dimension in dimensions])
+
+    def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
+        """The weighted score of each row, between 0 and 1; None where a dimension with a weight has no score.
 
         Args:
-            probabilities: shape (rows, dimensions, rungs, 3), NaN where nothing could be judged.
-            masses: shape (rows, dimensions), least label mass of the judgments, NaN where the judge gives none.
-            reasons: why, by row and dimension.
-            report: counts are added to it.
+            rows: the scores of each row, one for each dimension, in order.
         """
-        rule = self._rule
-        rows: list[dict[str, Any]] = [{} for _ in range(probabilities.shape[0])]
-        scores = np.empty(probabilities.shape[:2])
-        bounds = np.empty((len(self.dimensions), 2))
-        for number, dimension in enumerate(self.dimensions):
-            human = (dimension.low, dimension.high)
-            scores[:, number] = rule(probabilities[:, number], human)
-            bounds[number] = bounds_of(rule, self.rungs, human)
-            grades = expected_grades(probabilities[:, number], human)
-            spreads = grade_spreads(probabilities[:, number], human)
-            table = np.column_stack([scores[:, number], grades, spreads, masses[:, number]])
-            *names, mass, note = column_names(dimension.name)
-            for place, (row, values) in enumerate(zip(rows, table.tolist(), strict=True)):
-                unknown = values[0] != values[0]  # NaN: the quickest test there is, once a row
-                row.update(dict.fromkeys(names) if unknown else zip(names, values, strict=False))
-                row[mass] = None if values[-1] != values[-1] else values[-1]
-                row[note] = reasons.get((place, number))
-                if unknown:
-                    reason = row[note] or "unreadable"
-                    report.unscored[dimension.name] = report.unscored.get(dimension.name, 0) + 1
-                    kind = _QUOTED.sub("...", reason)
-                    report.reasons[kind] = report.reasons.get(kind, 0) + 1
-        if len(self.dimensions) > 1:
-            total = overall(scores, bounds, weights_for(self.dimensions, self.scale.weights))
-            combined = overall_column(self.dimensions)
-            for row, value in zip(rows, total.tolist(), strict=True):
-                row[combined] = None if math.isnan(value) else value
-        report.rows += len(rows)
-        return rows
+        values = np.array([[score.value for score in scores] for scores in rows], dtype=np.float64)
+        combined = overall(values.reshape(-1, len(self._names)), self._bounds, self._weights)
+        return [None if math.isnan(value) else value for value in combined.tolist()]
+
+    def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, Any]]:
+        """The columns of each row, in the order of `added_columns`.
+
+        Args:
+            rows: as for `overall`.
+        """
+        table: list[dict[str, Any]] = []
+        for scores in rows:
+            columns: dict[str, Any] = {}
+            for (value, grade, spread, mass, note), score in zip(self._names, scores, strict=True):
+                columns[value] = score.value
+                columns[grade] = score.grade
+                columns[spread] = score.spread
+                columns[mass] = score.mass
+                columns[note] = score.reason
+            table.append(columns)
+        if self._overall is not None:
+            for columns, combined in zip(table, self.overall(rows), strict=True):
+                columns[self._overall] = combined
+        for columns, scores in zip(table, rows, strict=True):
+            columns["signature"] = scores[0].signature
+        return table
 
 
 def signature_of(run: Run, scale: Scale) -> str:
-    """All that made a score, in one line."""
+    """Everything that determines a score, in one line."""
     rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
     answers = f"answers:{run.answers}|" if run.answers else ""
     return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
 
 
 def bounds_text(run: Run, rule: str) -> str:
-    """Two lines for people: what a score can be at least and at most, and what grade and spread are."""
+    """Two lines for people: the range of the score, and what grade and spread are."""
     human = (run.dimensions[0].low, run.dimensions[0].high)
     low, high = bounds_of(rule_named(rule), run.rungs, human)
     return (
@@ -201,40 +205,43 @@ def bounds_text(run: Run, rule: str) -> str:
 
 
 def block_notes(
-    judgments: Sequence[Judgment], places: Sequence[tuple[int, int]], each: int
+    judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]], each: int
 ) -> dict[tuple[int, int], str]:
-    """What is to be said about blocks of judgments, by place.
+    """Reasons for blocks of judgments whose score is missing or unreliable.
 
-    That is why a block gives no score, where one of its judgments could not be read; or else that a context was cut,
-    or that the labels had little of the probability.
+    A block has no score when one of its judgments is unparsed. Its score is unreliable when a context was shortened
+    or the label mass is low.
 
     Args:
         judgments: `each` for every block, in the canonical order.
-        places: what each block is about: row and number of the dimension.
-        each: judgments a block.
+        blocks: row and number of the dimension of each block.
+        each: judgments of a block.
+
+    Returns:
+        The reason by row and number of the dimension; blocks without one are absent.
     """
-    found = {}
-    for block, place in enumerate(places):
-        own = judgments[block * each : (block + 1) * each]
-        bad = [judgment for judgment in own if judgment.logprobs is None]
-        cut = [judgment for judgment in own if _is_cut(judgment)]
-        if bad:
-            found[place] = f"{len(bad)} of {each} judgments unreadable: {bad[0].note}"
-        else:
-            low = [judgment.mass or 0.0 for judgment in own if is_faint(judgment)]
-            notes = [f"{len(cut)} of {each} judgments: {cut[0].note}"] if cut else []
-            notes += [f"low label mass in {len(low)} of {each} judgments, the least {min(low):.2g}"] if low else []
-            if notes:
-                found[place] = "; ".join(notes)
-    return found
+    reasons = {}
+    for number, block in enumerate(blocks):
+        judged = judgments[number * each : (number + 1) * each]
+        unparsed = [judgment for judgment in judged if judgment.logprobs is None]
+        if unparsed:
+            reasons[block] = f"{len(unparsed)} of {each} judgments unreadable: {unparsed[0].note}"
+            continue
+        cut = [judgment for judgment in judged if _is_cut(judgment)]
+        low = [judgment.mass or 0.0 for judgment in judged if is_faint(judgment)]
+        notes = [f"{len(cut)} of {each} judgments: {cut[0].note}"] if cut else []
+        notes += [f"low label mass in {len(low)} of {each} judgments, the least {min(low):.2g}"] if low else []
+        if notes:
+            reasons[block] = "; ".join(notes)
+    return reasons
 
 
 def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
-    """The least label mass of each block of judgments: the worst reading that its score depends on.
+    """The least label mass of each block of judgments.
 
     Args:
         judgments: `each` for every block.
-        each: judgments a block.
+        each: judgments of a block.
 
     Returns:
         Shape (blocks,), between 0 and 1; NaN where no judgment of the block has a mass.
@@ -245,7 +252,7 @@ def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
 
 
 def is_faint(judgment: Judgment) -> bool:
-    """Whether a judgment was read though its labels together had less than half of the probability."""
+    """Whether a judgment has a low label mass: its labels together had less than half of the probability."""
     return judgment.logprobs is not None and judgment.mass is not None and judgment.mass < FAINT
 
 

@@ -1,8 +1,8 @@
 """Rules: verdicts against each rung -> one absolute number. Pure functions over arrays.
 
 Every rule takes `probabilities` of shape (outputs, rungs, 3), last axis win, loss, tie, rows summing to 1, rung 1 (the
-worst) first, and the human scale (low, high). A row with NaN (a verdict that could not be read) gives NaN: a sum over
-fewer rungs would be another scale.
+worst) first, and the human scale (low, high). A row with NaN (an unparsed verdict) gives NaN, because a sum over fewer
+rungs would be on another scale.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def rule_named(name: str) -> Rule:
 
 
 def probabilities_from(logprobs: FloatArray) -> FloatArray:
-    """Softmax over the last axis, in float64; NaN where any label was not read.
+    """Softmax over the last axis, in float64; NaN where a label has no probability.
 
     Args:
         logprobs: natural-log label probabilities, any shape, last axis the labels; they need not sum to 1.
@@ -76,13 +76,13 @@ def _checked(probabilities: FloatArray) -> FloatArray:
 
 
 def _weighted_by_level(verdicts: FloatArray) -> FloatArray:
-    # Not a matrix product: BLAS may round a row otherwise when it stands elsewhere in the batch, and two outputs with
-    # the same text must tie exactly.
+    # No matrix product: BLAS may round a row differently at another position in the batch, and two outputs with the
+    # same text must have exactly equal scores.
     return cast("FloatArray", np.sum(verdicts * np.arange(1.0, verdicts.shape[1] + 1), axis=1))
 
 
 def ladder_scores(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
-    """Score outputs from their verdicts against each rung, higher rungs counting more.
+    """Score outputs from their verdicts against each rung; higher rungs have more weight.
 
     s = sum over levels i of  i * p(win | i) - i * p(loss | i);  a tie has weight 0.
 
@@ -90,7 +90,7 @@ def ladder_scores(probabilities: FloatArray, _scale: tuple[float, float]) -> Flo
 
     Args:
         probabilities: shape (outputs, rungs, 3), last axis win, loss, tie; rows sum to 1. Rung 1 is the worst.
-        _scale: not used; every rule has the same call.
+        _scale: not used; every rule has the same arguments.
 
     Returns:
         Shape (outputs,), no unit, between -N(N+1)/2 and N(N+1)/2. Higher is better.
@@ -102,7 +102,7 @@ def ladder_scores(probabilities: FloatArray, _scale: tuple[float, float]) -> Flo
 
 
 def mean_differences(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
-    """Mean over the rungs of p(win) - p(loss): every rung counts the same.
+    """Mean over the rungs of p(win) - p(loss): every rung has the same weight.
 
     Args:
         probabilities: as for `ladder_scores`.
@@ -118,12 +118,12 @@ def mean_differences(probabilities: FloatArray, _scale: tuple[float, float]) -> 
 
 
 def expected_grades(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
-    """Where an output stands on the ladder, told on the dimension's human scale.
+    """The position of an output on the ladder, on the dimension's human scale.
 
     grade = low + (high - low) * (expected rungs beaten + half the expected ties) / N
 
-    Losing to every rung is `low`, beating every rung is `high`, and a text that equals rung i of N stands at
-    (i - 1/2)/N of the way.
+    Losing to every rung gives `low`, beating every rung gives `high`, and a text equal to rung i of N gives
+    low + (high - low) * (i - 1/2)/N.
 
     Args:
         probabilities: as for `ladder_scores`.
@@ -141,10 +141,10 @@ def expected_grades(probabilities: FloatArray, scale: tuple[float, float]) -> Fl
 
 
 def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
-    """`ladder_scores` of the most probable verdicts only; equal probabilities of win and loss are a tie.
+    """`ladder_scores` of the most probable verdicts; equal probabilities of win and loss are a tie.
 
-    What a judge gives that answers once with its most probable label: coarse, and with many ties. An answer sampled at
-    temperature 1 is another matter: it agrees less with people.
+    This is the score of a judge that answers once, with its most probable label. It is coarse and has many ties. A
+    single answer sampled at temperature 1 agrees less with people.
 
     Args:
         probabilities: as for `ladder_scores`.
@@ -163,10 +163,10 @@ def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatA
 
 
 def grade_spreads(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
-    """Standard deviation of the grade of one reading: each verdict drawn once from its label probabilities.
+    """Standard deviation of the grade if each verdict is sampled once from its label probabilities.
 
-    Draws of different rungs are independent and worth 1 (win), 1/2 (tie) or 0 (loss) of a rung. The spread is no error
-    interval: a judge that is certain of wrong verdicts has the spread 0.
+    Samples of different rungs are independent and count 1 (win), 1/2 (tie) or 0 (loss) of a rung. The spread is not an
+    error interval: a judge that is certain of wrong verdicts has the spread 0.
 
     Args:
         probabilities: as for `ladder_scores`.
@@ -186,7 +186,7 @@ def grade_spreads(probabilities: FloatArray, scale: tuple[float, float]) -> Floa
 
 
 def bounds_of(rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:
-    """The least and the greatest value a rule can give: losing to every rung, and beating every rung."""
+    """The least and the greatest value of a rule: losing to every rung, and beating every rung."""
     certain = np.zeros((2, rungs, 3))
     certain[0, :, 1] = 1.0
     certain[1, :, 0] = 1.0
@@ -195,7 +195,7 @@ def bounds_of(rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float
 
 
 def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> FloatArray:
-    """One number from several dimensions: the weighted mean of each value's place between its bounds.
+    """One number from several dimensions: the weighted mean of each value's position between its bounds.
 
     Args:
         values: shape (outputs, dimensions), NaN where a dimension has no score.
@@ -211,5 +211,5 @@ def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> Floa
     if values.ndim != 2 or bounds.shape != (values.shape[1], 2) or weights.shape != (values.shape[1],):  # noqa: PLR2004
         raise ShapeError(f"values {values.shape}, bounds {bounds.shape} and weights {weights.shape} do not agree")
     counted = weights > 0
-    places = (values[:, counted] - bounds[counted, 0]) / (bounds[counted, 1] - bounds[counted, 0])
-    return cast("FloatArray", np.sum(places * (weights[counted] / np.sum(weights[counted])), axis=1))
+    positions = (values[:, counted] - bounds[counted, 0]) / (bounds[counted, 1] - bounds[counted, 0])
+    return cast("FloatArray", np.sum(positions * (weights[counted] / np.sum(weights[counted])), axis=1))

@@ -1,4 +1,4 @@
-"""A judge, a ladder set and a scale: scores of outputs, and the judgments they come from."""
+"""Scores of outputs from a judge, a ladder set and a scale."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ import itertools
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from refladder.prompts import load_template
-from refladder.records import Context, Recipe, Run, Sampling
-from refladder.scoring.columns import Columns, Scale, ScoreReport, block_notes, least_masses, signature_of
+from refladder.records import Context, Recipe, Run, Sampling, Score
+from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.drawing import ANSWER_TOKENS
 from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
+from refladder.scoring.rules import expected_grades, grade_spreads, rule_named
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
+    from refladder.scoring.columns import Scale
     from refladder.scoring.judging import Question
     from refladder.scoring.judgment_file import JudgmentLog
 
 T = TypeVar("T")
 
 
-FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, kept and written at a time
+FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, stored and written at a time
 
 
-LARGEST_CONTEXT = 256  # rows of one context that are kept together
-
-
-QUICK, SLOW = 2.0, 20.0  # seconds for a batch: the next is twice as large, or half
+LARGEST_CONTEXT = 256  # rows of one context that stay in one batch
+QUICK, SLOW = 2.0, 20.0  # seconds: after a quicker batch the next is twice as large, after a slower one half as large
 
 
 def batches(
     rows: Iterable[T], backend: Backend | None = None, context_of: Callable[[T], str | None] | None = None
 ) -> Iterator[list[T]]:
-    """Batches that take seconds, not hours, so that a kill loses little of a slow judge and a quick one is not held up.
+    """Split rows into batches that take seconds each, so that an interrupted run loses little work.
 
-    A backend with `wants_all` gets all rows at once. For one with `shares_contexts`, which reads what the prompts of
-    one context share once a batch, rows that stand together and are of one context are not parted. Nothing but time and
-    memory depends on the size of a batch.
+    A backend with `wants_all` gets all rows at once. A backend with `shares_contexts` processes the shared text of one
+    context once per batch, so consecutive rows of one context stay in one batch. The size of a batch changes time and
+    memory only.
 
     Args:
-        rows: what is to be judged.
+        rows: the rows to judge.
         backend: the judge.
-        context_of: the context of a row; None for one that holds nothing to judge.
+        context_of: the context of a row; None for a row without an output.
     """
     rows = iter(rows)
     size, started = sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH, time.monotonic()
@@ -76,19 +76,93 @@ def batches(
         started = now
 
 
+class Verdicts:
+    """Turns the judgments of a run into scores, and counts what has none.
+
+    Args:
+        run: what made the judgments.
+        scale: rule and least label mass.
+
+    Raises:
+        UnknownNameError: no such rule.
+    """
+
+    def __init__(self, run: Run, scale: Scale) -> None:
+        self.run = run
+        self.report = ScoreReport(signature=signature_of(run, scale))
+        self._rule = rule_named(scale.rule)  # once: the look-up reads the metadata of every installed package
+
+    def scores(
+        self,
+        ids: Sequence[str | None],
+        judgments: Sequence[Judgment],
+        blocks: Sequence[tuple[int, int]],
+        reasons: Mapping[tuple[int, int], str],
+    ) -> list[tuple[Score, ...]]:
+        """Score rows, and add their counts to `report`.
+
+        Args:
+            ids: the output of each row.
+            judgments: as `trusted` gives them; rungs * orders for each block, in the canonical order.
+            blocks: row and number of the dimension of each block of judgments.
+            reasons: why the other rows and dimensions have no judgments.
+
+        Returns:
+            The scores of each row, one for each dimension, in order.
+        """
+        rungs, orders, dimensions = self.run.rungs, self.run.orders, self.run.dimensions
+        self.report.judgments += len(judgments)
+        self.report.count(judgments)
+        if orders > 1 and judgments:
+            disagreements, pairs = inconsistency(judgments)
+            self.report.disagreements += disagreements
+            self.report.order_pairs += pairs
+        probabilities = np.full((len(ids), len(dimensions), rungs, 3), np.nan)
+        masses = np.full((len(ids), len(dimensions)), np.nan)
+        if judgments:
+            rows, numbers = np.array(blocks).T
+            masses[rows, numbers] = least_masses(judgments, rungs * orders)
+            probabilities[rows, numbers] = verdicts(judgments, rungs, orders)
+        reasons = {**reasons, **block_notes(judgments, blocks, rungs * orders)}
+        by_dimension = []
+        for number, dimension in enumerate(dimensions):
+            human, read = (dimension.low, dimension.high), probabilities[:, number]
+            columns = [self._rule(read, human), expected_grades(read, human), grade_spreads(read, human)]
+            by_dimension.append(
+                [
+                    Score(
+                        output_id=output_id,
+                        dimension=dimension.name,
+                        value=None if value != value else value,  # NaN: the quickest test there is  # noqa: PLR0124
+                        grade=None if value != value else grade,  # noqa: PLR0124
+                        spread=None if value != value else spread,  # noqa: PLR0124
+                        mass=None if mass != mass else mass,  # noqa: PLR0124
+                        reason=reasons.get((row, number)),
+                        signature=self.report.signature,
+                    )
+                    for row, (output_id, (value, grade, spread, mass)) in enumerate(
+                        zip(ids, np.column_stack([*columns, masses[:, number]]).tolist(), strict=True)
+                    )
+                ]
+            )
+        scores = list(zip(*by_dimension, strict=True))
+        self.report.count_rows(scores)
+        return scores
+
+
 class Scorer:
     """A judge, a ladder set and a scale, ready to score batches of outputs.
 
     Args:
         judge_backend: the judge.
-        ladders: what to compare with; a set without texts of its contexts gets them by `take_context`.
+        ladders: the ladder set; if it has no texts of its contexts, `take_context` adds them.
         dimensions: those to score.
         scale: rule and weights.
         role: prompt role, compare or compare-yesno.
         orders: 1, or 2 to ask every pair in both orders.
         prompts: the user's own templates.
-        answers: how many answers the judge writes to a question, whose shares are taken; 0 reads label probabilities.
-        sampling: how those answers are drawn; an answer has at most `ANSWER_TOKENS`.
+        answers: number of answers to sample for a question; 0 reads label probabilities.
+        sampling: how answers are sampled; an answer has at most `ANSWER_TOKENS`.
     """
 
     def __init__(
@@ -105,82 +179,79 @@ class Scorer:
         sampling: Sampling | None = None,
     ) -> None:
         self.ladders = ladders
-        self._contexts = dict(ladders.contexts)  # and those that rows bring, for a set without texts
+        self._contexts = dict(ladders.contexts)  # and those from rows, for a set without texts
         self._with_ladders = {context_id for context_id, _ in ladders.ladders}
         self.dimensions = tuple(dimensions)
         self.scale = scale
         self.judge = judge_backend
-        self._orders = orders
         self._template: Template = load_template(ladders.task, role, prompts)
-        self._recipe = Recipe(
+        recipe = Recipe(
             backend=judge_backend.fingerprint,
             prompts=(self._template.signature,),
             sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
             version=__version__,
         )
-        self._columns = Columns(self.dimensions, ladders.rungs, scale)
         self.run = Run(
-            recipe=self._recipe,
+            recipe=recipe,
             ladders=f"{ladders.name}@{ladders.digest}",
             dimensions=self.dimensions,
             rungs=ladders.rungs,
             orders=orders,
             answers=answers,
         )
-        self.report = ScoreReport(signature=signature_of(self.run, scale))
-        self.watch: Callable[[Sequence[Judgment]], None] | None = None  # is shown the judgments of each batch
+        self._verdicts = Verdicts(self.run, scale)
+        self.report = self._verdicts.report
+        self.watch: Callable[[Sequence[Judgment]], None] | None = None  # called with the judgments of each batch
 
     def score(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog
-    ) -> list[dict[str, Any]]:
-        """The added columns of a batch of rows; None values, with the reason, where something could not be judged.
+    ) -> list[tuple[Score, ...]]:
+        """Score a batch of outputs.
 
         Args:
-            outputs: None for a row that holds nothing to judge.
-            notes: why, for those rows.
-            log: where judgments are kept.
+            outputs: None for a row that has no output.
+            notes: the reason, for those rows.
+            log: where judgments are stored.
+
+        Returns:
+            The scores of each row, one for each dimension, in order. A score that is missing has the reason.
         """
-        asked: list[Question] = []
-        places: list[tuple[int, int]] = []  # which output and which dimension each block of questions is about
-        reasons: dict[tuple[int, int], str] = {}
-        for place, (output, note) in enumerate(zip(outputs, notes, strict=True)):
-            for number, dimension in enumerate(self.dimensions):
-                reason = note if output is None else self._why_not(output.context_id, dimension.name)
-                if reason is not None or output is None:
-                    reasons[place, number] = reason or "no output"
-                    continue
-                ladder = self.ladders.ladders[output.context_id, dimension.name]
-                context = self._contexts[output.context_id]
-                asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
-                places.append((place, number))
-        judgments = log.stored(asked)
+        asked, blocks, reasons = self._asked(outputs, notes)
+        stored = log.stored(asked)
         fresh = judge(
             self.judge,
             self._template,
-            self._recipe.digest,
-            asked[len(judgments) :],
+            self.run.recipe.digest,
+            asked[len(stored) :],
             answers=self.run.answers,
-            sampling=self._recipe.sampling,
+            sampling=self.run.recipe.sampling,
         )
         log.append(fresh)
-        self.report.reused += len(judgments)
-        self.report.judgments += len(asked)
-        judgments = trusted(judgments + fresh, self.scale.least_mass)
-        each = self.ladders.rungs * self._orders
-        reasons.update(block_notes(judgments, places, each))
-        self._count(judgments)
+        self.report.reused += len(stored)
+        judgments = trusted(stored + fresh, self.scale.least_mass)
         if self.watch is not None:
             self.watch(judgments)
-        probabilities = np.full((len(outputs), len(self.dimensions), self.ladders.rungs, 3), np.nan)
-        masses = np.full((len(outputs), len(self.dimensions)), np.nan)
-        if judgments:
-            rows, numbers = np.array(places).T
-            masses[rows, numbers] = least_masses(judgments, each)
-            probabilities[rows, numbers] = verdicts(judgments, self.ladders.rungs, self._orders)
-        columns = self._columns.of(probabilities, masses, reasons, self.report)
-        for values in columns:
-            values["signature"] = self.report.signature
-        return columns
+        ids = [None if output is None else output.id for output in outputs]
+        return self._verdicts.scores(ids, judgments, blocks, reasons)
+
+    def _asked(
+        self, outputs: Sequence[Output | None], notes: Sequence[str | None]
+    ) -> tuple[list[Question], list[tuple[int, int]], dict[tuple[int, int], str]]:
+        """The questions about outputs, the row and dimension of each block of them, and why others have none."""
+        asked: list[Question] = []
+        blocks: list[tuple[int, int]] = []
+        reasons: dict[tuple[int, int], str] = {}
+        for row, (output, note) in enumerate(zip(outputs, notes, strict=True)):
+            for number, dimension in enumerate(self.dimensions):
+                reason = note if output is None else self._why_not(output.context_id, dimension.name)
+                if reason is not None or output is None:
+                    reasons[row, number] = reason or "no output"
+                    continue
+                ladder = self.ladders.ladders[output.context_id, dimension.name]
+                context = self._contexts[output.context_id]
+                asked.extend(questions(output, context, dimension, ladder, orders=self.run.orders))
+                blocks.append((row, number))
+        return asked, blocks, reasons
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
@@ -190,13 +261,13 @@ class Scorer:
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
 
     def take_context(self, context_id: str, text: str, background: str) -> str | None:
-        """Take the text of a row's context if the ladder set has none, and compare it if there is one.
+        """Use a row's context text if the ladder set has none; otherwise compare the two.
 
         Memory grows with the contexts of the set, not with the rows.
 
         Returns:
-            None if the text is the one that is used for this context; otherwise how it differs from that of the set, or
-            of the row that had the context first.
+            None if the text is the one used for this context; otherwise how it differs from the text in the set, or in
+            the first row with this context.
         """
         if context_id not in self._with_ladders:
             return None
@@ -210,10 +281,3 @@ class Scorer:
             return None
         before = f"the ladder set {self.ladders.name}" if context_id in self.ladders.contexts else "an earlier row"
         return f"context {context_id!r} has another {what} in this row than in {before}"
-
-    def _count(self, judgments: Sequence[Judgment]) -> None:
-        self.report.count(judgments)
-        if self._orders > 1 and judgments:
-            disagree, pairs = inconsistency(judgments)
-            self.report.disagreements += disagree
-            self.report.order_pairs += pairs

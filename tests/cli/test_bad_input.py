@@ -204,9 +204,9 @@ def test_parquet_without_pyarrow(score, tmp_path, monkeypatch):
 def test_duplicate_ids(score, text_file):
     row = '{"output_id": "a", "context_id": "story-01", "output": "A text."}\n'
     path = text_file(row + GOOD + row)
-    assert score(path) == f"refladder: {path}:3: output id 'a' stands in row 1 also; ids must differ\n"
+    assert score(path) == f"refladder: {path}:3: output id 'a' appears in row 1 also; ids must be unique\n"
     assert score("-", stdin=(row + row).encode()) == (
-        "refladder: <stdin>:2: output id 'a' stands in row 1 also; ids must differ\n"
+        "refladder: <stdin>:2: output id 'a' appears in row 1 also; ids must be unique\n"
     )
 
 
@@ -236,7 +236,7 @@ def test_a_truncated_gzip(score, text_file):
 
 def test_a_column_that_is_there_already(score, write_jsonl, rows):
     path = write_jsonl([{**rows(1)[0], "coherence_score": 1.0}])
-    assert score(path) == f"refladder: {path}: column 'coherence_score' is there already; rename or drop it first\n"
+    assert score(path) == f"refladder: {path}: column 'coherence_score' exists already; rename or drop it first\n"
 
 
 def test_a_context_that_is_said_twice(score, stories):

@@ -54,7 +54,7 @@ def test_every_option_is_described(option):
 def test_every_number_says_its_unit_or_what_it_counts(option):
     if not isinstance(option.type, click.types.IntParamType | click.types.FloatParamType):
         return
-    words = "unit|token|seed|rungs|times|resamples|fraction|share|number|count|second|character|judg|calls|most|0 to 1"
+    words = "unit|usd|tokens?|seed|rungs|times|fraction|share|number|count|second|character|judg|calls|most|0 to 1"
     assert re.search(words, option.help, re.IGNORECASE), option.help
 
 
@@ -243,7 +243,7 @@ def test_build_takes_rungs_written_by_people(command, fails, tmp_path):
     assert fails(2, *arguments) == f"refladder: {human}:2: column 'level' must be int, found '²'\n"
     human.write_text("context_id,dimension,level,text\n" + "story-01,coherence,5,x\n" * 2)
     assert fails(2, *arguments) == (
-        f"refladder: {human}:3: level 5 of 'coherence' for context 'story-01' stands there twice\n"
+        f"refladder: {human}:3: level 5 of 'coherence' for context 'story-01' appears twice\n"
     )
 
 

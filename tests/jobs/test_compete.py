@@ -82,10 +82,10 @@ def test_a_prompt_is_cut_at_its_variables():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no variable", r"p\.txt: names no variable, so every row would get the same prompt"),
-        ("first {a}\nthen } b", r"p\.txt:2: a single '}' belongs to no variable; .* and }} stands for }"),
-        ("{a} {", r"p\.txt:1: a single '\{' belongs to no variable"),
-        ("{} {a}", r"p\.txt:1: a single '\{' belongs to no variable"),
+        ("no variable", r"p\.txt: no variable, so every row would get the same prompt"),
+        ("first {a}\nthen } b", r"p\.txt:2: a single '}' is not part of a variable; .* and }} for }"),
+        ("{a} {", r"p\.txt:1: a single '\{' is not part of a variable"),
+        ("{} {a}", r"p\.txt:1: a single '\{' is not part of a variable"),
     ],
 )
 def test_a_prompt_that_cannot_be_cut_is_told_where(text, message):
@@ -101,7 +101,7 @@ def test_rows_fill_the_prompt_and_values_are_never_read_for_variables(tmp_path):
 def test_a_missing_variable_gets_the_near_column(tmp_path):
     with pytest.raises(
         PromptError,
-        match=r"prompt\.txt: variable \{topic\} is no column of the table; did you mean \{topics\}\? Columns: id",
+        match=r"prompt\.txt: variable \{topic\} is not a column of the table; did you mean \{topics\}\? Columns: id",
     ):
         read_instances(table(tmp_path, {"id": "a", "topics": "x"}), PROMPT)
 
@@ -110,9 +110,11 @@ def test_a_row_with_an_empty_cell_is_kept_and_told_and_an_empty_column_is_refuse
     found = read_instances(table(tmp_path, {"topic": "x"}, {"topic": " "}, {"other": "x"}), PROMPT)
     assert [one.id for one in found] == ["1", "2", "3"]
     assert [one.note for one in found] == [None, *["column 'topic' is empty or absent"] * 2]
-    with pytest.raises(DataError, match="every row is unusable, the first because column 'topic' is empty or absent"):
+    with pytest.raises(
+        DataError, match="no row has all columns of the prompt, the first because column 'topic' is empty or absent"
+    ):
         read_instances(table(tmp_path, {"topic": ""}, {"topic": None}), PROMPT)
-    with pytest.raises(DataError, match="no rows; a row for each instance of the task is needed"):
+    with pytest.raises(DataError, match="no rows; the table needs a row for each instance of the task"):
         read_instances(table(tmp_path), PROMPT)
 
 
@@ -126,9 +128,11 @@ def test_half_a_surrogate_pair_is_refused_before_anything_is_written(tmp_path, c
 
 
 def test_ids_name_rows(tmp_path):
-    with pytest.raises(DataError, match=r"table\.jsonl:2: id 'a' stands in .*table\.jsonl:1 already; ids name rows"):
+    with pytest.raises(
+        DataError, match=r"table\.jsonl:2: id 'a' appears in .*table\.jsonl:1 already; ids must be unique"
+    ):
         read_instances(table(tmp_path, {"id": "a", "topic": "x"}, {"id": "a", "topic": "y"}), PROMPT)
-    with pytest.raises(DataError, match=r"table\.jsonl:1: column 'name' names the row, and it is empty or absent"):
+    with pytest.raises(DataError, match=r"table\.jsonl:1: column 'name' holds the row's id, and it is empty or absent"):
         read_instances(table(tmp_path, {"id": "a", "topic": "x"}), PROMPT, id_column="name")
 
 
@@ -260,10 +264,12 @@ def test_results_hold_trials_and_standings(tmp_path):
 
 def test_calls_that_cannot_be_done_are_refused(tmp_path):
     one, two = {"low": Says("low", 1)}, {"low": Says("low", 1), "high": Says("high", 2)}
-    with pytest.raises(UsageError, match="a contest takes two models or more, found low; add one"):
+    with pytest.raises(UsageError, match="a contest needs two models or more, found low; add one"):
         contest(tmp_path, ROWS, one, Simulated())
     for criteria in ([], [CRITERIA[0]] * 2, [Dimension(name="overall", description="All.")]):
-        with pytest.raises(UsageError, match="criteria are one or more, each name once and none called 'overall'"):
+        with pytest.raises(
+            UsageError, match="a contest needs one criterion or more, with different names and none called 'overall'"
+        ):
             contest(tmp_path, ROWS, two, Simulated(), criteria=criteria)
 
     class Short(Says):

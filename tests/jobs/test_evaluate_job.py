@@ -171,7 +171,7 @@ def test_outputs_of_one_context_are_judged_together():
 
         def score(self, outputs, _notes, _log):
             asked.extend(output.context_id for output in outputs)
-            return [{} for _ in outputs]
+            return [() for _ in outputs]
 
     shuffled = dialogue.outputs[::2] + dialogue.outputs[1::2]
     import dataclasses  # noqa: PLC0415

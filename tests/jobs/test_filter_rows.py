@@ -298,8 +298,8 @@ def test_scores_of_two_signatures_are_not_ranked_together(command, fails, write_
     path, out = write_jsonl(scored_rows(three, three, five)), tmp_path / "out.jsonl"
     assert fails(2, "filter", path, *options, "--out", out) == (
         f"refladder: {path}:3: the scores in column 'coherence_score' are on different scales: ladders:demo/story@5555 "
-        f"here, ladders:demo/story@3333 in {path}:1; filter each signature apart, or compare them as they are with "
-        "--mix\n"
+        f"here, ladders:demo/story@3333 in {path}:1; filter each signature separately, or compare them as they are "
+        "with --mix\n"
     )
     assert not out.exists()
     assert len(list(tmp_path.iterdir())) == 1  # nothing half-written beside the input

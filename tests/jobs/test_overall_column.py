@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from refladder.records import Dimension
-from refladder.scoring.columns import Columns, Scale, ScoreReport, added_columns, overall_column
+from refladder.records import Dimension, Score
+from refladder.scoring.columns import Columns, Scale, added_columns, overall_column
 
 NAMES = ("overall", "naturalness")
 
@@ -22,9 +20,14 @@ def test_its_name():
 
 def test_the_dimensions_own_score_stays():
     # Wins against both rungs on overall: 1 + 2 = 3. Loses to both on naturalness: -3. Half way between the bounds.
-    probabilities = np.zeros((1, 2, 2, 3))
-    probabilities[0, 0, :, 0] = 1.0
-    probabilities[0, 1, :, 1] = 1.0
+    scores = [
+        Score(
+            output_id="o", dimension=name, value=value, grade=None, spread=None, mass=1.0, reason=None, signature="all"
+        )
+        for name, value in zip(NAMES, (3.0, -3.0), strict=True)
+    ]
     columns = Columns(dimensions(*NAMES), 2, Scale(rule="ladder-sum", weights={}))
-    (row,) = columns.of(probabilities, np.ones((1, 2)), {}, ScoreReport())
+    (row,) = columns.rows([scores])
     assert (row["overall_score"], row["naturalness_score"], row["all_dimensions_score"]) == (3.0, -3.0, 0.5)
+    assert columns.overall([scores]) == [0.5]
+    assert list(row) == list(added_columns(dimensions(*NAMES)))

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import read_ladder_set
-from refladder.jobs.outputs import Mapped
 from refladder.jobs.rescore import rescore
-from refladder.jobs.score import score_rows
+from refladder.jobs.score import Mapped, score_rows
 from refladder.records import Dimension
 from refladder.scoring.columns import Scale, added_columns, column_names, overall_column, weights_for
 from refladder.scoring.rules import RULES

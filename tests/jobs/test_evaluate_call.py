@@ -1,0 +1,116 @@
+"""evaluate as one call from Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+from doubles import Double
+
+import refladder
+from refladder.errors import UnknownNameError, UsageError
+from refladder.methods.contract import Method
+from refladder.methods.surface import BEST
+
+STORY = refladder.load_benchmark("demo/story")
+QUICK = refladder.Protocol(resamples=20)
+
+
+class NeverAsked(Double):
+    fingerprint = "never-asked"
+
+    def write(self, _prompts, _sampling):
+        raise AssertionError("asked to write")
+
+    def read_labels(self, _prompts, _labels):
+        raise AssertionError("asked to judge")
+
+
+def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
+    settings = refladder.MethodSettings(ladders="demo/story", work=tmp_path / "work")
+    evaluation = refladder.evaluate(
+        STORY, judge=refladder.connect("builtin"), methods=["ladder", "bleu"], settings=settings, config={"a": 1}
+    )
+    assert list(dict.fromkeys(row.method for row in evaluation.rows)) == ["ladder", "bleu", BEST]
+    assert [run.name for run in evaluation.runs] == ["ladder", "bleu"]
+    assert {card.dimension for card in evaluation.cards if card.method == "ladder"} == {
+        "all",
+        "coherence",
+        "complexity",
+    }
+    scores = evaluation.runs[0].result.method.scores
+    assert scores.keys() == {(output.id, d.name) for output in STORY.outputs for d in STORY.dimensions}
+    assert [note.partition(":")[0] for note in evaluation.notes] == ["bleu"]  # the stories have no references
+    assert not evaluation.complete
+    assert json.loads((tmp_path / "work" / "run.json").read_text()) == {"a": 1}
+    with pytest.raises(FrozenInstanceError):
+        evaluation.rows = ()
+
+
+def test_the_command_and_the_call_agree(command):
+    protocol = replace(QUICK, levels=("pooled",), statistics=("kendall",))
+    settings = refladder.MethodSettings(ladders="demo/story")
+    called = refladder.evaluate(STORY, judge=refladder.connect("builtin"), settings=settings, protocol=protocol)
+    line = ("--ladders", "demo/story", "--level", "pooled", "--statistic", "kendall", "--resamples", "20", "--json")
+    printed = [row for row in command("evaluate", "demo/story", *line).rows if row.get("kind") != "card"]
+    assert [(row.method, row.value, row.low, row.high) for row in called.rows] == [
+        (row["method"], row["value"], row["low"], row["high"]) for row in printed
+    ]
+
+
+def test_scores_that_exist_need_no_judge():
+    lengths = Method(
+        name="characters",
+        signature="len",
+        scores={(o.id, d.name): float(len(o.text)) for o in STORY.outputs for d in STORY.dimensions},
+    )
+    evaluation = refladder.evaluate(STORY, judge=NeverAsked(), methods=(), others=[lengths], protocol=QUICK)
+    assert list(dict.fromkeys(row.method for row in evaluation.rows)) == ["characters", BEST]
+    assert evaluation.runs == evaluation.cards == evaluation.notes == ()
+    assert evaluation.complete
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "message"),
+    [
+        ({"methods": ["laddr"]}, UnknownNameError, "unknown method 'laddr'; did you mean 'ladder'"),
+        ({"methods": ["ladder", "ladder"]}, UsageError, "method 'ladder' is asked for twice"),
+        ({"dimensions": []}, UsageError, "demo/story has no ratings on "),
+        ({"benchmark": replace(STORY, ratings=())}, UsageError, "demo/story has no ratings on coherence, complexity"),
+        ({"protocol": replace(QUICK, reference="lenght")}, UnknownNameError, "unknown reference method 'lenght'"),
+        (
+            {"others": [Method(name="ladder", signature="x", scores={})]},
+            UsageError,
+            "two methods are called 'ladder'; rename the file of scores",
+        ),
+        (
+            {"settings": refladder.MethodSettings(options={"zepo.steps": "1"})},
+            UnknownNameError,
+            "unknown method of this run 'zepo'",
+        ),
+    ],
+)
+def test_a_wrong_request_is_refused_before_the_judge_is_opened(request_, error, message):
+    def judge():
+        raise AssertionError("opened")
+
+    request_ = {"benchmark": STORY, "judge": judge, **request_}
+    with pytest.raises(error, match=message):
+        refladder.evaluate(request_.pop("benchmark"), **request_)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("levels", ("within",), "unknown level 'within'"),
+        ("levels", (), "a protocol needs one level and one statistic or more; name them"),
+        ("statistics", ("spearmann",), "unknown statistic 'spearmann'; did you mean 'spearman'"),
+        ("constant", "two", "unknown convention for constant contexts 'two'"),
+        ("baselines", "none", "unknown choice of baselines 'none'"),
+        ("resamples", 0, "0 permutations; a test needs 1 or more"),
+    ],
+)
+def test_a_protocol_is_checked_when_it_is_made(field, value, message):
+    with pytest.raises(UsageError, match=message):
+        refladder.Protocol(**{field: value})
