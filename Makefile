@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test docs bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ test: $(VENV)/.developed ## check and test everything
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
+
+docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Open build/site/index.html."
 
 bench: $(VENV)/.installed ## measure speed and memory, and record them in bench/results
 	$(BIN)/python bench/core.py
@@ -45,4 +49,8 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 $(VENV)/.developed: $(VENV)/.made pyproject.toml
 	$(if $(TORCH),$(INSTALL) $(TORCH))
 	$(INSTALL) --editable '.[dev$(if $(TORCH),$(COMMA)local$(COMMA)servers)]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.documented: $(VENV)/.made pyproject.toml
+	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
