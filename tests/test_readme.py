@@ -24,6 +24,7 @@ from pathlib import Path
 import click
 import pytest
 
+import refladder
 from refladder import registry
 from refladder.backends import BACKENDS
 from refladder.cli import COMMANDS
@@ -173,6 +174,16 @@ def test_every_page_is_in_the_menu_of_the_site_and_in_the_readme():
         page = path.relative_to(ROOT / "docs").as_posix()
         assert f"- {page}\n" in menu or f": {page}\n" in menu, page
         assert page in {"index.md", "reference/python.md"} or f"(docs/{page})" in PAGES["README.md"], page
+
+
+def test_the_python_page_lists_every_public_name():
+    named = re.findall(r"^::: refladder\.(\w+)$", PAGES["docs/reference/python.md"], re.MULTILINE)
+    assert set(dir(refladder)) - {"__version__"} <= set(named)
+
+
+def test_the_python_example_runs():
+    (example,) = [body for language, body in FENCE.findall(PAGES["docs/reference/python.md"]) if language == "python"]
+    exec(example, {})  # noqa: S102  the page's own text
 
 
 def test_the_command_line_page_lists_every_command():

@@ -35,6 +35,14 @@ def test_help_of_every_command(command, name):
     assert command(name, "-h").out == done.out
 
 
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_help_is_at_most_100_columns_wide(command, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = command(*filter(None, [name]), "--help").out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert name is None or max(map(len, lines)) > 80  # the width is used
+
+
 def test_help_lists_every_command_with_a_line(command):
     done = command("--help")
     assert done.code == 0
