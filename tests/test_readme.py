@@ -45,13 +45,13 @@ SECONDS = re.compile(r"\b\d+\.\d(?= s\b|$)")
 
 def commands_of(block):
     """(command, output lines) of a console block."""
-    found = []
+    commands = []
     for line in block.splitlines():
         if line.startswith("$ "):
-            found.append((line[2:], []))
+            commands.append((line[2:], []))
         else:
-            found[-1][1].append(line)
-    return found
+            commands[-1][1].append(line)
+    return commands
 
 
 def blocks(page, *, with_data):
@@ -83,10 +83,10 @@ def check(block, folder):
         reader, _, name = command.partition(" ")
         if reader == "cat" and not (folder / name).exists():
             (folder / name).write_text("\n".join(expected) + "\n", "utf-8")
-        found, told = (
+        printed, shown = (
             [SECONDS.sub("?", line.rstrip()) for line in lines] for lines in (run(command, folder), expected)
         )
-        assert (command, found) == (command, told)
+        assert (command, printed) == (command, shown)
 
 
 TOURS = [page for page in PAGES if blocks(page, with_data=False)]

@@ -67,8 +67,8 @@ def test_every_number_says_its_unit_or_what_it_counts(option):
 
 
 def test_no_command_declares_a_parameter_twice():
-    for one in commands():
-        names = [name for parameter in one.params for name in parameter.opts]
+    for subject in commands():
+        names = [name for parameter in subject.params for name in parameter.opts]
         assert len(names) == len(set(names))
 
 
