@@ -1,33 +1,37 @@
-# Two commands do all the set-up: `make demo` and `make test`. PYTHON names another interpreter, 3.11 or newer.
+# `make demo`, `make test` and `make docs` do their own set-up. PYTHON names another interpreter, 3.11 or newer.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 COMMA := ,
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Plain torch would fetch gigabytes of GPU libraries, so the build for CPUs is a step of its own. TORCH= leaves it out,
-# and the tests of local models are skipped.
+# Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
+# the tests of local models.
 TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test docs bench clean
 
-help: ## show this list
+help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## run the main job on the data that is shipped
+demo: $(VENV)/.installed ## run every step on shipped data
 	@$(BIN)/refladder demo
 	@echo "The command is $(BIN)/refladder; '. $(BIN)/activate' makes it refladder."
 
-test: $(VENV)/.developed ## check and test everything
+test: $(VENV)/.developed ## run every check and test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
 
-bench: $(VENV)/.installed ## measure speed and memory, and record them in bench/results
+docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Open build/site/index.html."
+
+bench: $(VENV)/.installed ## measure speed and memory, and write bench/results
 	$(BIN)/python bench/core.py
 
-clean: ## remove what make has made
+clean: ## remove everything that make created
 	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/.made:
@@ -45,4 +49,8 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 $(VENV)/.developed: $(VENV)/.made pyproject.toml
 	$(if $(TORCH),$(INSTALL) $(TORCH))
 	$(INSTALL) --editable '.[dev$(if $(TORCH),$(COMMA)local$(COMMA)servers)]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.documented: $(VENV)/.made pyproject.toml
+	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed

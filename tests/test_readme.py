@@ -1,11 +1,11 @@
-"""Every command that the README shows is run, and what it prints is compared with what the README says.
+"""Every command that the README and the pages in docs/ show is run, and its output is compared with the page.
 
 A console block holds commands, lines that start with `$ `, and under each the output: standard output and standard
-error together. All blocks share one folder, so a command may use what an earlier one wrote. `$ cat FILE` of a file that
-no command wrote makes the file: a reader would do the same. Compared are all characters but spaces at line ends, which
-terminal tables have and the README leaves out, and the seconds that a run took.
+error together. All blocks of a page share one folder, so a command may use what an earlier one wrote. `$ cat FILE` of a
+file that no command wrote makes the file: a reader would do the same. Compared are all characters but spaces at line
+ends, which terminal tables have and the pages leave out, and the seconds that a run took.
 
-`python tests/test_readme.py` writes the outputs into the README anew; read the difference before you keep it.
+`python tests/test_readme.py` writes the outputs into the pages anew; read the difference before you keep it.
 """
 
 from __future__ import annotations
@@ -18,37 +18,44 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
+import refladder
 from refladder import registry
 from refladder.backends import BACKENDS
+from refladder.cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
-README = (ROOT / "README.md").read_text("utf-8")
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / "README.md", *DOCS)}
+FIGURES = "docs/explanation/benchmark-figures.md"
 # The mark over a block whose commands read the benchmark files, which are not in the repository.
 NEEDS_DATA = "<!-- needs ../shared/data -->\n"
 BLOCK = re.compile(rf"({re.escape(NEEDS_DATA)})?```console\n(.*?)```", re.DOTALL)
-PLAIN = re.compile(r"```\n(.*?)```", re.DOTALL)
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"`([^`]+)`")
 # The seconds that a run took, in its summary and in the report card: the one thing that is not the same every time.
 SECONDS = re.compile(r"\b\d+\.\d(?= s\b|$)")
 
 
 def commands_of(block):
     """(command, output lines) of a console block."""
-    found = []
+    commands = []
     for line in block.splitlines():
         if line.startswith("$ "):
-            found.append((line[2:], []))
+            commands.append((line[2:], []))
         else:
-            found[-1][1].append(line)
-    return found
+            commands[-1][1].append(line)
+    return commands
 
 
-def blocks(*, with_data):
-    return [text for mark, text in BLOCK.findall(README) if bool(mark) is with_data]
+def blocks(page, *, with_data):
+    return [text for mark, text in BLOCK.findall(PAGES[page]) if bool(mark) is with_data]
 
 
 def run(command, folder):
@@ -76,16 +83,23 @@ def check(block, folder):
         reader, _, name = command.partition(" ")
         if reader == "cat" and not (folder / name).exists():
             (folder / name).write_text("\n".join(expected) + "\n", "utf-8")
-        found, told = (
+        printed, shown = (
             [SECONDS.sub("?", line.rstrip()) for line in lines] for lines in (run(command, folder), expected)
         )
-        assert (command, found) == (command, told)
+        assert (command, printed) == (command, shown)
 
 
-def test_the_tour(tmp_path):
-    tour = blocks(with_data=False)
-    assert sum(len(commands_of(block)) for block in tour) >= 15
-    for block in tour:
+TOURS = [page for page in PAGES if blocks(page, with_data=False)]
+
+
+def test_the_pages_show_commands():
+    assert {"README.md", "docs/tutorial/first-scores.md", "docs/how-to/costs.md"} <= set(TOURS)
+    assert sum(len(commands_of(block)) for page in TOURS for block in blocks(page, with_data=False)) >= 15
+
+
+@pytest.mark.parametrize("page", TOURS)
+def test_the_tour(page, tmp_path):
+    for block in blocks(page, with_data=False):
         check(block, tmp_path)
 
 
@@ -93,30 +107,95 @@ def test_the_benchmarks(tmp_path):
     if not DATA.is_dir():
         pytest.skip(f"{DATA} is absent: the benchmark files are not in the repository")
     (tmp_path / "data").symlink_to(DATA)
-    marked = blocks(with_data=True)
+    marked = blocks(FIGURES, with_data=True)
     assert marked
     for block in marked:
         check(block, tmp_path)
 
 
 def test_the_table_beside_published_figures_repeats_the_outputs():
-    (block,) = blocks(with_data=True)
+    (block,) = blocks(FIGURES, with_data=True)
     heads, rows = (
         [line for line in block.splitlines() if line.startswith(f"| {word}")] for word in ("method", "ladder")
     )
     means = [
         row.split(" | ")[head.split(" | ").index("mean")].split()[0] for head, row in zip(heads, rows, strict=True)
     ]
-    table = re.findall(r"^\| (?:SummEval|TopicalChat|HANNA|NewsRoom|WebNLG) \| (\.\d+) \|", README, re.MULTILINE)
+    table = re.findall(
+        r"^\| (?:SummEval|TopicalChat|HANNA|NewsRoom|WebNLG) \| (\.\d+) \|", PAGES[FIGURES], re.MULTILINE
+    )
     assert [f"0{figure}" for figure in table] == means
     assert len(table) == 5
+
+
+def options_of(command):
+    """The long options of a command; of a group, those of all its commands."""
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    names = {spelling for parameter in command.params for spelling in parameter.opts if spelling.startswith("--")}
+    return names.union({"--help"}, *(options_of(each) for each in inner))
+
+
+OPTIONS = {name: options_of(import_module(module).command) for name, module in COMMANDS.items()}
+ANY_OPTION = {"--config", "--version"}.union(*OPTIONS.values())
+
+
+def code_of(text):
+    """The lines of blocks and the pieces between backticks; a line that ends in a backslash goes on in the next."""
+    lines = "\n".join(body for _, body in FENCE.findall(text)).replace("\\\n", " ").splitlines()
+    return lines + [" ".join(piece.split()) for piece in CODE.findall(FENCE.sub("", text))]
+
+
+def unknown_words(text):
+    """Commands and options in the code of a page that refladder does not have."""
+    for line in code_of(text):
+        for name, rest in re.findall(r"(?<![\w./])refladder (?:--config \S+ )?([a-z]+)\b([^|]*)", line):
+            if name not in OPTIONS:
+                yield name
+                continue
+            yield from (option for option in re.findall(r"(?<=\s)--[a-z-]+", rest) if option not in OPTIONS[name])
+        if line.startswith("--"):
+            yield from (option for option in re.findall(r"--[a-z-]+", line) if option not in ANY_OPTION)
+
+
+def test_an_unknown_command_or_option_in_a_page_is_seen():
+    text = "`refladder scores x` `refladder score x --lader y` `--min` `--least`\n"
+    text += "```sh\nrefladder filter \\\n  --text\n```\n"
+    assert list(unknown_words(text)) == ["--text", "scores", "--lader", "--least"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_name_commands_and_options_that_exist(page):
+    assert list(unknown_words(PAGES[page])) == []
+
+
+def test_every_page_is_in_the_menu_of_the_site_and_in_the_readme():
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for path in DOCS:
+        page = path.relative_to(ROOT / "docs").as_posix()
+        assert f"- {page}\n" in menu or f": {page}\n" in menu, page
+        assert page in {"index.md", "reference/python.md"} or f"(docs/{page})" in PAGES["README.md"], page
+
+
+def test_the_python_page_lists_every_public_name():
+    named = re.findall(r"^::: refladder\.(\w+)$", PAGES["docs/reference/python.md"], re.MULTILINE)
+    assert set(dir(refladder)) - {"__version__"} <= set(named)
+
+
+def test_the_python_example_runs():
+    (example,) = [body for language, body in FENCE.findall(PAGES["docs/reference/python.md"]) if language == "python"]
+    exec(example, {})  # noqa: S102  the page's own text
+
+
+def test_the_command_line_page_lists_every_command():
+    page = PAGES["docs/reference/command-line.md"]
+    assert [name for name in COMMANDS if f"| `refladder {name}` |" not in page] == []
 
 
 def test_make_knows_every_target_that_documents_name():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for document in ("README.md", "CONTRIBUTING.md"):
         text = (ROOT / document).read_text("utf-8")
-        named = set(re.findall(r"^make ([a-z]+)", "\n".join(PLAIN.findall(text)), re.MULTILINE))
+        named = set(re.findall(r"^make ([a-z]+)", "\n".join(body for _, body in FENCE.findall(text)), re.MULTILINE))
         named |= set(re.findall(r"`make ([a-z]+)", text))
         assert {"demo", "test"} <= named
         for target in named:
@@ -124,22 +203,23 @@ def test_make_knows_every_target_that_documents_name():
 
 
 @pytest.mark.parametrize("kind", ["hf", "openai"])
-def test_every_option_of_a_backend_is_told(kind):
+def test_every_option_of_a_backend_is_described(kind):
     opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
     options = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
-    told = README[README.index("`--judge-option KEY=VALUE`") : README.index("Keys are read from")]
-    assert {option for option in options - {"base_url"} if f"`{option}`" not in told} == set()
+    section = PAGES["docs/reference/backends.md"].partition(f"## {kind}\n")[2].partition("\n## ")[0]
+    described = set(CODE.findall("\n".join(re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE))))
+    assert described == options
 
 
 def test_links_lead_to_files():
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]:
+        for target in re.findall(r"\]\(([^)#:]+)[)#]", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def written_anew(text, folder):
-    """The README with the output of every command as it is now."""
+    """A page with the output of every command as it is now."""
 
     def block(match):
         mark, body = match.groups()
@@ -159,5 +239,6 @@ def written_anew(text, folder):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        (ROOT / "README.md").write_text(written_anew(README, Path(scratch)), "utf-8")
+    for name, contents in PAGES.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            (ROOT / name).write_text(written_anew(contents, Path(scratch)), "utf-8")

@@ -12,6 +12,7 @@ from refladder.backends.protocol import Backend
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import write_json
 from refladder.files.locks import locked_folder
+from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.agreement import (
     MEAN,
     PARTIAL,
@@ -22,7 +23,7 @@ from refladder.metaeval.agreement import (
     human_means,
 )
 from refladder.metaeval.correction import holm, permutations_for
-from refladder.metaeval.correlation import CONVENTIONS, STATISTICS, check_name
+from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings, run_methods, scored_methods
 from refladder.methods.surface import BEST, MEASURES, surface_methods, words
 from refladder.report.cards import Card, report_cards

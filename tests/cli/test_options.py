@@ -35,6 +35,14 @@ def test_help_of_every_command(command, name):
     assert command(name, "-h").out == done.out
 
 
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_help_is_at_most_100_columns_wide(command, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = command(*filter(None, [name]), "--help").out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert name is None or max(map(len, lines)) > 80  # the width is used
+
+
 def test_help_lists_every_command_with_a_line(command):
     done = command("--help")
     assert done.code == 0
@@ -59,8 +67,8 @@ def test_every_number_says_its_unit_or_what_it_counts(option):
 
 
 def test_no_command_declares_a_parameter_twice():
-    for one in commands():
-        names = [name for parameter in one.params for name in parameter.opts]
+    for subject in commands():
+        names = [name for parameter in subject.params for name in parameter.opts]
         assert len(names) == len(set(names))
 
 

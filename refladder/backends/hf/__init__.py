@@ -240,7 +240,7 @@ class Local(Backend):
         """One text for each prompt, drawn from a random stream that depends on its prompt and the seed only.
 
         A text does not depend on the other prompts, except in a few architectures, where the rest of its batch can
-        change it by rounding: rarely in float32, often in half precision (docs/local.md lists them).
+        change it by rounding: rarely in float32, often in half precision (listed in docs/explanation).
 
         Raises:
             BackendError: memory runs out even with one row at a time.

@@ -1,0 +1,48 @@
+"""Adds pages to the site that are not in docs/: the results of bench/, CONTRIBUTING.md and CHANGELOG.md.
+
+The site repeats the folders of the repository without docs/, so links between docs/ and the rest lose one step. After
+the build, pages that would load anything from another server fail it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTSIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "bench/results/*.md")
+_FROM_DOCS = re.compile(r"\]\(\.\./((?:\.\./)*(?:CONTRIBUTING\.md|CHANGELOG\.md|bench/results/))")
+_TO_DOCS = re.compile(r"\]\(docs/")
+_LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+
+
+def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401  mkdocs' own types
+    """Add the pages outside docs/."""
+    for pattern in OUTSIDE:
+        for path in sorted(ROOT.glob(pattern)):
+            files.append(
+                File.generated(config, path.relative_to(ROOT).as_posix(), content=path.read_text(encoding="utf-8"))
+            )
+    return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Rewrite links between docs/ and the rest of the repository."""
+    return _TO_DOCS.sub("](", _FROM_DOCS.sub(r"](\1", markdown))
+
+
+def on_post_build(config: Any) -> None:  # noqa: ANN401
+    """Refuse a site whose pages load something from another server.
+
+    Raises:
+        PluginError: a page has such an element.
+    """
+    site = Path(config.site_dir)
+    for path in sorted(site.rglob("*.html")):
+        loaded = _LOADED.search(path.read_text(encoding="utf-8"))
+        if loaded:
+            raise PluginError(f"{path.relative_to(site)} loads from another server: {loaded[0]}; use a local file")

@@ -1,0 +1,74 @@
+"""Documents and help texts use the words of the field. Code, in backticks or blocks, is not prose and is left out."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from refladder.cli import COMMANDS, cli
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+# What to avoid, and what to write instead.
+AVOID = {
+    r"circles?": "intransitive triples",
+    r"flips?": "inconsistent pairs",
+    r"the first place": "position bias, P(first)",
+    r"faint": "low label mass",
+    r"unread(able)?": "unparsed",
+    r"doubt(s|ful)?": "spread of one reading; unreliable",
+    r"rivals?": "other methods, baselines",
+    r"stands?": "is, appears, is in",
+    r"what (is there|there is)|(is|are|was|were) there( already| anyway)?(?=[.,;:)]|$)": "available, exists",
+    r"tells?|told": "reports, prints",
+    r"nobody": "no one, with the subject that acts",
+    r"save for|that which": "except for; what",
+    r"so many": "a number, or 'this many'",
+    r"goes on|go on|went on": "resumes, continues",
+    r"thrown? away": "discard",
+}
+BLOCKS = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"`[^`]+`|<!--.*?-->|\]\([^)]*\)")
+
+
+def avoided(text):
+    """Words to avoid in a text, each with what to write instead."""
+    prose = " ".join(CODE.sub("", BLOCKS.sub("", text)).split())
+    return {
+        found[0].lower(): better
+        for words, better in AVOID.items()
+        for found in re.finditer(rf"\b(?:{words})\b", prose, re.IGNORECASE)
+    }
+
+
+def helps(command):
+    """The help text of a command with those of its options; of a group, also those of its commands."""
+    yield from filter(None, [command.help, command.short_help, command.epilog])
+    yield from (option.help for option in command.params if isinstance(option, click.Option) and option.help)
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from helps(inner)
+
+
+def test_a_word_to_avoid_is_seen_and_code_is_not():
+    assert set(avoided("A judgment is Faint,\nand nobody `told` it.\n```\nflips\n```\n")) == {"faint", "nobody"}
+    assert set(avoided("Keep what is\nthere. The standard deviation is outstanding.")) == {"what is there"}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_documents_use_the_words_of_the_field(path):
+    assert avoided(path.read_text("utf-8")) == {}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_uses_the_words_of_the_field(name):
+    texts = list(helps(import_module(COMMANDS[name]).command))
+    assert texts
+    assert {text: words for text in texts if (words := avoided(text))} == {}
+
+
+def test_help_of_the_program_uses_the_words_of_the_field():
+    assert avoided("\n".join(helps(cli))) == {}
