@@ -13,7 +13,7 @@ from refladder.backends.protocol import Backend, Wrapper, in_batches, in_order, 
 from refladder.errors import UnknownNameError
 from refladder.registry import Entry
 
-__all__ = ["BACKENDS", "CONTEXT_CUT", "Backend", "Wrapper", "connect", "in_batches", "in_order", "whole"]
+__all__ = ["BACKENDS", "Backend", "Wrapper", "connect", "in_batches", "in_order", "whole"]
 
 BACKENDS = {
     "builtin": Entry(
@@ -33,8 +33,6 @@ BACKENDS = {
         "scripted:FILE answers by the rules in a file; a stand-in for tests",
     ),
 }
-
-CONTEXT_CUT = "the context was cut"  # so begins the note of an answer to a prompt whose context was shortened to fit
 
 
 def connect(name: str, **options: str) -> Backend:

@@ -125,14 +125,14 @@ class Scripted(Backend):
     def _read(self, prompt: Prompt, labels: Sequence[str]) -> LabelReading:
         rule = _first(self._judging, prompt)
         if rule is None:
-            return LabelReading(logprobs=None, mass=None, note=_unmatched(prompt))
+            return LabelReading(logprobs=None, mass=None, reason=_unmatched(prompt))
         if rule.answer is None:
-            return LabelReading(logprobs=None, mass=None, note=rule.error)
+            return LabelReading(logprobs=None, mass=None, reason=rule.error)
         meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         outcomes = [meaning.get(label, label) for label in labels]
         for outcome in outcomes:
             if outcome not in rule.answer:
-                return LabelReading(logprobs=None, mass=None, note=f"the rule's answer has no {outcome!r}")
+                return LabelReading(logprobs=None, mass=None, reason=f"the rule's answer has no {outcome!r}")
         logprobs = tuple(float(rule.answer[outcome]) for outcome in outcomes)
         return LabelReading(logprobs=logprobs, mass=min(1.0, sum(math.exp(value) for value in logprobs)))
 

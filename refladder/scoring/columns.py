@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from refladder.backends import CONTEXT_CUT
 from refladder.errors import UnknownNameError, UsageError
 from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, overall, rule_named
@@ -56,7 +55,7 @@ class ScoreReport:
     def count(self, judgments: Sequence[Judgment]) -> None:
         """Add the judgments that could not be read, those of a context that was cut, and the faint ones."""
         self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
-        self.cut += sum(map(_is_cut, judgments))
+        self.cut += sum(judgment.cut for judgment in judgments)
         self.faint += sum(map(is_faint, judgments))
 
 
@@ -217,12 +216,12 @@ def block_notes(
     for block, place in enumerate(places):
         own = judgments[block * each : (block + 1) * each]
         bad = [judgment for judgment in own if judgment.logprobs is None]
-        cut = [judgment for judgment in own if _is_cut(judgment)]
+        cut = [judgment for judgment in own if judgment.cut]
         if bad:
             found[place] = f"{len(bad)} of {each} judgments unreadable: {bad[0].note}"
         else:
             low = [judgment.mass or 0.0 for judgment in own if is_faint(judgment)]
-            notes = [f"{len(cut)} of {each} judgments: {cut[0].note}"] if cut else []
+            notes = [f"{len(cut)} of {each} judgments: {cut[0].note or 'the context was cut'}"] if cut else []
             notes += [f"low label mass in {len(low)} of {each} judgments, the least {min(low):.2g}"] if low else []
             if notes:
                 found[place] = "; ".join(notes)
@@ -247,7 +246,3 @@ def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
 def is_faint(judgment: Judgment) -> bool:
     """Whether a judgment was read though its labels together had less than half of the probability."""
     return judgment.logprobs is not None and judgment.mass is not None and judgment.mass < FAINT
-
-
-def _is_cut(judgment: Judgment) -> bool:
-    return judgment.note is not None and judgment.note.startswith(CONTEXT_CUT)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.protocol import Wrapper, whole
-from refladder.files.jsonl import is_unicode
+from refladder.files.jsonl import is_unicode, upgraded
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
@@ -182,17 +182,25 @@ def label_keys(backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str
 
 
 def dump(answer: Completion | LabelReading) -> str | None:
-    """An answer as one JSON object; None for one that is not to be stored, as it could not be read."""
+    """An answer as one JSON object; None for a failure, which is not stored.
+
+    `cut` and `exactness` are left out where they have their default values, as in answers that were stored before these
+    fields existed.
+    """
     if isinstance(answer, Completion):
         if answer.finish == "error" or not is_unicode(answer.text + (answer.note or "")):
             return None
-        return json.dumps(asdict(answer), separators=(",", ":"))
+        fields = {"text": answer.text, "finish": answer.finish, "note": answer.note}
+        return json.dumps(fields | {"cut": True} if answer.cut else fields, separators=(",", ":"))
     if answer.logprobs is None or not all(map(math.isfinite, answer.logprobs)) or not is_unicode(answer.note or ""):
         return None
     # Written out, as it is done a million times: float() also takes what numpy gives.
     logprobs = ",".join([repr(float(value)) for value in answer.logprobs])
     mass = "null" if answer.mass is None else repr(float(answer.mass))
-    return f'{{"logprobs":[{logprobs}],"mass":{mass},"note":{json.dumps(answer.note)}}}'
+    rest = ',"cut":true' if answer.cut else ""
+    if answer.exactness != "exact":
+        rest += f',"exactness":"{answer.exactness}"'
+    return f'{{"logprobs":[{logprobs}],"mass":{mass},"note":{json.dumps(answer.note)}{rest}}}'
 
 
 @cache
@@ -205,10 +213,10 @@ def _reader(record: type[Found]) -> Callable[[bytes], Found]:
 def read_completion(text: bytes) -> Completion:
     """What `dump` made of a completion."""
     found: Completion = _reader(Completion)(text)
-    return found
+    return upgraded(found)
 
 
 def read_reading(text: bytes) -> LabelReading:
     """What `dump` made of a reading."""
     found: LabelReading = _reader(LabelReading)(text)
-    return found
+    return upgraded(found)

@@ -1,7 +1,8 @@
 """Stored answers as JSON lines, to be looked at and carried to another store.
 
 A line: `{"schema":"response/1","key":"<32 hexadecimal digits>","fingerprint":"...","kind":"labels","time":1760000000,
-"answer":{"logprobs":[...],"mass":0.9,"note":null}}`; kind `write` has an answer with text, finish and note.
+"answer":{"logprobs":[...],"mass":0.9,"note":null}}`; kind `write` has an answer with text, finish and note. An answer
+may have `cut` (true) and, for labels, `exactness` (`bounded` or `sampled`); without them it was not cut and is exact.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from refladder.backends.cache.cached import KEY_BYTES, dump
 from refladder.backends.cache.store import Answer
 from refladder.errors import DataError
-from refladder.files.jsonl import is_unicode, read_lines
+from refladder.files.jsonl import is_unicode, read_lines, upgraded
 from refladder.parsing import parse_json
 from refladder.records import Completion, LabelReading
 
@@ -83,7 +84,7 @@ def _checked(reader: TypeAdapter[Completion | LabelReading], answer: object, whe
     from pydantic import ValidationError  # noqa: PLC0415  as above
 
     try:
-        found = reader.validate_json(json.dumps(answer), strict=True, extra="forbid")
+        found = upgraded(reader.validate_json(json.dumps(answer), strict=True, extra="forbid"))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in ("answer", *first["loc"]))

@@ -82,7 +82,7 @@ async def find_exact(talk: Talk, first: tuple[str, float | None]) -> str:
             continue
         if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
             return way
-        reasons.append(f"{way}: {reading.note or 'values that are not finite'}")
+        reasons.append(f"{way}: {reading.reason or 'values that are not finite'}")
     raise Impossible("; ".join(reasons))
 
 

@@ -12,19 +12,18 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.labels import checked_reading, log_sum, reading_from_sequences, without_continuations
 from refladder.records import LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score that anybody would notice
-_MOST = 1.01  # sum of probabilities that rounding in half precision can reach
 _NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
 _WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begins a label is left out
 _LITTLE = math.log(0.05)  # of a label's own probability that its beginnings may add unseen
 _LONGEST_ID = 30  # characters of `token_id:N`
 _NOTHING = 1e-12  # share of the mass that stands for a bound of 0, whose logarithm is not finite
-_LEAST = 1e-9  # of p(a label ends here); float32 servers round what is smaller to nothing
 _AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»"  # noqa: RUF001  what may stand around a label without changing it
 
 
@@ -108,37 +107,16 @@ def from_tokens(
 ) -> LabelReading:
     """Label log-probabilities from those of their tokens: log p(label) is the sum over its tokens.
 
-    Where one label begins another (`1` and `10`), the shorter is the answer only if the longer does not follow.
-
     Args:
         sequences: the token ids of every label.
         values: after each beginning, the natural-log probability of each token that was asked for.
     """
-    sums = [
-        math.fsum(values[sequence[:place]][token] for place, token in enumerate(sequence)) for sequence in sequences
-    ]
-    logprobs = []
-    for sequence, total in zip(sequences, sums, strict=True):
-        goes_on = values.get(sequence, {})
-        longer = {
-            other[len(sequence)]
-            for other in sequences
-            if len(other) > len(sequence) and other[: len(sequence)] == sequence
-        }
-        rest = 1 - math.fsum(math.exp(goes_on[token]) for token in longer)
-        logprobs.append(total + (math.log(max(rest, _LEAST)) if longer else 0.0))
-    totals = [math.fsum(map(math.exp, following.values())) for following in values.values()]
-    return _possible(logprobs, None, max(totals))
-
-
-def _possible(logprobs: Sequence[float], note: str | None, seen: float) -> LabelReading:
-    """A reading, unparsed where its probabilities, or those `seen` at one token, add to more than 1."""
-    mass = math.fsum(map(math.exp, logprobs))
-    total = max(mass, seen)
-    if total > _MOST:
-        note = f"the probabilities that the server returned add to {total:.2f}, more than 1; they cannot be trusted"
-        return LabelReading(logprobs=None, mass=None, note=note)
-    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), note=note)
+    logprobs = {
+        sequence: math.fsum(values[sequence[:position]][token] for position, token in enumerate(sequence))
+        for sequence in sequences
+    }
+    seen = max(math.fsum(map(math.exp, following.values())) for following in values.values())
+    return reading_from_sequences([[sequence] for sequence in sequences], logprobs, seen=seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +197,7 @@ def complete(
     notes: list[str] = []
     for number, (label, whole) in enumerate(zip(labels, partial.logs, strict=True)):
         begun = [beginning for beginning in partial.begun if beginning.label == number]
-        parts = [] if whole is None else [_less(whole, taken.get(number, ()))]
+        parts = [] if whole is None else [without_continuations(whole, taken.get(number, ()))]
         if number in ends:
             parts.append(ends[number])
         elif begun:
@@ -235,49 +213,24 @@ def complete(
             notes.append(f"label {label!r} outside the top {partial.top}: p <= {partial.bound:.2g}")
         logs.append(log_sum(parts) if parts else None)
     mass = math.fsum(math.exp(value) for number, value in enumerate(logs) if value is not None and number not in bounds)
-    note = "; ".join(notes) or None
     if not mass:
-        note = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
-    if not mass or any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
-        return LabelReading(logprobs=None, mass=None, note=note)
+        reason = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
+        return LabelReading(logprobs=None, mass=None, reason=reason)
+    if any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
+        return LabelReading(logprobs=None, mass=None, reason="; ".join(notes))
     filled = tuple(
         value if value is not None and number not in bounds else math.log(max(bounds[number], _NOTHING * mass))
         for number, value in enumerate(logs)
     )
-    return _possible(filled, note, partial.seen)
-
-
-def from_counts(counts: Sequence[int], asked: int, unreadable: Mapping[str, int], *, fixed: bool) -> LabelReading:
-    """Label probabilities from n answers: p = (count + 1/k) / (n + 1) for k labels, unreadable answers in n.
-
-    Args:
-        counts: answers that said each label.
-        asked: n, all answers.
-        unreadable: reason to how many answers could not be read for it.
-        fixed: whether the server gives the same answer every time, so that this is one vote and no probability.
-    """
-    reasons = [f"{count} x {reason}" for reason, count in sorted(unreadable.items(), key=lambda item: -item[1])]
-    note = f"{sum(unreadable.values())} of {asked} answers unreadable: {', '.join(reasons)}" if reasons else None
-    if not any(counts):
-        return LabelReading(logprobs=None, mass=None, note=note or "no answers")
-    if fixed:
-        note = "one vote, not a probability: the server gives one answer only" + (f"; {note}" if note else "")
-    share = 1 / len(counts)
-    chances = [(count + share) / (asked + 1) for count in counts]
-    return LabelReading(logprobs=tuple(map(math.log, chances)), mass=math.fsum(chances), note=note)
-
-
-def _less(whole: float, taken: Sequence[float]) -> float:
-    rest = 1 - math.fsum(math.exp(value - whole) for value in taken)
-    return whole + math.log(max(rest, _LEAST))
+    return checked_reading(
+        filled,
+        mass=math.fsum(map(math.exp, filled)),
+        seen=partial.seen,
+        exactness="bounded" if notes else "exact",
+        note="; ".join(notes) or None,
+    )
 
 
 def bare(text: str) -> str:
     """A label without case, spaces and the marks that may stand around it."""
     return text.strip(_AROUND).casefold()
-
-
-def log_sum(values: Sequence[float]) -> float:
-    """log(sum(exp(values))), without overflow."""
-    most = max(values)
-    return most + math.log(math.fsum(math.exp(value - most) for value in values))

@@ -104,7 +104,7 @@ def test_a_refused_request_is_unreadable_and_an_overloaded_one_is_asked_again(se
     server.finish("batch_1")
     found = read(server, folder)
     assert found[0].logprobs is None
-    assert found[0].note == "the server answered 400: this prompt is too long"
+    assert found[0].reason == "the server answered 400: this prompt is too long"
     assert all(reading.logprobs is not None for reading in found[1:])
 
 

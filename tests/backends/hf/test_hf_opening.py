@@ -167,6 +167,7 @@ def test_truncate_context_cuts_the_context_alone_and_marks_the_row(folder, promp
     backend = connect(f"hf:{folder('llama')}", dtype="float32", truncate_context="true")
     cut, whole = backend.read_labels([compare(LONG, "A.", "B."), prompts[0]], LABELS)
     found = re.fullmatch(r"the context was cut from 15,600 to ([\d,]+) characters to fit", cut.note)
+    assert (cut.cut, whole.cut) == (True, False)
     assert whole.note is None
     kept = int(found[1].replace(",", ""))
     same = backend.read_labels([compare(LONG[:kept].rstrip(), "A.", "B.")], LABELS)[0]
@@ -177,6 +178,7 @@ def test_truncate_context_cuts_the_context_alone_and_marks_the_row(folder, promp
         backend.tokens.prompt(compare(LONG[:kept], "A.", "B.").text)
     )
     written = backend.write([compare(LONG, "A.", "B.")], Sampling(max_tokens=4))[0]
+    assert written.cut
     assert written.note.startswith("the context was cut from 15,600 to ")
 
 
