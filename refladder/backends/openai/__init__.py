@@ -124,7 +124,7 @@ class Endpoint(Backend):
         tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
         mode = self.probe.name(self.options.samples)
         if self.probe.mode == "sample":
-            mode += " shares"  # stored answers without this word are smoothed shares, not to be mixed with these
+            mode += "-shares"  # stored answers without this word are smoothed shares, not to be mixed with these
         return f"openai:{self.model}@{parts.netloc}{parts.path} {mode}{tokens}{extra}".translate(_FINGERPRINT)
 
     @property

@@ -97,7 +97,7 @@ def test_a_flat_distribution_is_unreadable_and_not_a_number(serve):
     server = serve(replace(OPENAI, flat=True))
     (reading,) = to(server, mode="top").read_labels([question("x")], LABELS)
     assert reading.logprobs is None
-    assert "outside the top 20: p <= " in reading.note or "no label among the top 20" in reading.note
+    assert "outside the top 20: p <= " in reading.reason or "no label among the top 20" in reading.reason
 
 
 def test_sampled_shares_lie_within_their_binomial_error(serve):
