@@ -115,7 +115,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that stand for the signature."""
+        """Twelve hexadecimal digits: a digest of the signature."""
         return hashlib.blake2b(self.signature.encode(), digest_size=6).hexdigest()
 
 
@@ -166,12 +166,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgment:
-    """What a judge said about one comparison (or, with `against` None, about one text).
+    """A judge's verdict on one comparison (or, with `against` None, on one text).
 
-    `logprobs` are natural logarithms, one for each of `outcomes`, unnormalised and finite; None when the judge could
-    not be read, and then `note` says why. `mass` is the sum of the label probabilities. `cut` is True if the context
-    that the judge saw was shortened to fit. `key` is a digest of the texts that were shown, so that a judgment is never
-    used for other texts. `recipe` is a Recipe.digest; the recipe itself is in the file's first line (Run).
+    `logprobs` are natural logarithms, one for each of `outcomes`, unnormalised and finite; None if the judge gave no
+    reading, and then `note` says why. `mass` is the sum of the label probabilities. `cut` is True if the context that
+    the judge saw was shortened to fit. `key` is a digest of the texts that were shown, so that a judgment is never used
+    for other texts. `recipe` is a Recipe.digest; the recipe itself is in the file's first line (Run).
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -259,7 +259,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """What a model wrote for one row of a table; `text` None when it could not, and then `note` says why.
+    """What a model wrote for one row of a table; `text` is None if it failed, and then `note` says why.
 
     `key` is a digest of the prompt and of all else that makes the text, so that it is used for nothing else.
     """

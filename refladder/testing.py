@@ -197,7 +197,7 @@ def _close(first: LabelReading, second: LabelReading, tolerance: float) -> bool:
         return first.logprobs == second.logprobs
     if len(first.logprobs) != len(second.logprobs):
         return False
-    return all(abs(one - other) <= tolerance for one, other in zip(first.logprobs, second.logprobs, strict=True))
+    return all(abs(value - other) <= tolerance for value, other in zip(first.logprobs, second.logprobs, strict=True))
 
 
 def check_benchmark(benchmark: Benchmark) -> None:

@@ -42,9 +42,9 @@ async def find_top(talk: Talk) -> tuple[int, bool]:
                 raise
             reasons.append(refusal.reason)
             continue
-        found = first_choices(choices[0])
-        if len(found) >= _FEWEST:
-            return min(top, len(found)), await _goes_on(talk)
+        tokens = first_choices(choices[0])
+        if len(tokens) >= _FEWEST:
+            return min(top, len(tokens)), await _goes_on(talk)
         raise Impossible("log-probabilities were asked for and not returned")
     raise Impossible(reasons[-1])
 
@@ -82,18 +82,18 @@ async def read_top(talk: Talk, messages: Messages, labels: Sequence[str], *, top
     taken: dict[int, list[float]] = {}  # of a label that another begins with: what went on to the other
     if goes_on and partial.begun:
         names = [bare(label) for label in labels]
-        found = await asyncio.gather(
+        endings = await asyncio.gather(
             *(_ending(talk, messages, names[begun.label], begun.choice, top) for begun in partial.begun)
         )
         completed: dict[int, list[float | None]] = {}
-        for begun, value in zip(partial.begun, found, strict=True):
+        for begun, value in zip(partial.begun, endings, strict=True):
             completed.setdefault(begun.label, []).append(value)
             if begun.whole and value is not None:
                 taken.setdefault(names.index(bare(begun.choice.text or "")), []).append(value)
         for number, values in completed.items():
-            known = [value for value in values if value is not None]
-            if len(known) == len(values):
-                ends[number] = log_sum(known)
+            complete_endings = [value for value in values if value is not None]
+            if len(complete_endings) == len(values):
+                ends[number] = log_sum(complete_endings)
     return complete(partial, labels, ends, taken)
 
 
