@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping  # pydantic resolves the annotations at run time
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 _FINITE: dict[str, Any] = {"allow_inf_nan": False}
 
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
 TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
+
+Exactness = Literal["exact", "bounded", "sampled"]  # of label probabilities, see LabelReading
 
 Progress = Callable[[int, int | None], None]  # called with what is done, and with the total or None if it is unknown
 
@@ -113,7 +115,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that stand for the signature."""
+        """Twelve hexadecimal digits: a digest of the signature."""
         return hashlib.blake2b(self.signature.encode(), digest_size=6).hexdigest()
 
 
@@ -164,12 +166,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgment:
-    """What a judge said about one comparison (or, with `against` None, about one text).
+    """A judge's verdict on one comparison (or, with `against` None, on one text).
 
-    `logprobs` are natural logarithms, one for each of `outcomes`, unnormalised and finite; None when the judge could
-    not be read, and then `note` says why. `mass` is the probability the labels got together. `key` is a digest of the
-    texts that were shown, so that a judgment is never used for texts it was not made for. `recipe` is a
-    Recipe.digest; the recipe itself stands in the file's first line (Run).
+    `logprobs` are natural logarithms, one for each of `outcomes`, unnormalised and finite; None if the judge gave no
+    reading, and then `note` says why. `mass` is the sum of the label probabilities. `cut` is True if the context that
+    the judge saw was shortened to fit. `key` is a digest of the texts that were shown, so that a judgment is never used
+    for other texts. `recipe` is a Recipe.digest; the recipe itself is in the file's first line (Run).
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -183,6 +185,7 @@ class Judgment:
     key: str
     recipe: str
     note: str | None = None
+    cut: bool = False
 
     def __post_init__(self) -> None:
         if not self.outcomes or len(set(self.outcomes)) != len(self.outcomes):
@@ -264,18 +267,19 @@ class Prompt:
 class Completion:
     """What a writer wrote.
 
-    `finish` is `stop` when it ended by itself, `length` when it was cut, `error` when the backend failed on this row;
-    `note` says why.
+    `finish` is `stop` if the text ended by itself, `length` if it reached the length limit, `error` if the backend
+    failed on this row; then `note` says why. `cut` is True if the prompt's context was shortened to fit.
     """
 
     text: str
     finish: str = "stop"
     note: str | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """What a model wrote for one row of a table; `text` None when it could not, and then `note` says why.
+    """What a model wrote for one row of a table; `text` is None if it failed, and then `note` says why.
 
     `key` is a digest of the prompt and of all else that makes the text, so that it is used for nothing else.
     """
@@ -292,10 +296,19 @@ class Generated:
 class LabelReading:
     """Label log-probabilities of one prompt.
 
-    `logprobs` are natural logarithms, one for each label asked for, or None when the row could not be read (then
-    `note` says why). `mass` is the sum of the label probabilities, in [0, 1], before any normalisation.
+    Attributes:
+        logprobs: natural logarithms, one for each label, in the order of the labels; None if the row has no reading.
+        mass: sum of the label probabilities before any normalisation, between 0 and 1; None if unknown.
+        reason: why `logprobs` is None; None where there are log-probabilities.
+        cut: whether the prompt's context was shortened to fit.
+        exactness: `exact`; `bounded` if the probability of some label is only an upper bound; `sampled` if the
+            probabilities are shares of sampled answers.
+        note: for people; no code reads it.
     """
 
     logprobs: tuple[float, ...] | None
     mass: float | None
-    note: str | None = field(default=None)
+    reason: str | None = None
+    cut: bool = False
+    exactness: Exactness = "exact"
+    note: str | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from refladder.records import (
     Completion,
     Context,
     Dimension,
+    Exactness,
     LabelReading,
     Output,
     Prompt,
@@ -89,7 +90,7 @@ def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
 
     Checked: the fingerprint is one stable line without `|`; both methods give one answer for each prompt, in order,
     and the same answer to a row alone, in a batch and in another order; a completion's `finish` is known, and a failed
-    one says why; a reading has one finite log-probability for each label, or None with a note; its mass is in [0, 1].
+    one says why; a reading has one finite log-probability for each label, or None with a reason; its mass is in [0, 1].
 
     Args:
         backend: an open backend. Rows that it cannot answer are allowed; they must say why.
@@ -154,7 +155,7 @@ def _check_reading(backend: Backend, whose: str, tolerance: float) -> None:
     _check_count(f"{whose}: read_labels", turned_labels, prompts)
     for first, turned in zip(together, turned_labels, strict=True):
         mirrored = None if turned.logprobs is None else turned.logprobs[::-1]
-        if not _close(first, LabelReading(logprobs=mirrored, mass=turned.mass, note=turned.note), tolerance):
+        if not _close(first, replace(turned, logprobs=mirrored), tolerance):
             raise BackendError(f"{whose}: logprobs do not follow the order of the labels that were asked for")
 
 
@@ -162,14 +163,23 @@ def _check_one_reading(reading: LabelReading, labels: Sequence[str], whose: str)
     if not isinstance(reading, LabelReading):
         raise BackendError(f"{whose}: read_labels gave {reading!r:.80}; give a LabelReading")
     if reading.logprobs is None:
-        if not reading.note:
-            raise BackendError(f"{whose}: a reading without logprobs has no note; say why it could not be read")
+        if not reading.reason:
+            raise BackendError(f"{whose}: a reading without logprobs has no reason; say why it could not be read")
         return
+    if reading.reason is not None:
+        raise BackendError(
+            f"{whose}: a reading with logprobs has the reason {reading.reason!r:.60} for their absence; "
+            "put text for people in `note`"
+        )
+    if reading.exactness not in get_args(Exactness):
+        raise BackendError(
+            f"{whose}: exactness is one of {', '.join(get_args(Exactness))}, found {reading.exactness!r}"
+        )
     if len(reading.logprobs) != len(labels):
         raise BackendError(f"{whose}: {len(reading.logprobs)} logprobs for {len(labels)} labels; give one for each")
     if not all(math.isfinite(value) for value in reading.logprobs):
         raise BackendError(
-            f"{whose}: logprobs {reading.logprobs} are not finite; a row that cannot be read has None and a note"
+            f"{whose}: logprobs {reading.logprobs} are not finite; a row that cannot be read has None and a reason"
         )
     if reading.mass is None or not 0 <= reading.mass <= 1 + _MASS_SLACK:
         raise BackendError(f"{whose}: mass is the probability of all labels together, in [0, 1], found {reading.mass}")
@@ -187,7 +197,7 @@ def _close(first: LabelReading, second: LabelReading, tolerance: float) -> bool:
         return first.logprobs == second.logprobs
     if len(first.logprobs) != len(second.logprobs):
         return False
-    return all(abs(one - other) <= tolerance for one, other in zip(first.logprobs, second.logprobs, strict=True))
+    return all(abs(value - other) <= tolerance for value, other in zip(first.logprobs, second.logprobs, strict=True))
 
 
 def check_benchmark(benchmark: Benchmark) -> None:
@@ -295,7 +305,7 @@ class _Unreadable(Backend):
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         del labels
         self.asked += len(prompts)
-        return [LabelReading(logprobs=None, mass=None, note="no answer") for _ in prompts]
+        return [LabelReading(logprobs=None, mass=None, reason="no answer") for _ in prompts]
 
 
 def check_method(

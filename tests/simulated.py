@@ -64,7 +64,7 @@ class Simulated(Double):
         found = []
         for prompt in prompts:
             if self.unreadable(prompt.slots["first"], prompt.slots["second"]):
-                found.append(LabelReading(logprobs=None, mass=None, note="no answer"))
+                found.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
                 continue
             gap = self._gap(prompt)
             found.append(LabelReading(logprobs=(-math.log1p(math.exp(-gap)), -math.log1p(math.exp(gap))), mass=1.0))

@@ -1,6 +1,6 @@
 """Writers and judges behind one seam (see `protocol`).
 
-`connect("builtin")`, `connect("hf:ORG/MODEL")`: a kind and, after a colon, what it is to open.
+`connect("builtin")`, `connect("hf:ORG/MODEL")`: a kind and, after a colon, the model or file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from refladder.backends.protocol import Backend, Wrapper, in_batches, in_order, 
 from refladder.errors import UnknownNameError
 from refladder.registry import Entry
 
-__all__ = ["BACKENDS", "CONTEXT_CUT", "Backend", "Wrapper", "connect", "in_batches", "in_order", "whole"]
+__all__ = ["BACKENDS", "Backend", "Wrapper", "connect", "in_batches", "in_order", "whole"]
 
 BACKENDS = {
     "builtin": Entry(
@@ -34,15 +34,13 @@ BACKENDS = {
     ),
 }
 
-CONTEXT_CUT = "the context was cut"  # so begins the note of an answer to a prompt whose context was shortened to fit
-
 
 def connect(name: str, **options: str) -> Backend:
     """Open a backend by name: `builtin`, `hf:ORG/MODEL`, `scripted:PATH`, or one that an installed package registers.
 
     Args:
-        name: a kind and, after a colon, what it is to open.
-        options: as text; which there are is told by the keyword-only arguments of the kind's opener.
+        name: a kind and, after a colon, the model or file.
+        options: as text; their names are the keyword-only arguments of the kind's opener.
 
     Raises:
         UnknownNameError: no such kind of backend, or no such option of it.
@@ -52,8 +50,8 @@ def connect(name: str, **options: str) -> Backend:
     kind, _, target = name.partition(":")
     opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    option_names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of backend {kind!r}", option, known)
+        if option not in option_names:
+            raise UnknownNameError(f"option of backend {kind!r}", option, option_names)
     return cast("Backend", opener(target, **options))

@@ -25,15 +25,15 @@ class Metered(Wrapper):
     """A backend that counts what it is asked in `usage`, and asks nothing that its budget does not cover.
 
     Args:
-        backend: what answers.
-        price: what its tokens cost, or None when that is not known.
-        budget: what may be spent; it may be shared with other backends. It needs a price, and a backend that counts
-            its tokens (then nothing is asked that is not covered, texts being charged at their length limit) or one
-            whose server tells them (then the run stops at the first answer over the budget, with the requests that
+        backend: the inner backend.
+        price: what its tokens cost; None if unknown.
+        budget: what may be spent; other backends may share it. It needs a price, and a backend that counts
+            its tokens (then no prompt is asked that is not covered; texts are charged at their length limit) or one
+            whose server reports them (then the run stops at the first answer over the budget, with the requests that
             are under way).
 
     Raises:
-        UsageError: a budget without a price, or for a backend whose tokens nobody tells.
+        UsageError: a budget without a price, or for a backend whose token counts are unknown.
     """
 
     def __init__(self, backend: Backend, price: Price | None = None, budget: Budget | None = None) -> None:
@@ -168,7 +168,7 @@ class Metered(Wrapper):
 class Counted(Wrapper):
     """A backend that counts what a method asked: `calls` prompts, their `characters`, and the `seconds` they took.
 
-    It stands outside any response store, so answers that come from the store count too. Only `spent` is about what was
+    It is outside any response store, so answers from the store count too. Only `spent` is about what was
     sent.
 
     Args:

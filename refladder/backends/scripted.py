@@ -1,4 +1,4 @@
-"""A stand-in that answers from rules, for trying out and testing whatever asks a model.
+"""A backend that answers from rules, for trials and tests of code that asks a model.
 
 `connect("scripted:RULES.jsonl")` reads one rule a line; the first rule that matches a prompt answers it::
 
@@ -8,8 +8,8 @@
     {"role": "compare", "contains": {"target": "storm"}, "answer": {"win": -0.1, "loss": -3, "tie": -4}}
     {"contains": "words anywhere in the prompt", "error": "a failure with this reason"}
 
-- `role`, `contains`: what a rule matches; what is left out matches everything. `contains` is a text that must stand in
-  the prompt, or a text for each slot that must stand in that slot.
+- `role`, `contains`: what a rule matches; what is left out matches everything. `contains` is a text that must appear in
+  the prompt, or a text for each slot that must appear in that slot.
 - `text`, or `texts` (seed k gives `texts[k % len(texts)]`), and `finish` (`stop` or `length`) answer a writing prompt.
 - `answer` gives a natural-log probability for each outcome, and answers a judging prompt.
 - `error` answers both: a completion that failed, or a prompt that could not be read.
@@ -60,8 +60,8 @@ class Rule:
         if not kinds and self.finish == "length":
             kinds = ["finish"]  # cut before the first word
         if len(kinds) != 1:
-            found = " and ".join(kinds) or "none"
-            raise UsageError(f"a rule has exactly one of text, texts, answer and error, found {found}")
+            named = " and ".join(kinds) or "none"
+            raise UsageError(f"a rule has exactly one of text, texts, answer and error, found {named}")
         if self.finish is not None and kinds[0] in {"answer", "error"}:
             raise UsageError(f"finish belongs to a text, and this rule has {kinds[0]}")
         if self.texts == ():
@@ -90,8 +90,8 @@ class Scripted(Backend):
     """A backend that answers by rules, the first that matches; a prompt without one is a failure, not a guess.
 
     Args:
-        rules: in the order they are tried. To a writing prompt, rules with `answer` are not there, and to a judging
-            prompt those with texts.
+        rules: in the order they are tried. A writing prompt ignores rules with `answer`, and a judging prompt ignores
+            rules with texts.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -110,7 +110,7 @@ class Scripted(Backend):
         return [self._write(prompt, sampling.seed) for prompt in prompts]
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the log-probabilities that its rule gives to the outcomes which `labels` stand for."""
+        """For each prompt, the log-probabilities that its rule gives to the outcomes of `labels`."""
         return [self._read(prompt, labels) for prompt in prompts]
 
     def _write(self, prompt: Prompt, seed: int) -> Completion:
@@ -125,14 +125,14 @@ class Scripted(Backend):
     def _read(self, prompt: Prompt, labels: Sequence[str]) -> LabelReading:
         rule = _first(self._judging, prompt)
         if rule is None:
-            return LabelReading(logprobs=None, mass=None, note=_unmatched(prompt))
+            return LabelReading(logprobs=None, mass=None, reason=_unmatched(prompt))
         if rule.answer is None:
-            return LabelReading(logprobs=None, mass=None, note=rule.error)
+            return LabelReading(logprobs=None, mass=None, reason=rule.error)
         meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         outcomes = [meaning.get(label, label) for label in labels]
         for outcome in outcomes:
             if outcome not in rule.answer:
-                return LabelReading(logprobs=None, mass=None, note=f"the rule's answer has no {outcome!r}")
+                return LabelReading(logprobs=None, mass=None, reason=f"the rule's answer has no {outcome!r}")
         logprobs = tuple(float(rule.answer[outcome]) for outcome in outcomes)
         return LabelReading(logprobs=logprobs, mass=min(1.0, sum(math.exp(value) for value in logprobs)))
 
@@ -149,7 +149,7 @@ def open_scripted(path: str) -> Scripted:
     """Read a file of rules, one JSON object a line.
 
     Args:
-        path: what stands after the colon in `scripted:PATH`.
+        path: the text after the colon in `scripted:PATH`.
 
     Raises:
         BackendUnavailableError: no path, or no file there.

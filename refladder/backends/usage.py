@@ -1,4 +1,4 @@
-"""Tokens, prices and budgets: what backends are asked, and what it costs."""
+"""Tokens, prices and budgets: what backends are asked, and what that costs."""
 
 from __future__ import annotations
 

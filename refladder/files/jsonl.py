@@ -13,6 +13,7 @@ import json
 import os
 import zlib
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,10 +21,12 @@ from refladder.errors import DataError
 from refladder.files.locks import has_ended, try_lock
 from refladder.parsing import parse_json
 from refladder.records import (
+    Completion,
     Context,
     Dimension,
     Generated,
     Judgment,
+    LabelReading,
     Ladder,
     LadderFailure,
     Output,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_CUT_BEFORE_THE_FIELD = "the context was cut"  # begins the note of a record written before `cut` was a field
 GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
 
 SCHEMAS: dict[type, str] = {
@@ -164,7 +168,7 @@ def from_line(kind: type[T], line: str, where: str) -> T:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {other!r}')
         body = json.dumps(fields)
     try:
-        return cast("T", _adapter(kind).validate_json(body, strict=True, extra="forbid"))
+        return cast("T", upgraded(_adapter(kind).validate_json(body, strict=True, extra="forbid")))
     except ValueError as error:
         from pydantic import ValidationError  # noqa: PLC0415  as above
 
@@ -176,6 +180,15 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         field = ".".join(str(part) for part in first["loc"])
         value = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
         raise DataError(f"{where}: {schema} field {field!r}: {first['msg']}{value}") from error
+
+
+def upgraded(record: T) -> T:
+    """A record as it is written now: `cut` is set where only the note of an older record says it."""
+    if isinstance(record, Judgment | LabelReading | Completion) and not record.cut:
+        note = record.note
+        if note is not None and note.startswith(_CUT_BEFORE_THE_FIELD):
+            return replace(record, cut=True)
+    return record
 
 
 def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
@@ -195,7 +208,7 @@ def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
         with suppress(ValueError):
             records = _adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
             if len(records) == len(lines):
-                return cast("list[T]", records)
+                return cast("list[T]", [upgraded(record) for record in records] if kind is Judgment else records)
     return [from_line(kind, line, where) for where, line in lines]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
 from refladder.errors import LabelsUnavailableError
 from refladder.methods import gptscore as likelihood
@@ -13,7 +14,6 @@ from refladder.methods.measures import Measures, joined, of_judgments
 from refladder.prompts import criterion, fill, load_template
 from refladder.records import Recipe, Run
 from refladder.scoring.grades import (
-    draw_grades,
     expected_grade,
     grade_prompt,
     grade_question,
@@ -52,6 +52,7 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
         recipe = Recipe(
             backend=backend.fingerprint, prompts=(template.signature,), sampling=sampling, version=__version__
         )
+        reader = backend if sampling is None else Sampled(backend, answers=answers, sampling=sampling)
         signature = f"{recipe.signature}|answers:{answers or 'read'}|grades:{grades}|rule:{rule}"
         signature += f"|least-mass:{settings.least_mass:g}"
         contexts = {context.id: context for context in benchmark.contexts}
@@ -75,11 +76,7 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
                 stored = log.stored(batch)
                 todo = [question for question in batch[len(stored) :] if _place(question) not in kept]
                 try:
-                    fresh = (
-                        read_grades(backend, template, recipe.digest, todo)
-                        if sampling is None
-                        else draw_grades(backend, template, recipe.digest, todo, answers=answers, sampling=sampling)
-                    )
+                    fresh = read_grades(reader, template, recipe.digest, todo)
                 except LabelsUnavailableError as error:
                     return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
                 log.append(fresh)

@@ -61,6 +61,7 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
     texts = list(dict.fromkeys(question.target for question in asked if question.target))
     logprobs: dict[str, float] = {}
     note: str | None = None
+    cut = False
     if texts:
         prompt = _prompt(template, asked[0])
         # A label that another one begins with counts only where the answer stops there; a text's likelihood does not.
@@ -71,7 +72,8 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
                 raise BackendError(
                     f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
                 )
-            note = readings[0].note or note
+            note = readings[0].reason or readings[0].note or note
+            cut = cut or readings[0].cut
             logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
     judgments = []
     for question in asked:
@@ -86,6 +88,7 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
                 logprobs=None if found is None else (found,),
                 mass=None,
                 note=reason,
+                cut=cut,
             )
         )
     return judgments

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from refladder.backends import CONTEXT_CUT
 from refladder.errors import UnknownNameError, UsageError
 from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.rules import bounds_of, overall, rule_named
@@ -55,7 +54,7 @@ class ScoreReport:
     def count(self, judgments: Sequence[Judgment]) -> None:
         """Add the judgments that are unparsed, those of a shortened context, and those of low label mass."""
         self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
-        self.cut += sum(map(_is_cut, judgments))
+        self.cut += sum(judgment.cut for judgment in judgments)
         self.faint += sum(map(is_faint, judgments))
 
     def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
@@ -227,9 +226,9 @@ def block_notes(
         if unparsed:
             reasons[block] = f"{len(unparsed)} of {each} judgments unreadable: {unparsed[0].note}"
             continue
-        cut = [judgment for judgment in judged if _is_cut(judgment)]
+        cut = [judgment for judgment in judged if judgment.cut]
         low = [judgment.mass or 0.0 for judgment in judged if is_faint(judgment)]
-        notes = [f"{len(cut)} of {each} judgments: {cut[0].note}"] if cut else []
+        notes = [f"{len(cut)} of {each} judgments: {cut[0].note or 'the context was cut'}"] if cut else []
         notes += [f"low label mass in {len(low)} of {each} judgments, the least {min(low):.2g}"] if low else []
         if notes:
             reasons[block] = "; ".join(notes)
@@ -254,7 +253,3 @@ def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
 def is_faint(judgment: Judgment) -> bool:
     """Whether a judgment has a low label mass: its labels together had less than half of the probability."""
     return judgment.logprobs is not None and judgment.mass is not None and judgment.mass < FAINT
-
-
-def _is_cut(judgment: Judgment) -> bool:
-    return judgment.note is not None and judgment.note.startswith(CONTEXT_CUT)

@@ -186,7 +186,7 @@ class DryRun(Backend):
         """Stored readings, and no reading for each that is to be made."""
         keys = label_keys(self.backend, prompts, labels)
         found = self._count(keys, prompts, self.backend.label_tokens, labels)
-        unread = LabelReading(logprobs=None, mass=None, note=DRY)
+        unread = LabelReading(logprobs=None, mass=None, reason=DRY)
         return [read_reading(found[key]) if key in found else unread for key in keys]
 
     def _count(

@@ -1,9 +1,7 @@
 """Asks a judge for a grade of one text: direct scoring, prompt scoring, G-Eval.
 
-A judgment is about one text: `against` is None and the outcomes are grades, "1" to "5" or "1" to "10". It is made in
-one of two ways. *Read*: the log-probability of every grade as the answer (`read_labels`). *Drawn*: the judge answers K
-times and the shares of the grades stand for their probabilities; then only grades that were given are among the
-outcomes, and `mass` is the share of the answers that could be read.
+A judgment is about one text: `against` is None and the outcomes are grades, "1" to "5" or "1" to "10". A backend gives
+the log-probability of every grade as the answer; with `backends.sampled.Sampled` it is the share of sampled answers.
 
 A read grade's probability is that of the label as the beginning of the answer, as in the papers. "1" is the beginning
 of "10" too; where a tokenizer splits "10", the part of "1" that goes on to "10" is counted for 10 alone by the hf
@@ -14,9 +12,6 @@ overlap. Either way "1" may also be the beginning of an answer that is no grade 
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refladder.backends import whole
@@ -30,11 +25,9 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import Completion, Context, Dimension, Judgment, Output, Prompt, Sampling
+    from refladder.records import Context, Dimension, Judgment, Output, Prompt
 
 ROLES = ("direct-5", "direct-10")
-# What may stand around a grade in the first line of an answer.
-_ANSWER = re.compile(r"\s*([^\s.]+)[ \t]*\.?[ \t]*(\r?\n|\Z)")
 
 
 def grade_question(output: Output, context: Context, dimension: Dimension) -> Question:
@@ -68,7 +61,7 @@ def read_grades(backend: Backend, template: Template, recipe: str, asked: Sequen
         One judgment a question, in order; `logprobs` is None, with a note, where the judge could not be read.
 
     Raises:
-        LabelsUnavailableError: the judge gives no label probabilities; draw answers instead.
+        LabelsUnavailableError: the judge gives no label probabilities; sample answers instead.
         BackendError: the judge failed as a whole, or broke its contract.
     """
     if not asked:
@@ -84,82 +77,11 @@ def read_grades(backend: Backend, template: Template, recipe: str, asked: Sequen
             outcomes=outcomes,
             logprobs=reading.logprobs,
             mass=reading.mass,
-            note=reading.note,
+            note=reading.reason or reading.note,
+            cut=reading.cut,
         )
         for question, reading in zip(asked, readings, strict=True)
     ]
-
-
-def draw_grades(
-    backend: Backend,
-    template: Template,
-    recipe: str,
-    asked: Sequence[Question],
-    *,
-    answers: int,
-    sampling: Sampling,
-) -> list[Judgment]:
-    """Ask every question several times, and count the grades that are answered.
-
-    An answer is a grade when its first line is one of the template's labels, a full stop allowed, and nothing else;
-    an answer that was cut off in that line is none.
-
-    Args:
-        backend: the judge; only `write` is used.
-        template: as for `read_grades`.
-        recipe: Recipe.digest, with the sampling in it.
-        asked: the questions.
-        answers: how often each is asked, with seeds `sampling.seed`, + 1, ...
-        sampling: how answers are drawn.
-
-    Returns:
-        One judgment a question. Its outcomes are the grades that were given, its logprobs the logarithms of their
-        shares of the readable answers; None with a note where no answer could be read.
-
-    Raises:
-        BackendError: as for `read_grades`.
-    """
-    if not asked:
-        return []
-    prompts = [grade_prompt(template, question) for question in asked]
-    grade_of = {label: outcome for outcome, label in template.labels.items()}
-    given: list[Counter[str]] = [Counter() for _ in asked]
-    unread: list[str | None] = [None] * len(asked)
-    for number in range(answers):
-        completions = whole(backend, prompts, backend.write(prompts, replace(sampling, seed=sampling.seed + number)))
-        for place, completion in enumerate(completions):
-            label = read_answer(completion)
-            if label in grade_of:
-                given[place][grade_of[label]] += 1
-            elif unread[place] is None:
-                unread[place] = completion.note or f"the answer {completion.text[:40]!r} is no grade"
-    judgments = []
-    for question, counts, reason in zip(asked, given, unread, strict=True):
-        readable = counts.total()
-        note = None if reason is None else f"{answers - readable} of {answers} answers unreadable: {reason}"
-        outcomes = tuple(outcome for outcome in template.labels if counts[outcome])
-        logprobs = tuple(math.log(counts[outcome] / readable) for outcome in outcomes) if readable else None
-        mass = readable / answers if readable else None
-        judgments.append(
-            judgment_of(
-                question.comparison,
-                question.key,
-                recipe,
-                outcomes=outcomes or tuple(template.labels),
-                logprobs=logprobs,
-                mass=mass,
-                note=note,
-            )
-        )
-    return judgments
-
-
-def read_answer(completion: Completion) -> str | None:
-    """The one word in the first line of an answer, or None: a failure, more words, or cut off in that line."""
-    found = _ANSWER.match(completion.text)
-    if found is None or completion.finish == "error" or (completion.finish == "length" and not found[2]):
-        return None
-    return found[1]
 
 
 def _shares(judgment: Judgment) -> dict[float, float]:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.backends import whole
+from refladder.backends.sampled import Sampled
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import criterion, fill
 from refladder.records import LOSS, OUTCOMES, TIE, WIN, Comparison, Context, Dimension, Judgment
-from refladder.scoring.drawing import draw_labels
 from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:
@@ -136,11 +136,9 @@ def judge(
     labels = list(template.labels.values())
     order = sorted(range(len(asked)), key=lambda place: asked[place].context.id)
     prompts = [prompt for place in order for prompt in _prompts(template, asked[place])]
-    readings: Sequence[LabelReading]
     if answers and sampling is not None:
-        readings = draw_labels(backend, prompts, labels, answers=answers, sampling=sampling)
-    else:
-        readings = whole(backend, prompts, backend.read_labels(prompts, labels))
+        backend = Sampled(backend, answers=answers, sampling=sampling)
+    readings = whole(backend, prompts, backend.read_labels(prompts, labels))
     each = len(prompts) // len(asked)
     judgments: list[Judgment | None] = [None] * len(asked)
     outcomes = OUTCOMES if template.claims else tuple(template.labels)
@@ -159,7 +157,10 @@ def _judgment(
 ) -> Judgment:
     logprobs: tuple[float, ...] | None
     mass: float | None
-    note = next((reading.note or "unreadable" for reading in readings if reading.logprobs is None), None)
+    cut = any(reading.cut for reading in readings)
+    note = next(
+        (reading.reason or reading.note or "unreadable" for reading in readings if reading.logprobs is None), None
+    )
     if note is not None:
         logprobs = mass = None
     elif any(reading.logprobs is None or len(reading.logprobs) != len(answers) for reading in readings):
@@ -173,7 +174,14 @@ def _judgment(
         logprobs, mass = _from_yes_no(readings, answers)
         note = next((reading.note for reading in readings if reading.note), None)
     return judgment_of(
-        question.comparison, question.key, recipe, outcomes=outcomes, logprobs=logprobs, mass=mass, note=note
+        question.comparison,
+        question.key,
+        recipe,
+        outcomes=outcomes,
+        logprobs=logprobs,
+        mass=mass,
+        note=note,
+        cut=cut,
     )
 
 
@@ -186,6 +194,7 @@ def judgment_of(
     logprobs: tuple[float, ...] | None,
     mass: float | None,
     note: str | None,
+    cut: bool = False,
 ) -> Judgment:
     """What a judge said; no log-probabilities, or such as are not finite, become None with a note.
 
@@ -197,6 +206,7 @@ def judgment_of(
         logprobs: natural logarithms, one for each outcome; None where the judge could not be read.
         mass: the probability of the outcomes together.
         note: why it could not be read, or what else is to be said.
+        cut: whether the context that the judge saw was shortened.
     """
     if logprobs is not None and not all(map(math.isfinite, logprobs)):
         logprobs, note = None, f"the judge gave log-probabilities that are not finite: {logprobs}"
@@ -211,6 +221,7 @@ def judgment_of(
         key=key,
         recipe=recipe,
         note=(note or "unreadable") if logprobs is None else note,
+        cut=cut,
     )
 
 

@@ -7,18 +7,17 @@ second. The swapped pair is another question.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refladder.backends import in_batches, whole
+from refladder.backends.sampled import Sampled
 from refladder.errors import UsageError
 from refladder.files.jsonl import append_records, from_line, read_appended
 from refladder.prompts import criterion, fill
 from refladder.records import LOSS, WIN, Comparison, Context, Dimension, Judgment, Recipe
-from refladder.scoring.drawing import draw_labels
 from refladder.scoring.judging import LEAST_MASS, digest_of, judgment_of, trusted
 from refladder.scoring.judgment_file import check_outcomes
 from refladder.version import __version__
@@ -30,11 +29,10 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import LabelReading, Output, Sampling
+    from refladder.records import Output, Sampling
 
 
 BATCH = 4096  # questions judged and kept at a time
-_MARKS = " \t\r\n\"'`*_.:;,!()[]<>“”«»"  # around a name that is the whole answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +87,14 @@ class PairJudge:
     sampling: Sampling | None = None
     least_mass: float = LEAST_MASS
     recipe: Recipe = field(init=False)
+    _reader: Backend = field(init=False)  # the backend, or what reads labels from answers that it writes
 
     def __post_init__(self) -> None:
-        if self.answers and self.sampling is None:
-            raise UsageError("answers that are written need a sampling; give one, or ask for label probabilities")
+        self._reader = self.backend
+        if self.answers:
+            if self.sampling is None:
+                raise UsageError("answers that are written need a sampling; give one, or ask for label probabilities")
+            self._reader = Sampled(self.backend, answers=self.answers, sampling=self.sampling)
         self.recipe = Recipe(
             backend=self.backend.fingerprint,
             prompts=(self.template.signature,),
@@ -154,11 +156,7 @@ class PairJudge:
         """Let a backend that only counts know that at most `most` of these questions will be asked."""
         new = {question.key: question for question in questions if question.key not in self.kept}
         prompts = [fill(self.template, question.slots) for question in new.values()]
-        if self.answers and self.sampling is not None:
-            for answer in range(self.answers):
-                self.backend.write_at_most(prompts, replace(self.sampling, seed=self.sampling.seed + answer), most)
-        else:
-            self.backend.read_at_most(prompts, list(self.template.labels.values()), most)
+        self._reader.read_at_most(prompts, list(self.template.labels.values()), most)
 
     def _keep(self, judgments: Sequence[Judgment]) -> None:
         if self.path is not None:
@@ -168,30 +166,20 @@ class PairJudge:
     def _judge(self, questions: Sequence[PairQuestion]) -> list[Judgment]:
         prompts = [fill(self.template, question.slots) for question in questions]
         labels = list(self.template.labels.values())
-        readings: Sequence[LabelReading]
-        if self.answers and self.sampling is not None:
-            readings = draw_labels(
-                self.backend, prompts, labels, answers=self.answers, sampling=self.sampling, label_of=_label_of
-            )
-        else:
-            readings = whole(self.backend, prompts, self.backend.read_labels(prompts, labels))
+        readings = whole(self._reader, prompts, self._reader.read_labels(prompts, labels))
         return [
-            self._judgment(question, reading.logprobs, reading.mass, reading.note)
+            judgment_of(
+                question.comparison,
+                question.key,
+                self.recipe.digest,
+                outcomes=(WIN, LOSS),
+                logprobs=reading.logprobs,
+                mass=reading.mass,
+                note=reading.reason or reading.note,
+                cut=reading.cut,
+            )
             for question, reading in zip(questions, readings, strict=True)
         ]
-
-    def _judgment(
-        self, question: PairQuestion, logprobs: tuple[float, ...] | None, mass: float | None, note: str | None
-    ) -> Judgment:
-        return judgment_of(
-            question.comparison,
-            question.key,
-            self.recipe.digest,
-            outcomes=(WIN, LOSS),
-            logprobs=logprobs,
-            mass=mass,
-            note=note,
-        )
 
     def characters(self, question: PairQuestion) -> int:
         """The length of a question's prompt, in characters, times the answers that are drawn to it."""
@@ -208,30 +196,6 @@ def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
     ):
         return judgment
     return replace(judgment, context_id=comparison.context_id, subject=comparison.subject, against=comparison.against)
-
-
-def chosen_label(text: str, labels: Sequence[str]) -> int | None:
-    """Which label an answer names; None where that is not clear.
-
-    An answer is read when it begins with a label, names one label and no other, or is only the word in which the
-    labels differ ("B" of "Summary A", "Summary B").
-    """
-    plain = text.strip(_MARKS).casefold()
-    folded = [label.casefold() for label in labels]
-    named = [
-        place for place, label in enumerate(folded) if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", plain) is not None
-    ]
-    begins = [place for place in named if plain.startswith(folded[place])]
-    short = [place for place, label in enumerate(folded) if plain == label.rpartition(" ")[2]]
-    for found in (begins, named, short):
-        if len(found) == 1:
-            return found[0]
-    return None
-
-
-def _label_of(text: str, labels: Sequence[str]) -> int | str:
-    chosen = chosen_label(text, labels)
-    return repr(text[:60]) if chosen is None else chosen
 
 
 def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:

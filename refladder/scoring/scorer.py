@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling, Score
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
-from refladder.scoring.drawing import ANSWER_TOKENS
 from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
 from refladder.scoring.rules import expected_grades, grade_spreads, rule_named
 from refladder.version import __version__

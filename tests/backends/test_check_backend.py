@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -140,7 +141,15 @@ def shifted(reading, step):
         (lambda _, found: [one.logprobs for one in found], r"read_labels gave \(.*\); give a LabelReading"),
         (
             lambda _, found: [LabelReading(logprobs=None, mass=None) for _ in found],
-            "a reading without logprobs has no note; say why it could not be read",
+            "a reading without logprobs has no reason; say why it could not be read",
+        ),
+        (
+            lambda _, found: [replace(one, reason="low mass") for one in found],
+            "a reading with logprobs has the reason 'low mass' for their absence; put text for people in `note`",
+        ),
+        (
+            lambda _, found: [replace(one, exactness="roughly") for one in found],
+            "exactness is one of exact, bounded, sampled, found 'roughly'",
         ),
         (
             lambda _, found: [LabelReading(logprobs=one.logprobs[:2], mass=one.mass) for one in found],
@@ -148,7 +157,7 @@ def shifted(reading, step):
         ),
         (
             lambda _, found: [LabelReading(logprobs=(0.0, -math.inf, -math.inf), mass=1.0) for _ in found],
-            r"logprobs \(0.0, -inf, -inf\) are not finite; a row that cannot be read has None and a note",
+            r"logprobs \(0.0, -inf, -inf\) are not finite; a row that cannot be read has None and a reason",
         ),
         (
             lambda _, found: [LabelReading(logprobs=one.logprobs, mass=1.1) for one in found],

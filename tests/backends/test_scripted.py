@@ -67,7 +67,9 @@ def test_a_text_may_be_cut_and_may_be_empty():
 def test_an_error_answers_both_kinds_of_prompts():
     backend = Scripted([Rule(error="HTTP 503")])
     assert backend.write([writing()], Sampling()) == [Completion(text="", finish="error", note="HTTP 503")]
-    assert backend.read_labels([judging("x")], ["Better"]) == [LabelReading(logprobs=None, mass=None, note="HTTP 503")]
+    assert backend.read_labels([judging("x")], ["Better"]) == [
+        LabelReading(logprobs=None, mass=None, reason="HTTP 503")
+    ]
 
 
 def test_no_rule_is_a_failure_that_says_so():
@@ -76,7 +78,7 @@ def test_no_rule_is_a_failure_that_says_so():
         Completion(text="", finish="error", note="no rule matches this 'best' prompt")
     ]
     assert backend.read_labels([judging("x")], ["Better"]) == [
-        LabelReading(logprobs=None, mass=None, note="no rule matches this 'compare' prompt")
+        LabelReading(logprobs=None, mass=None, reason="no rule matches this 'compare' prompt")
     ]
 
 
@@ -103,7 +105,7 @@ def test_the_outcome_is_found_through_the_words_of_the_prompt():
 def test_an_answer_without_an_outcome_that_is_asked_for_is_unreadable():
     backend = Scripted([Rule(answer={"win": -0.5})])
     assert backend.read_labels([judging("x")], ["Better", "Worse"]) == [
-        LabelReading(logprobs=None, mass=None, note="the rule's answer has no 'loss'")
+        LabelReading(logprobs=None, mass=None, reason="the rule's answer has no 'loss'")
     ]
 
 

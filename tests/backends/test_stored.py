@@ -17,6 +17,7 @@ from doubles import Double
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored, dump, label_keys, read_completion, read_reading, stored, write_keys
+from refladder.backends.cache.exchange import from_lines
 from refladder.backends.cache.store import ResponseStore
 from refladder.errors import BackendError
 from refladder.prompts import fill, load_template
@@ -42,7 +43,7 @@ class Counting(Double):
 
     def reading(self, prompt):
         if prompt.slots["target"] in self.failing:
-            return LabelReading(logprobs=None, mass=None, note="no answer")
+            return LabelReading(logprobs=None, mass=None, reason="no answer")
         share = 1 / (1 + len(prompt.slots["target"]))
         return LabelReading(logprobs=(math.log(share), math.log1p(-share) - 1, -40.0), mass=0.875, note="bounded")
 
@@ -117,7 +118,7 @@ def test_what_could_not_be_read_is_asked_again(tmp_path):
     prompts = [compare(1), compare(2)]
     with ResponseStore(tmp_path / "r.sqlite") as store:
         broken = Counting(failing=("Ferry 2.", "A ferry waits."))
-        assert Stored(broken, store).read_labels(prompts, LABELS)[1].note == "no answer"
+        assert Stored(broken, store).read_labels(prompts, LABELS)[1].reason == "no answer"
         assert Stored(broken, store).write(prompts[:1], Sampling())[0].note == "refused"
         mended = Counting()
         found = Stored(mended, store).read_labels(prompts, LABELS)
@@ -144,8 +145,35 @@ def test_answers_survive_as_they_are(finish):
     for reading in (
         LabelReading(logprobs=(-0.1, -1e-300, -12345.678901234567), mass=0.1 + 0.2, note=None),
         LabelReading(logprobs=(-1.0,), mass=None, note="½"),
+        LabelReading(logprobs=(-1.0,), mass=0.4, cut=True),
+        LabelReading(logprobs=(-1.0,), mass=0.4, exactness="bounded"),
+        LabelReading(logprobs=(-1.0, -50.0), mass=1.0, cut=True, exactness="sampled", note="1 of 2 answers unparsed"),
     ):
         assert read_reading(dump(reading).encode()) == reading
+
+
+def test_answers_stored_before_cut_and_exactness_were_fields_are_read():
+    note = "the context was cut from 9 to 5 characters to fit"
+    assert read_reading(b'{"logprobs":[-0.5],"mass":0.6,"note":null}') == LabelReading(logprobs=(-0.5,), mass=0.6)
+    cut = read_reading(b'{"logprobs":[-0.5],"mass":0.6,"note":"%s"}' % note.encode())
+    assert cut == LabelReading(logprobs=(-0.5,), mass=0.6, cut=True, note=note)
+    text = read_completion(b'{"text":"a","finish":"stop","note":"%s"}' % note.encode())
+    assert text == Completion(text="a", note=note, cut=True)
+    # what has no cut context and is exact is stored as before
+    assert dump(LabelReading(logprobs=(-0.5,), mass=0.6)) == '{"logprobs":[-0.5],"mass":0.6,"note":null}'
+    assert dump(Completion(text="a")) == '{"text":"a","finish":"stop","note":null}'
+
+
+def test_an_exported_answer_with_a_cut_context_is_imported_as_such(tmp_path):
+    line = {"schema": "response/1", "key": "ab" * 16, "fingerprint": "m", "kind": "labels", "time": 1}
+    answers = [
+        {"logprobs": [-0.5], "mass": 0.6, "note": "the context was cut from 9 to 5 characters to fit"},
+        {"logprobs": [-0.5], "mass": 0.6, "note": None, "cut": True, "exactness": "bounded"},
+    ]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps({**line, "answer": answer}) + "\n" for answer in answers))
+    readings = [read_reading(answer.answer) for answer in from_lines(path)]
+    assert [(reading.cut, reading.exactness) for reading in readings] == [(True, "exact"), (True, "bounded")]
 
 
 def test_everything_that_can_change_an_answer_is_in_the_key():

@@ -158,7 +158,7 @@ def test_an_export_is_not_written_over_its_store(capsys, store):
             {"answer": {"logprobs": ["-1"], "mass": 1.0}},
             ":1: field 'answer.logprobs.0': Input should be a valid number",
         ),
-        ({"answer": {"logprobs": None, "mass": None}}, ":1: field 'answer' is a failure, and a store holds only what"),
+        ({"answer": {"logprobs": None, "mass": None}}, ":1: field 'answer' is a failure, and a store holds only"),
     ],
 )
 def test_lines_that_are_no_answers_are_refused(capsys, tmp_path, line, message):

@@ -9,7 +9,7 @@ import pytest
 from refladder.errors import DataError
 from refladder.files.jsonl import from_line, from_lines, to_line
 from refladder.files.tables import read_rows
-from refladder.records import Rating
+from refladder.records import Judgment, Rating
 
 
 def line_of(value):
@@ -63,3 +63,43 @@ def test_two_objects_on_a_line_are_refused(tmp_path):
     path.write_text('{"a": 1}\n{"a": 2} {"a": 3}\n')
     with pytest.raises(DataError, match=r"rows\.jsonl:2: not JSON \(Extra data: line 1 column 10 \(char 9\)\)"):
         list(read_rows(str(path)))
+
+
+def test_judgments_written_before_cut_was_a_field_are_read():
+    made = {
+        "context_id": "c",
+        "dimension": "fluency",
+        "subject": "o",
+        "against": "rung:1",
+        "outcomes": ("win", "loss", "tie"),
+        "logprobs": (-0.1, -3.0, -4.0),
+        "mass": 0.9,
+        "key": "k",
+        "recipe": "r",
+    }
+    notes = [None, "the context was cut from 9 to 5 characters to fit", "a remark"]
+    lines = []
+    for note in notes:
+        fields = json.loads(to_line(Judgment(**made, note=note)))
+        del fields["cut"]
+        lines.append(json.dumps(fields, separators=(",", ":")))
+    expected = [Judgment(**made, note=note, cut=number == 1) for number, note in enumerate(notes)]
+    assert [from_line(Judgment, line, "f") for line in lines] == expected
+    assert from_lines(Judgment, located(lines)) == expected
+
+
+def test_the_field_cut_is_read_whatever_the_note_says():
+    judgment = Judgment(
+        context_id="c",
+        dimension="fluency",
+        subject="o",
+        against=None,
+        outcomes=("1", "2"),
+        logprobs=None,
+        mass=None,
+        key="k",
+        recipe="r",
+        note="no answer",
+        cut=True,
+    )
+    assert from_line(Judgment, to_line(judgment).decode(), "f") == judgment

@@ -6,17 +6,16 @@ import math
 
 import pytest
 
+from refladder.backends.sampled import Sampled
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import load_template
-from refladder.records import Completion, Context, Dimension, Output, Sampling
+from refladder.records import Context, Dimension, Output, Sampling
 from refladder.scoring.grades import (
-    draw_grades,
     expected_grade,
     grade_question,
     most_probable_grade,
     on_scale,
-    read_answer,
     read_grades,
 )
 
@@ -37,9 +36,8 @@ def read(shares, template=FIVE):
 
 
 def draw(answers, **rule):
-    return draw_grades(
-        Scripted([Rule(**rule)]), FIVE, "recipe", [QUESTION], answers=answers, sampling=Sampling(max_tokens=5)
-    )[0]
+    backend = Sampled(Scripted([Rule(**rule)]), answers=answers, sampling=Sampling(max_tokens=5))
+    return read_grades(backend, FIVE, "recipe", [QUESTION])[0]
 
 
 def test_direct_and_g_eval_by_hand():
@@ -70,42 +68,23 @@ def test_what_could_not_be_read_has_no_grade():
     assert expected_grade(judgment) is None
 
 
-def test_drawn_answers_are_counted_strictly():
-    # Readable: 4, 4, 5. "Score: 4" has another word, 10 is no label of 1..5.
-    judgment = draw(5, texts=("4", " 4.\n", "Score: 4", "5\nbecause it is fine", "10"))
-    assert dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True)) == pytest.approx(
-        {"4": 2 / 3, "5": 1 / 3}
-    )
+def test_only_answers_that_are_a_grade_are_counted():
+    # Parsed: 4, 4, 5. "4 or 5" is no single grade, and 10 is no label of 1..5.
+    judgment = draw(5, texts=("4", " 4.\n", "4 or 5", "5\nbecause it is fine", "10"))
+    shares = dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True))
+    assert shares == pytest.approx({"1": 0, "2": 0, "3": 0, "4": 2 / 3, "5": 1 / 3}, abs=1e-20)
     assert judgment.mass == pytest.approx(3 / 5)
-    assert judgment.note == "2 of 5 answers unreadable: the answer 'Score: 4' is no grade"
+    assert judgment.note == "2 of 5 answers unparsed: 2 x no label in the answer, e.g. '4 or 5'"
     assert most_probable_grade(judgment) == 4
     assert expected_grade(judgment) == pytest.approx(13 / 3)  # (4 + 4 + 5) / 3
 
 
-def test_no_readable_answer_is_no_grade():
+def test_no_answer_with_a_grade_is_no_grade():
     judgment = draw(3, text="I would say it is good.")
     assert judgment.logprobs is None
-    assert judgment.note == "3 of 3 answers unreadable: the answer 'I would say it is good.' is no grade"
+    assert judgment.note == "3 of 3 answers unparsed: 3 x no label in the answer, e.g. 'I would say it is good.'"
     failed = draw(2, error="no answer in time")
-    assert failed.note == "2 of 2 answers unreadable: no answer in time"
-
-
-@pytest.mark.parametrize(
-    ("text", "finish", "grade"),
-    [
-        ("7", "stop", "7"),
-        ("7.", "stop", "7"),
-        ("\n7\n", "length", "7"),  # whole although the answer goes on: its line has ended
-        ("7", "length", None),  # might have become 7.5 or 70
-        ("7.5", "stop", None),
-        ("7/10", "stop", "7/10"),  # one word, and no label
-        ("7 of 10", "stop", None),
-        ("", "stop", None),
-        ("7", "error", None),
-    ],
-)
-def test_reading_an_answer(text, finish, grade):
-    assert read_answer(Completion(text=text, finish=finish)) == grade
+    assert failed.note == "2 of 2 answers unparsed: 2 x no answer in time"
 
 
 def test_a_grade_on_another_scale():
@@ -141,5 +120,5 @@ def test_a_backend_that_leaves_answers_out_is_refused():
     with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
         read_grades(backend, FIVE, "recipe", [QUESTION])
     with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
-        draw_grades(backend, FIVE, "recipe", [QUESTION], answers=1, sampling=Sampling())
+        read_grades(Sampled(backend, answers=1, sampling=Sampling()), FIVE, "recipe", [QUESTION])
     assert read_grades(backend, FIVE, "recipe", []) == []

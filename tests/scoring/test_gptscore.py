@@ -63,7 +63,7 @@ def test_a_text_that_begins_another_is_asked_alone():
 def test_a_reading_that_failed_is_no_number():
     class Deaf(Words):
         def read_labels(self, _prompts, _labels):
-            return [LabelReading(logprobs=None, mass=None, note="too long for the model")]
+            return [LabelReading(logprobs=None, mass=None, reason="too long for the model")]
 
     asked, judgments = ask(["the sea"], Deaf())
     assert judgments[0].note == "too long for the model"

@@ -122,11 +122,15 @@ def test_a_note_on_one_of_the_yes_no_questions_is_kept():
         def read_labels(self, prompts, labels):
             notes = [None, "the context was cut from 9 to 5 characters to fit", "a later note"]
             uniform = tuple(math.log(1 / len(labels)) for _ in labels)
-            return [LabelReading(logprobs=uniform, mass=1.0, note=notes[number]) for number in range(len(prompts))]
+            return [
+                LabelReading(logprobs=uniform, mass=1.0, note=notes[number], cut=number == 1)
+                for number in range(len(prompts))
+            ]
 
     found = judge(Cut(), load_template("story", "compare-yesno"), "digest", asked()[:1])
     assert found[0].logprobs is not None
     assert found[0].note == "the context was cut from 9 to 5 characters to fit"
+    assert found[0].cut
 
 
 def test_both_orders_are_averaged_seen_from_the_output():

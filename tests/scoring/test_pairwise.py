@@ -11,7 +11,7 @@ from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, DataError, UsageError
 from refladder.prompts import fill, load_template
 from refladder.records import Context, Dimension, LabelReading, Output, Sampling
-from refladder.scoring.pairs import PairJudge, chosen_label, first_probabilities, pair_question
+from refladder.scoring.pairs import PairJudge, first_probabilities, pair_question
 
 TEMPLATE = load_template("story", "pairwise")
 CONTEXT = Context(id="c", task="story", text="A lighthouse that nobody built.")
@@ -140,7 +140,7 @@ def test_written_answers_by_hand():
     # two of the three that can be read choose the first
     assert first_probabilities([found]).tolist() == pytest.approx([2 / 3])
     assert found.mass == pytest.approx(3 / 4)
-    assert found.note == "1 of 4 answers unparsed, e.g. 'Hm.'"
+    assert found.note == "1 of 4 answers unparsed: 1 x no label in the answer, e.g. 'Hm.'"
     assert backend.asked == 4
 
 
@@ -154,7 +154,7 @@ def test_written_answers_that_all_agree_are_sure_and_finite():
 def test_no_answer_that_can_be_read_is_no_number():
     backend = Counting(Rule(error="refused"))
     (found,) = PairJudge(backend, TEMPLATE, answers=2, sampling=Sampling()).ask([question("a", "b")])
-    assert (found.logprobs, found.note) == (None, "2 of 2 answers unparsed, e.g. refused")
+    assert (found.logprobs, found.note) == (None, "2 of 2 answers unparsed: 2 x refused")
 
 
 def test_written_answers_come_nearer_to_the_log_probabilities_with_their_number():
@@ -173,28 +173,6 @@ def test_written_answers_come_nearer_to_the_log_probabilities_with_their_number(
 def test_written_answers_need_a_sampling():
     with pytest.raises(UsageError, match="answers that are written need a sampling"):
         PairJudge(Counting(), TEMPLATE, answers=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("Story A", 0),
-        ('"Story B".', 1),
-        ("**story b** is better than Story A", 1),
-        ("I prefer Story B", 1),
-        ("B", 1),
-        ("a.", 0),
-        ("Story A and Story B are equal", 0),
-        ("Both Story A and Story B are good", None),
-        ("Neither", None),
-        ("A fine pair", None),
-        ("Story Ab", None),
-        ("", None),
-    ],
-)
-def test_which_label_an_answer_names(text, place):
-    # "Story A and Story B are equal" begins with a label and is taken for it: an answer with the name alone was asked
-    assert chosen_label(text, ["Story A", "Story B"]) == place
 
 
 def test_characters_are_those_of_the_prompt():

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from refladder.records import Prompt, Sampling
 
-# Beginnings of the words that tell which facets of a text a dimension is about. All facets weigh in when none is found.
+# Stems of the words that say which facets of a text a dimension is about. All facets weigh in when none is found.
 FACETS = {
     "content": "relevan informat coverag complet adequa semantic meaning importan key essential topic salien",
     "support": "consisten fact faith hallucinat accura entail support ground knowledge correct truth attribut",
@@ -84,7 +84,7 @@ NAME_SHARE = 3.0  # a facet found in the dimension's name weighs as much as this
 DISCRIMINATION = 3.0  # log odds of a win over a loss for one unit of quality
 TIES = 1.0  # weight of a tie: two equal texts win, lose and tie a third each
 GRADE_SPREAD = 0.2  # standard deviation of a direct grade, as a share of the scale
-LONG_TEXT = 10_000  # characters; longer texts are not kept between calls, so that memory stays bounded
+LONG_TEXT = 10_000  # characters; the features of longer texts are not cached, so that memory stays bounded
 
 
 @lru_cache(maxsize=256)
@@ -114,10 +114,10 @@ def _quality(  # noqa: PLR0917  the key of a cache
     text: str, context: str, background: str, task: str, name: str, description: str
 ) -> float:
     weights, ordinary = feature_weights(task, name, description)
-    found = measure(text, read_source(context, background, task))
-    if found is None:
+    measures = measure(text, read_source(context, background, task))
+    if measures is None:
         return sum(min(weight, 0.0) for weight in weights) - 0.5 - ordinary
-    return float(sum(map(mul, weights, found)) - ordinary)
+    return float(sum(map(mul, weights, measures)) - ordinary)
 
 
 def quality(  # noqa: PLR0917  as above
@@ -178,7 +178,7 @@ NOTICE = (
 
 
 class Builtin(Backend):
-    """Writer and judge without a model; nothing is kept but bounded caches of what was counted."""
+    """Writer and judge without a model; the only state is bounded caches of text features."""
 
     @property
     def fingerprint(self) -> str:
@@ -243,16 +243,16 @@ class Builtin(Backend):
                 f"the builtin backend judges the roles {', '.join(_READERS)}, not {prompt.role!r}; "
                 "connect a model to judge with this prompt"
             )
-        found = read(prompt)
+        logprobs_of = read(prompt)
         if wanted == prompt.labels:
-            return LabelReading(logprobs=tuple([found[outcome] for outcome in prompt.outcomes]), mass=1.0)
+            return LabelReading(logprobs=tuple([logprobs_of[outcome] for outcome in prompt.outcomes]), mass=1.0)
         outcomes = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         missing = [label for label in wanted if label not in outcomes]
         if missing:
             raise LabelsUnavailableError(
                 f"label {missing[0]!r} is none of the prompt's: {', '.join(map(repr, prompt.labels))}"
             )
-        chosen = tuple(found[outcomes[label]] for label in wanted)
+        chosen = tuple(logprobs_of[outcomes[label]] for label in wanted)
         return LabelReading(logprobs=chosen, mass=min(1.0, sum(map(math.exp, chosen))))
 
 
@@ -275,9 +275,9 @@ def _compare(prompt: Prompt) -> dict[str, float]:
 def _compare_yes_or_no(prompt: Prompt) -> dict[str, float]:
     if prompt.claim not in OUTCOMES:
         raise BackendError(f"a compare-yesno prompt claims one of {', '.join(OUTCOMES)}, not {prompt.claim!r}")
-    found = _compare(prompt)
-    yes = found.pop(prompt.claim)
-    return {"yes": yes, "no": math.log(sum(map(math.exp, found.values())))}
+    logprobs_of = _compare(prompt)
+    yes = logprobs_of.pop(prompt.claim)
+    return {"yes": yes, "no": math.log(sum(map(math.exp, logprobs_of.values())))}
 
 
 def _pairwise(prompt: Prompt) -> dict[str, float]:

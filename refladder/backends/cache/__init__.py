@@ -1,1 +1,1 @@
-"""The response store: answers that are kept, so that none is paid for twice."""
+"""The response store: answers of backends on disk, so that none is paid for twice."""

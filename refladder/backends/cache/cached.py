@@ -1,6 +1,6 @@
-"""A backend whose answers are kept: what was answered once is never asked again.
+"""A backend whose answers are stored: no prompt is asked twice.
 
-Only answers that could be read are stored. What failed (a completion with finish `error`, a reading without
+Failures are not stored. What failed (a completion with finish `error`, a reading without
 log-probabilities) may have failed for a passing reason, so a later run asks it again.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.protocol import Wrapper, whole
-from refladder.files.jsonl import is_unicode
+from refladder.files.jsonl import is_unicode, upgraded
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from refladder.backends.protocol import Backend
     from refladder.records import Prompt, Sampling
 
-Found = TypeVar("Found", Completion, LabelReading)
+Answered = TypeVar("Answered", Completion, LabelReading)
 
 KEY_SCHEMA = "response-key/1"  # part of every key, so that another way of making keys never meets these
 KEY_BYTES = 16
@@ -51,8 +51,8 @@ def stored(backend: Backend, path: Path) -> Stored:
 class Stored(Wrapper):
     """A backend that looks in a response store before it asks another; same fingerprint, same answers.
 
-    A prompt that stands in a batch twice is asked once. Of several processes on one store, one asks and the others wait
-    for its answer. Answers are stored as they come; see `Backend.write_each`.
+    A prompt that appears twice in a batch is asked once. Of several processes on one store, one asks and the others
+    wait for its answer. Answers are stored as they come; see `Backend.write_each`.
 
     Args:
         backend: what answers when the store does not.
@@ -62,7 +62,7 @@ class Stored(Wrapper):
     def __init__(self, backend: Backend, store: ResponseStore) -> None:
         super().__init__(backend)
         self.store = store
-        self.reused = 0  # answers that came from the store, a prompt that stood in its batch twice included
+        self.reused = 0  # answers from the store, and to prompts that appear again in their batch
         self.asked = 0  # prompts that the backend was sent
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
@@ -92,24 +92,24 @@ class Stored(Wrapper):
         kind: str,
         prompts: Sequence[Prompt],
         keys: Sequence[bytes],
-        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Found]]],
-        read: Callable[[bytes], Found],
-    ) -> list[Found]:
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]],
+        read: Callable[[bytes], Answered],
+    ) -> list[Answered]:
         """Find, claim and ask until there is an answer to every prompt."""
         answers = {key: read(text) for key, text in self.store.find(keys).items()}
-        places: dict[bytes, int] = {}  # of each key, where it first stands: asked in this order, each once
-        for place, key in enumerate(keys):
+        first_rows: dict[bytes, int] = {}  # of each key: asked in this order, each once
+        for row, key in enumerate(keys):
             if key not in answers:
-                places.setdefault(key, place)
+                first_rows.setdefault(key, row)
         asked = 0
         wait = FIRST_WAIT
-        while missing := [key for key in places if key not in answers]:
-            found, mine = self.store.claim(missing)
-            answers.update((key, read(text)) for key, text in found.items())
+        while missing := [key for key in first_rows if key not in answers]:
+            stored_since, mine = self.store.claim(missing)
+            answers.update((key, read(text)) for key, text in stored_since.items())
             if mine:
                 asked += len(mine)
-                answers.update(self._ask(kind, mine, [prompts[places[key]] for key in mine], ask))
-            elif not found:
+                answers.update(self._ask(kind, mine, [prompts[first_rows[key]] for key in mine], ask))
+            elif not stored_since:
                 time.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
         self.asked += asked
@@ -121,11 +121,11 @@ class Stored(Wrapper):
         kind: str,
         keys: Sequence[bytes],
         prompts: Sequence[Prompt],
-        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Found]]],
-    ) -> dict[bytes, Found]:
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]],
+    ) -> dict[bytes, Answered]:
         """Ask what this process has claimed, and store what comes as it comes."""
         fingerprint = self.backend.fingerprint
-        answers: dict[bytes, Found] = {}
+        answers: dict[bytes, Answered] = {}
         held: list[tuple[bytes, str]] = []
         written = 0.0
         try:
@@ -137,7 +137,7 @@ class Stored(Wrapper):
                     self.store.add(fingerprint, kind, held)
                     held.clear()
                     written = time.monotonic()
-        finally:  # the backend may have stopped early: what it has answered is kept
+        finally:  # the backend may have stopped early: its answers so far are stored
             self.store.add(fingerprint, kind, held)
             self.store.release(keys)
         whole(self.backend, prompts, list(answers.values()))
@@ -182,33 +182,41 @@ def label_keys(backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str
 
 
 def dump(answer: Completion | LabelReading) -> str | None:
-    """An answer as one JSON object; None for one that is not to be stored, as it could not be read."""
+    """An answer as one JSON object; None for a failure, which is not stored.
+
+    `cut` and `exactness` are left out where they have their default values, as in answers that were stored before these
+    fields existed.
+    """
     if isinstance(answer, Completion):
         if answer.finish == "error" or not is_unicode(answer.text + (answer.note or "")):
             return None
-        return json.dumps(asdict(answer), separators=(",", ":"))
+        fields = {"text": answer.text, "finish": answer.finish, "note": answer.note}
+        return json.dumps(fields | {"cut": True} if answer.cut else fields, separators=(",", ":"))
     if answer.logprobs is None or not all(map(math.isfinite, answer.logprobs)) or not is_unicode(answer.note or ""):
         return None
     # Written out, as it is done a million times: float() also takes what numpy gives.
     logprobs = ",".join([repr(float(value)) for value in answer.logprobs])
     mass = "null" if answer.mass is None else repr(float(answer.mass))
-    return f'{{"logprobs":[{logprobs}],"mass":{mass},"note":{json.dumps(answer.note)}}}'
+    rest = ',"cut":true' if answer.cut else ""
+    if answer.exactness != "exact":
+        rest += f',"exactness":"{answer.exactness}"'
+    return f'{{"logprobs":[{logprobs}],"mass":{mass},"note":{json.dumps(answer.note)}{rest}}}'
 
 
 @cache
-def _reader(record: type[Found]) -> Callable[[bytes], Found]:
+def _reader(record: type[Answered]) -> Callable[[bytes], Answered]:
     from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that others need not wait for
 
     return TypeAdapter(record).validate_json
 
 
 def read_completion(text: bytes) -> Completion:
-    """What `dump` made of a completion."""
-    found: Completion = _reader(Completion)(text)
-    return found
+    """A completion from the text that `dump` returned."""
+    completion: Completion = _reader(Completion)(text)
+    return upgraded(completion)
 
 
 def read_reading(text: bytes) -> LabelReading:
-    """What `dump` made of a reading."""
-    found: LabelReading = _reader(LabelReading)(text)
-    return found
+    """A reading from the text that `dump` returned."""
+    reading: LabelReading = _reader(LabelReading)(text)
+    return upgraded(reading)

@@ -1,7 +1,8 @@
-"""Stored answers as JSON lines, to be looked at and carried to another store.
+"""Stored answers as JSON lines, for inspection and for another store.
 
 A line: `{"schema":"response/1","key":"<32 hexadecimal digits>","fingerprint":"...","kind":"labels","time":1760000000,
-"answer":{"logprobs":[...],"mass":0.9,"note":null}}`; kind `write` has an answer with text, finish and note.
+"answer":{"logprobs":[...],"mass":0.9,"note":null}}`; kind `write` has an answer with text, finish and note. An answer
+may have `cut` (true) and, for labels, `exactness` (`bounded` or `sampled`); without them it was not cut and is exact.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from refladder.backends.cache.cached import KEY_BYTES, dump
 from refladder.backends.cache.store import Answer
 from refladder.errors import DataError
-from refladder.files.jsonl import is_unicode, read_lines
+from refladder.files.jsonl import is_unicode, read_lines, upgraded
 from refladder.parsing import parse_json
 from refladder.records import Completion, LabelReading
 
@@ -29,10 +30,10 @@ _FIELDS = {"key": str, "fingerprint": str, "kind": str, "time": int, "answer": d
 
 def to_lines(answers: Iterable[Answer]) -> Iterator[bytes]:
     """Each answer as one JSON line."""
-    for one in answers:
-        head = {"schema": SCHEMA, "key": one.key.hex(), "fingerprint": one.fingerprint, "kind": one.kind}
-        text = json.dumps({**head, "time": one.time}, separators=(",", ":"))
-        yield text[:-1].encode() + b',"answer":' + one.answer + b"}\n"
+    for answer in answers:
+        head = {"schema": SCHEMA, "key": answer.key.hex(), "fingerprint": answer.fingerprint, "kind": answer.kind}
+        text = json.dumps({**head, "time": answer.time}, separators=(",", ":"))
+        yield text[:-1].encode() + b',"answer":' + answer.answer + b"}\n"
 
 
 def from_lines(path: Path) -> Iterator[Answer]:
@@ -79,16 +80,16 @@ def _key(text: str, where: str) -> bytes:
 
 
 def _checked(reader: TypeAdapter[Completion | LabelReading], answer: object, where: str) -> bytes:
-    """The answer's JSON text, after a look that it is one that would have been stored."""
+    """The answer's JSON text, once it is certain that a store holds such answers."""
     from pydantic import ValidationError  # noqa: PLC0415  as above
 
     try:
-        found = reader.validate_json(json.dumps(answer), strict=True, extra="forbid")
+        checked = upgraded(reader.validate_json(json.dumps(answer), strict=True, extra="forbid"))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part) for part in ("answer", *first["loc"]))
-        raise DataError(f"{where}: field {place!r}: {first['msg']}") from error
-    text = dump(found)
+        field = ".".join(str(part) for part in ("answer", *first["loc"]))
+        raise DataError(f"{where}: field {field!r}: {first['msg']}") from error
+    text = dump(checked)
     if text is None:
-        raise DataError(f"{where}: field 'answer' is a failure, and a store holds only what could be read")
+        raise DataError(f"{where}: field 'answer' is a failure, and a store holds only answers")
     return text.encode()

@@ -1,7 +1,7 @@
 """The response store: answers of backends in one SQLite file, shared by any number of processes.
 
-An answer is kept under a digest of everything that can change it (`stored` makes the digests). Beside the answers the
-file holds claims: who is asking what just now, so that two processes do not pay for one answer twice. A claim ends with
+An answer is stored under a digest of everything that can change it (`cached` computes the digests). The file also
+holds claims: which process is asking what, so that two processes do not pay for one answer twice. A claim ends with
 its answer, with its holder, or when its holder has not been seen for STALE seconds.
 
 The file is in WAL mode: a kill loses nothing that was stored, and a power cut at most the last moments, never the file.
@@ -32,7 +32,7 @@ SCHEMA = 1  # PRAGMA user_version of the files that this code reads and writes
 APPLICATION = 0x7265666C  # PRAGMA application_id, "refl": another program's database is never touched
 WAIT = 60.0  # seconds to wait for another process's transaction, which takes milliseconds
 SEEN_EVERY = 10.0  # seconds between two signs of life of a process that holds claims
-STALE = 60.0  # seconds without one, after which its claims are anybody's
+STALE = 60.0  # seconds without a sign of life, after which other processes may take its claims
 DAMAGED = "damaged, or not a response store; move it away, and the next run makes a new one"
 LEAST = 512  # bytes of the smallest SQLite file
 _UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
@@ -81,7 +81,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _is_writable(path: Path) -> bool:
     """Whether this process may write a file and others beside it, as SQLite does."""
     effective = os.access in os.supports_effective_ids
-    return all(os.access(place, os.W_OK, effective_ids=effective) for place in (path, path.parent))
+    return all(os.access(file, os.W_OK, effective_ids=effective) for file in (path, path.parent))
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
@@ -104,13 +104,16 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
                 "together to another folder, and name the copy"
             ) from error
         return database
-    # Without a log nobody is writing: SQLite need not make the files by which processes see each other.
+    # Without a log no process is writing: SQLite need not make the files by which processes see each other.
     return sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
 
 
 def _keep_alive(path: Path, holder: int, stop: threading.Event) -> None:
-    """Say every few seconds that a holder of claims is there, until it is not."""
-    with suppress(sqlite3.Error), closing(_connect(path)) as database:  # silence only makes the claims anybody's
+    """Show every few seconds that a holder of claims is alive, until `stop` is set."""
+    with (
+        suppress(sqlite3.Error),
+        closing(_connect(path)) as database,
+    ):  # without these signs other processes may take the claims
         while not stop.wait(SEEN_EVERY):
             database.execute("UPDATE holders SET seen = ? WHERE id = ?", (time.time(), holder))
 
@@ -123,7 +126,7 @@ def _chunks(answers: Iterable[Answer]) -> Iterator[list[Answer]]:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Every way that SQLite can fail, as one sentence with a next step."""
+    """Turn the errors of SQLite into one sentence with a next step."""
     try:
         yield
     except UnicodeDecodeError as error:  # a text in a damaged file, or in a message about it
@@ -187,7 +190,7 @@ class ResponseStore:
         while True:
             try:
                 if self._database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                    with self._transaction("DEFERRED"):  # nobody makes it between two looks
+                    with self._transaction("DEFERRED"):  # no other process creates it between the two checks
                         self._refuse_others()
                     self._database.execute("PRAGMA journal_mode = WAL")
                 break
@@ -261,12 +264,12 @@ class ResponseStore:
         Raises:
             DataError: an answer is damaged.
         """
-        found: dict[bytes, bytes] = {}
+        answers: dict[bytes, bytes] = {}
         with _explained(self.path):
             ordered = sorted(set(keys))  # as the table is, so that neighbours come from one page
             for start in range(0, len(ordered), CHUNK):
-                found.update(self._find(ordered[start : start + CHUNK]))
-        return found
+                answers.update(self._find(ordered[start : start + CHUNK]))
+        return answers
 
     def _find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
         for key, answer, digest in self._database.execute(
@@ -278,7 +281,7 @@ class ResponseStore:
             yield key, answer
 
     def claim(self, keys: Sequence[bytes]) -> tuple[dict[bytes, bytes], list[bytes]]:
-        """Say that this process is about to ask for these answers.
+        """Claim answers that this process is about to ask for.
 
         Args:
             keys: each once.
@@ -290,25 +293,25 @@ class ResponseStore:
         Raises:
             DataError: the store cannot be written.
         """
-        found: dict[bytes, bytes] = {}
+        answers: dict[bytes, bytes] = {}
         mine: list[bytes] = []
         with _explained(self.path):
             for start in range(0, len(keys), CHUNK):
                 chunk = keys[start : start + CHUNK]
                 with self._transaction():
-                    found.update(self._find(chunk))
+                    answers.update(self._find(chunk))
                     holder = self._hold()
                     query = f"SELECT key, holder FROM claims WHERE key IN ({_marks(chunk)})"  # noqa: S608
                     taken: dict[bytes, int] = dict(self._database.execute(query, chunk).fetchall())
                     free = {holder, *self._gone(set(taken.values()) - {holder})}
-                    own = [key for key in chunk if key not in found and taken.get(key, holder) in free]
-                    rows = [(key, holder) for key in own]
+                    free_keys = [key for key in chunk if key not in answers and taken.get(key, holder) in free]
+                    rows = [(key, holder) for key in free_keys]
                     self._database.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?)", rows)
-                mine += own
-        return found, mine
+                mine += free_keys
+        return answers, mine
 
     def _hold(self) -> int:
-        """This process's number among the holders of claims; from the first on, a thread gives signs of life."""
+        """This process's number among the holders of claims; the first call starts its signs of life."""
         if self._holder is None:
             row = (socket.gethostname(), os.getpid(), time.time())
             self._database.execute("DELETE FROM holders WHERE seen < ?", (time.time() - STALE,))
@@ -353,18 +356,24 @@ class ResponseStore:
         with _explained(self.path):
             for chunk in _chunks(answers):
                 with self._transaction():
-                    pairs = {(one.fingerprint, one.kind) for one in chunk}
+                    pairs = {(answer.fingerprint, answer.kind) for answer in chunk}
                     self._database.executemany("INSERT OR IGNORE INTO sources (fingerprint, kind) VALUES (?, ?)", pairs)
                     query = "SELECT id FROM sources WHERE fingerprint = ? AND kind = ?"
                     sources = {pair: self._database.execute(query, pair).fetchone()[0] for pair in pairs}
                     rows = [
-                        (one.key, sources[one[1:3]], one.time, one.answer.decode(), _check(one.key, one.answer))
-                        for one in chunk
+                        (
+                            answer.key,
+                            sources[answer[1:3]],
+                            answer.time,
+                            answer.answer.decode(),
+                            _check(answer.key, answer.answer),
+                        )
+                        for answer in chunk
                     ]
                     before = self._database.total_changes
                     self._database.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", rows)
                     new += self._database.total_changes - before
-                    self._end_claims([one.key for one in chunk])
+                    self._end_claims([answer.key for answer in chunk])
         return new
 
     def release(self, keys: Sequence[bytes]) -> None:
@@ -448,11 +457,11 @@ class ResponseStore:
             UnknownNameError: nothing is stored of such a backend.
             DataError: the store cannot be written.
         """
-        known = {holding.fingerprint for holding in self.holdings()}
+        fingerprints_stored = {holding.fingerprint for holding in self.holdings()}
         for name in fingerprints:
-            if name not in known:
-                raise UnknownNameError(f"backend in {self.path}", name, known)
-        chosen = list(fingerprints) or list(known)
+            if name not in fingerprints_stored:
+                raise UnknownNameError(f"backend in {self.path}", name, fingerprints_stored)
+        chosen = list(fingerprints) or list(fingerprints_stored)
         with _explained(self.path):
             with self._transaction():
                 deleted = self._database.execute(

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from refladder.backends import CONTEXT_CUT
 from refladder.backends.hf.opening import open_model, parse_memory
 from refladder.backends.hf.readings import NOT_FINITE, label_reading, sequences_of
 from refladder.backends.hf.tokens import Question, Tokens
@@ -39,7 +38,7 @@ log = logging.getLogger(__name__)
 _GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together; beyond the first only to keep a context in one group
 _LEAST_TOKENS = 16  # in one forward pass
 _BATCH = 32  # texts generated together
-_CUT = CONTEXT_CUT + " from {} to {} characters to fit"
+_CUT = "the context was cut from {} to {} characters to fit"
 _TOO_LITTLE_MEMORY = (
     "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
     "shorten the texts, raise --memory, or free memory"
@@ -47,7 +46,10 @@ _TOO_LITTLE_MEMORY = (
 
 
 class _PromptTokens(NamedTuple):
-    """A prompt of a call: its row, its tokens (None if it is too long), and a note for people."""
+    """A prompt of a call: its row and its tokens.
+
+    `note` says why there are no tokens (None), or how the context was cut; else it is None.
+    """
 
     row: int
     question: Question | None
@@ -195,9 +197,13 @@ class Local(Backend):
             )
             for prompt in group:
                 if prompt.question is None:
-                    yield prompt.row, LabelReading(logprobs=None, mass=None, note=prompt.note)
+                    yield prompt.row, LabelReading(logprobs=None, mass=None, reason=prompt.note)
                 else:
-                    yield prompt.row, label_reading(prompt.question.labels, next(values), counts, prompt.note)
+                    cut = prompt.note is not None
+                    yield (
+                        prompt.row,
+                        label_reading(prompt.question.labels, next(values), counts, cut=cut, note=prompt.note),
+                    )
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
         """The number of tokens of each prompt, its context cut if that is allowed; needs no weights.
@@ -333,9 +339,12 @@ class Local(Backend):
         return max(1, min(rows, (self._memory or 0) // (2 * token_bytes * longest)))
 
     def _completion(self, text: GeneratedText, note: str | None) -> Completion:
+        """A written text; `note` says how the context of its prompt was cut, if it was."""
+        cut = note is not None
         if text.has_nan:
-            return Completion(text="", finish="error", note=NOT_FINITE.format("NaN"))
-        return Completion(text=self.tokens.text(text.ids), finish="stop" if text.ended else "length", note=note)
+            return Completion(text="", finish="error", note=NOT_FINITE.format("NaN"), cut=cut)
+        finish = "stop" if text.ended else "length"
+        return Completion(text=self.tokens.text(text.ids), finish=finish, note=note, cut=cut)
 
     def _values(self, questions: Sequence[Question]) -> list[list[list[float]]]:
         """The log-probability of every token of every label of every question."""

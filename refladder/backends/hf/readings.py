@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from refladder.backends.labels import reading_from_sequences
 from refladder.engine.trie import Read
 from refladder.records import LabelReading
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from refladder.backends.hf.tokens import Question
 
 NOT_FINITE = "the model returned no finite number for this prompt ({}); load it with dtype=bfloat16 or dtype=float32"
-_SMALLEST = -math.log(np.finfo(np.float32).max)  # nats: for a label that always continues to a longer one
 
 
 def sequences_of(questions: Sequence[Question]) -> tuple[list[list[int]], list[Read]]:
@@ -32,7 +31,12 @@ def sequences_of(questions: Sequence[Question]) -> tuple[list[list[int]], list[R
 
 
 def label_reading(
-    labels: Sequence[Sequence[int]], values: Sequence[Sequence[float]], spellings: Sequence[int], note: str | None
+    labels: Sequence[Sequence[int]],
+    values: Sequence[Sequence[float]],
+    spellings: Sequence[int],
+    *,
+    cut: bool = False,
+    note: str | None = None,
 ) -> LabelReading:
     """Combine the token log-probabilities of a prompt into one number per label.
 
@@ -40,37 +44,14 @@ def label_reading(
         labels: the token ids of every spelling of every label.
         values: the natural-log probabilities of these tokens.
         spellings: the number of spellings of each label.
-        note: of the reading.
+        cut: whether the context was shortened.
+        note: for people.
     """
     if not all(math.isfinite(value) for tokens in values for value in tokens):
         wrong = next(value for tokens in values for value in tokens if not math.isfinite(value))
-        return LabelReading(logprobs=None, mass=None, note=NOT_FINITE.format(wrong))
-    distinct: dict[tuple[int, ...], float] = {}
-    for ids, tokens in zip(labels, values, strict=True):
-        distinct[tuple(ids)] = _without_longer(tuple(ids), math.fsum(tokens), labels, values)
-    logprobs = []
-    first = 0
-    for count in spellings:
-        group = {tuple(ids): None for ids in labels[first : first + count]}
-        logprobs.append(float(np.logaddexp.reduce([distinct[ids] for ids in group])))
-        first += count
-    mass = math.fsum(math.exp(value) for value in distinct.values())
-    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), note=note)
-
-
-def _without_longer(
-    ids: tuple[int, ...], logprob: float, labels: Sequence[Sequence[int]], values: Sequence[Sequence[float]]
-) -> float:
-    """The log-probability of a label minus the answers that continue to a longer label: p * (1 - p(rest | label))."""
-    longer = {
-        tuple(other): math.fsum(tokens[len(ids) :])
-        for other, tokens in zip(labels, values, strict=True)
-        if len(other) > len(ids) and tuple(other[: len(ids)]) == ids
-    }
-    nearest = [
-        value
-        for other, value in longer.items()
-        if not any(len(prefix) < len(other) and other[: len(prefix)] == prefix for prefix in longer)
-    ]
-    share = -math.expm1(float(np.logaddexp.reduce(nearest))) if nearest else 1.0
-    return logprob + (math.log(share) if share > 0 else _SMALLEST)
+        return LabelReading(logprobs=None, mass=None, reason=NOT_FINITE.format(wrong), cut=cut)
+    sequences = [tuple(ids) for ids in labels]
+    logprobs = {ids: math.fsum(tokens) for ids, tokens in zip(sequences, values, strict=True)}
+    rest = iter(sequences)
+    groups = [list(itertools.islice(rest, count)) for count in spellings]
+    return reading_from_sequences(groups, logprobs, cut=cut, note=note)

@@ -31,7 +31,7 @@ from refladder.backends.openai.probe import (
     read_cache,
     to_text,
 )
-from refladder.backends.openai.running import FAILED, Rows, Thread
+from refladder.backends.openai.running import Rows, Thread
 from refladder.backends.openai.talk import Talk
 from refladder.backends.openai.transport import LOG, Refusal, Server, Tally, unavailable
 from refladder.backends.protocol import Backend
@@ -39,7 +39,7 @@ from refladder.backends.usage import Usage
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.records import Completion, LabelReading
 
-__all__ = ["FAILED", "BatchUnderWayError", "Endpoint", "Options", "open_endpoint"]
+__all__ = ["BatchUnderWayError", "Endpoint", "Options", "open_endpoint"]
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
@@ -123,6 +123,8 @@ class Endpoint(Backend):
         extra = f" extra={sorted(self.options.extra.items())}" if self.options.extra else ""
         tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
         mode = self.probe.name(self.options.samples)
+        if self.probe.mode == "sample":
+            mode += "-shares"  # stored answers without this word are smoothed shares, not to be mixed with these
         return f"openai:{self.model}@{parts.netloc}{parts.path} {mode}{tokens}{extra}".translate(_FINGERPRINT)
 
     @property
@@ -207,8 +209,8 @@ class Endpoint(Backend):
         """Place and reading of each prompt, as they finish and so in any order: for a caller that keeps them at once.
 
         Every place comes exactly once, unless the run is stopped early: then the iterator raises after it has yielded
-        all that was answered, and the places that did not come were not answered. A reading whose note begins with
-        `FAILED` was not answered either and is worth asking again; do not keep it. Closing the iterator ends the run.
+        all that was answered, and the places that did not come were not answered. A reading without log-probabilities
+        is worth asking again; do not keep it. Closing the iterator ends the run.
 
         Raises:
             BackendUnavailableError: the server fails altogether (key, model, quota, address, or row after row).
@@ -221,7 +223,7 @@ class Endpoint(Backend):
             return await self._read(talk, probe, prompt, asked)
 
         def failed(reason: str) -> LabelReading:
-            return LabelReading(logprobs=None, mass=None, note=reason)
+            return LabelReading(logprobs=None, mass=None, reason=reason)
 
         return self._each(prompts, one, failed)
 

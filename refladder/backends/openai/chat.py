@@ -7,16 +7,9 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.openai.answers import label_in, said
-from refladder.backends.openai.reading import (
-    Choice,
-    bare,
-    complete,
-    first_choices,
-    from_counts,
-    from_top,
-    log_sum,
-)
+from refladder.backends.labels import label_in, log_sum, reading_from_counts
+from refladder.backends.openai.answers import said
+from refladder.backends.openai.reading import Choice, bare, complete, first_choices, from_top
 from refladder.backends.openai.talk import PROBE, Impossible, Messages, Talk
 from refladder.backends.openai.transport import Refusal
 
@@ -28,6 +21,7 @@ if TYPE_CHECKING:
 TOPS = (1000, 20, 5)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
 DRAWS = 20  # answers compared to tell whether a server samples at all
 _SAME = 0.05  # nats, as in `exact`
+_SHOWN = 60  # characters of an unparsed answer in a message
 _FEWEST = 2  # tokens that make a list of the most probable ones
 _RANDOM: Messages = [{"role": "user", "content": "Write eight words that have nothing to do with each other."}]
 _CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}  # vLLM, SGLang; llama-server needs neither
@@ -48,9 +42,9 @@ async def find_top(talk: Talk) -> tuple[int, bool]:
                 raise
             reasons.append(refusal.reason)
             continue
-        found = first_choices(choices[0])
-        if len(found) >= _FEWEST:
-            return min(top, len(found)), await _goes_on(talk)
+        tokens = first_choices(choices[0])
+        if len(tokens) >= _FEWEST:
+            return min(top, len(tokens)), await _goes_on(talk)
         raise Impossible("log-probabilities were asked for and not returned")
     raise Impossible(reasons[-1])
 
@@ -88,18 +82,18 @@ async def read_top(talk: Talk, messages: Messages, labels: Sequence[str], *, top
     taken: dict[int, list[float]] = {}  # of a label that another begins with: what went on to the other
     if goes_on and partial.begun:
         names = [bare(label) for label in labels]
-        found = await asyncio.gather(
+        endings = await asyncio.gather(
             *(_ending(talk, messages, names[begun.label], begun.choice, top) for begun in partial.begun)
         )
         completed: dict[int, list[float | None]] = {}
-        for begun, value in zip(partial.begun, found, strict=True):
+        for begun, value in zip(partial.begun, endings, strict=True):
             completed.setdefault(begun.label, []).append(value)
             if begun.whole and value is not None:
                 taken.setdefault(names.index(bare(begun.choice.text or "")), []).append(value)
         for number, values in completed.items():
-            known = [value for value in values if value is not None]
-            if len(known) == len(values):
-                ends[number] = log_sum(known)
+            complete_endings = [value for value in values if value is not None]
+            if len(complete_endings) == len(values):
+                ends[number] = log_sum(complete_endings)
     return complete(partial, labels, ends, taken)
 
 
@@ -171,7 +165,7 @@ async def read_sampled(
     fixed: bool,
     counts: Counter[str],
 ) -> LabelReading:
-    """Label log-probabilities from n answers at temperature 1, or from one where the server gives only one.
+    """Label shares of n answers at temperature 1, or of one where the server gives only one.
 
     Args:
         talk: the model.
@@ -181,34 +175,28 @@ async def read_sampled(
         most: tokens an answer may take.
         several: whether one request gives several answers.
         fixed: whether all answers to one question are the same.
-        counts: where unreadable answers are counted by their reason.
+        counts: where unparsed answers are counted by their reason.
 
     Raises:
         Refusal: a request failed for good.
     """
     number = 1 if fixed else samples
-    found = [0] * len(labels)
-    unreadable: Counter[str] = Counter()
+    named = [0] * len(labels)
+    unparsed: Counter[str] = Counter()
     example = ""
     for choice in await _drawn(talk, messages, number, most, several=several and not fixed):
         answer = said(choice)
-        verdict = answer.missing or label_in(answer.text, labels)
-        if (
-            isinstance(verdict, str)
-            and answer.missing is None
-            and answer.finish == "length"
-            and verdict.startswith("no ")
-        ):
-            verdict = "cut before a label"
+        verdict = answer.missing or label_in(answer.text, labels, ended=answer.finish != "length")
         if isinstance(verdict, int):
-            found[verdict] += 1
+            named[verdict] += 1
         else:
-            unreadable[verdict] += 1
+            unparsed[verdict] += 1
             counts[f"answer: {verdict}"] += 1
             example = example or answer.text
-    reading = from_counts(found, number, unreadable, fixed=fixed)
-    if reading.logprobs is None and example:
-        shown = talk.server.shown(example)[:60]
-        note = f"{reading.note}; one is {shown!r}, and the prompt asks for {', '.join(labels)}"
-        return type(reading)(logprobs=None, mass=None, note=note)
-    return reading
+    return reading_from_counts(
+        named,
+        number,
+        unparsed,
+        example=talk.server.shown(example)[:_SHOWN],
+        note="one vote, not a probability: the server gives one answer only" if fixed else None,
+    )

@@ -82,7 +82,7 @@ async def find_exact(talk: Talk, first: tuple[str, float | None]) -> str:
             continue
         if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
             return way
-        reasons.append(f"{way}: {reading.note or 'values that are not finite'}")
+        reasons.append(f"{way}: {reading.reason or 'values that are not finite'}")
     raise Impossible("; ".join(reasons))
 
 
@@ -101,11 +101,11 @@ async def _same_prompt(talk: Talk, ids: Sequence[int], first: tuple[str, float |
     """A token-id prompt must lead to the same first token as the chat did."""
     (choice, *_) = await talk.complete(ids, logprobs=1)
     text, logprob = first
-    found = first_choices(choice)
-    if logprob is not None and found:
-        if abs(found[0].logprob - logprob) > SAME:
+    tokens = first_choices(choice)
+    if logprob is not None and tokens:
+        if abs(tokens[0].logprob - logprob) > SAME:
             raise Impossible(
-                f"the first token has log-probability {found[0].logprob:.3f} there and {logprob:.3f} in the chat"
+                f"the first token has log-probability {tokens[0].logprob:.3f} there and {logprob:.3f} in the chat"
             )
         return
     said = choice.get("text") if isinstance(choice, dict) else None
@@ -119,8 +119,8 @@ async def read_exact(talk: Talk, way: str, messages: Messages, labels: tuple[str
     Raises:
         Refusal: the request failed for good.
     """
-    known, ids = await asyncio.gather(talk.label_ids(labels), talk.ids(messages))
-    return await _READERS[way](talk, ids[: len(ids) - known.merged], known.sequences)
+    label_ids, ids = await asyncio.gather(talk.label_ids(labels), talk.ids(messages))
+    return await _READERS[way](talk, ids[: len(ids) - label_ids.merged], label_ids.sequences)
 
 
 async def _by_token_ids(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
@@ -150,16 +150,16 @@ async def _by_vocabulary(talk: Talk, base: list[int], sequences: tuple[tuple[int
 
 async def _each_beginning(sequences: tuple[tuple[int, ...], ...], after: Any) -> LabelReading:  # noqa: ANN401
     wanted = next_tokens(sequences)
-    found = await asyncio.gather(*(after(beginning, ids) for beginning, ids in wanted.items()))
-    return from_tokens(sequences, dict(zip(wanted, found, strict=True)))
+    readings = await asyncio.gather(*(after(beginning, ids) for beginning, ids in wanted.items()))
+    return from_tokens(sequences, dict(zip(wanted, readings, strict=True)))
 
 
 def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401  a server's JSON
-    found = {entry.id: entry.logprob for entry in first_choices(choice)}
-    missing = [token for token in wanted if token not in found]
+    logprobs = {entry.id: entry.logprob for entry in first_choices(choice)}
+    missing = [token for token in wanted if token not in logprobs]
     if missing:
-        raise Refusal(f"no log-probability of token {missing[0]} among the {len(found)} that were returned")
-    return {token: found[token] for token in wanted}
+        raise Refusal(f"no log-probability of token {missing[0]} among the {len(logprobs)} that were returned")
+    return {token: logprobs[token] for token in wanted}
 
 
 async def _by_score(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
@@ -189,22 +189,22 @@ async def _by_score(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...
 async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
     values: Values = {}
 
-    async def one(sequence: tuple[int, ...]) -> None:
+    async def read(sequence: tuple[int, ...]) -> None:
         body = {"model": talk.model, "prompt": [*base, *sequence], "max_tokens": 1, "temperature": 0}
         answer = await talk.server.post("/completions", {**body, "prompt_logprobs": 0})
         choice = choices_of(answer)[0]
         rows = choice.get("prompt_logprobs") if isinstance(choice, dict) else None
         if not isinstance(rows, list) or len(rows) != len(base) + len(sequence):
             raise Refusal("no log-probabilities of the prompt were returned")
-        for place, token in enumerate(sequence):
-            row = rows[len(base) + place]
+        for position, token in enumerate(sequence):
+            row = rows[len(base) + position]
             entry = row.get(str(token)) if isinstance(row, dict) else None
             value = is_logprob(entry.get("logprob")) if isinstance(entry, dict) else None
             if value is None:
                 raise Refusal(f"no log-probability of token {token} of the prompt")
-            values.setdefault(sequence[:place], {})[token] = value
+            values.setdefault(sequence[:position], {})[token] = value
 
-    await asyncio.gather(*map(one, sequences))
+    await asyncio.gather(*map(read, sequences))
     return from_tokens(sequences, values)
 
 
@@ -234,17 +234,18 @@ async def find_echo(talk: Talk, *, plain: bool) -> None:
     try:
         text, _ = await _echo_prompt(talk, PROBE, plain=plain)
         (choice, *_) = await talk.complete(text, logprobs=1)
-        found = first_choices(choice)
+        choices = first_choices(choice)
         said = choice.get("text") if isinstance(choice, dict) else None
-        if not found or not isinstance(said, str) or not said.strip():
+        if not choices or not isinstance(said, str) or not said.strip():
             raise Impossible("completions gave no log-probabilities")
         tokens = await _echoed(talk, text, said)
     except Refusal as refusal:
         raise Impossible(refusal.reason) from None
     total = math.fsum(value for _, value in tokens)
-    if len(tokens) != 1 or abs(total - found[0].logprob) > SAME:
+    if len(tokens) != 1 or abs(total - choices[0].logprob) > SAME:
+        value = choices[0].logprob
         raise Impossible(
-            f"the echo of {said!r:.20} has log-probability {total:.3f}, and was {found[0].logprob:.3f} when it was said"
+            f"the echo of {said!r:.20} has log-probability {total:.3f}, and was {value:.3f} when it was said"
         )
 
 
@@ -261,8 +262,8 @@ async def read_echo(talk: Talk, messages: Messages, labels: Sequence[str], *, pl
     sequences = []
     for tokens in spellings:
         sequence = tuple(numbers.setdefault(token, len(numbers)) for token, _ in tokens)
-        for place, (token, value) in enumerate(tokens):
-            values.setdefault(sequence[:place], {})[numbers[token]] = value
+        for position, (token, value) in enumerate(tokens):
+            values.setdefault(sequence[:position], {})[numbers[token]] = value
         sequences.append(sequence)
     return from_tokens(sequences, values)
 
@@ -284,15 +285,15 @@ async def _echoed(talk: Talk, text: str, added: str) -> list[tuple[str, float]]:
     )
     if len(lists) != 3 or not all(isinstance(each, list) for each in lists):  # noqa: PLR2004
         raise Refusal("echo was not answered")
-    found = []
+    tokens = []
     spelt = ""
     for token, value, offset in zip(*lists, strict=False):
         if isinstance(offset, int) and len(text) <= offset < len(text) + len(added):
             logprob = is_logprob(value)
             if logprob is None:
                 raise Refusal(f"echo gave {value!r} as a log-probability")
-            found.append((str(token), logprob))
+            tokens.append((str(token), logprob))
             spelt += str(token)
     if spelt != added:
         raise Refusal(f"echo: the tokens of {added!r} do not begin where the prompt ends")
-    return found
+    return tokens

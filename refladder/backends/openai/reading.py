@@ -1,8 +1,8 @@
 """From what a server returned to the log-probabilities of labels. Pure functions, no network.
 
-A label is read exactly from its own tokens, or from the most probable tokens of the first place: all the ways to write
-it (`Better`, ` better`, `BETTER`) add up. What cannot be known is not made up: a label outside the tokens that were
-returned has a bound, and its row is unreadable unless the bound is too small to matter.
+A label is read exactly from its own tokens, or from the most probable tokens of the first position: all its spellings
+(`Better`, ` better`, `BETTER`) add up. A label outside the returned tokens has a bound, and its row is unparsed unless
+the bound is too small to matter.
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.labels import checked_reading, log_sum, reading_from_sequences, without_continuations
 from refladder.records import LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score that anybody would notice
-_MOST = 1.01  # sum of probabilities that rounding in half precision can reach
+NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score noticeably
 _NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
 _WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begins a label is left out
 _LITTLE = math.log(0.05)  # of a label's own probability that its beginnings may add unseen
 _LONGEST_ID = 30  # characters of `token_id:N`
-_NOTHING = 1e-12  # share of the mass that stands for a bound of 0, whose logarithm is not finite
-_LEAST = 1e-9  # of p(a label ends here); float32 servers round what is smaller to nothing
-_AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»"  # noqa: RUF001  what may stand around a label without changing it
+_NOTHING = 1e-12  # share of the mass that replaces a bound of 0, whose logarithm is not finite
+_AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»"  # noqa: RUF001  characters around a label that do not change it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One token a model could have said, as the server tells it."""
+    """A possible token of the answer, as the server reports it."""
 
     text: str | None
     id: int | None
@@ -38,7 +37,7 @@ class Choice:
 
 
 def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
-    """The tokens of the first generated place, most probable first; empty when the server gave none.
+    """The tokens of the first generated position, most probable first; empty if the server returned none.
 
     Reads the chat shape (`content[0].top_logprobs`) and the completions shape (`top_logprobs[0]`, token to value, with
     `token_id:N` keys when ids were asked for). Values that are no log-probability (-9999, NaN, above 0) are left out.
@@ -46,20 +45,20 @@ def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
     logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
     if not isinstance(logprobs, dict):
         return []
-    found: list[Choice] = []
+    tokens: list[Choice] = []
     content = logprobs.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
         entries = content[0].get("top_logprobs")
         for entry in [*(entries if isinstance(entries, list) else ()), content[0]]:
             if isinstance(entry, dict):
-                found += _choice(entry.get("token"), entry.get("id"), entry.get("logprob"))
+                tokens += _choice(entry.get("token"), entry.get("id"), entry.get("logprob"))
     tops = logprobs.get("top_logprobs")
     if isinstance(tops, list) and tops and isinstance(tops[0], dict):
         for token, value in tops[0].items():
-            found += _choice(token, None, value)
-    if not found:
+            tokens += _choice(token, None, value)
+    if not tokens:
         return []
-    distinct = {(choice.id, choice.text): choice for choice in found}  # the chosen token stands among the top ones too
+    distinct = {(choice.id, choice.text): choice for choice in tokens}  # the chosen token is among the top ones too
     return sorted(distinct.values(), key=lambda choice: -choice.logprob)
 
 
@@ -79,7 +78,7 @@ def _choice(token: Any, number: Any, logprob: Any) -> list[Choice]:  # noqa: ANN
 
 
 def is_logprob(value: Any) -> float | None:  # noqa: ANN401  a server's JSON
-    """A log-probability, or None for what is not one; rounding may put a sure token slightly above 0."""
+    """A log-probability, or None if the value is not one; rounding may put a sure token slightly above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not math.isfinite(value) or value <= _NOT_A_NUMBER or value > 1e-3:  # noqa: PLR2004  rounding in half precision
@@ -98,9 +97,9 @@ def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], l
     """
     wanted: dict[tuple[int, ...], set[int]] = {}
     for sequence in sequences:
-        for place, token in enumerate(sequence):
-            wanted.setdefault(sequence[:place], set()).add(token)
-    return {beginning: sorted(wanted[beginning]) for beginning in sorted(wanted, key=lambda found: (len(found), found))}
+        for position, token in enumerate(sequence):
+            wanted.setdefault(sequence[:position], set()).add(token)
+    return {beginning: sorted(wanted[beginning]) for beginning in sorted(wanted, key=lambda ids: (len(ids), ids))}
 
 
 def from_tokens(
@@ -108,37 +107,16 @@ def from_tokens(
 ) -> LabelReading:
     """Label log-probabilities from those of their tokens: log p(label) is the sum over its tokens.
 
-    Where one label begins another (`1` and `10`), the shorter is the answer only if the longer does not follow.
-
     Args:
         sequences: the token ids of every label.
         values: after each beginning, the natural-log probability of each token that was asked for.
     """
-    sums = [
-        math.fsum(values[sequence[:place]][token] for place, token in enumerate(sequence)) for sequence in sequences
-    ]
-    logprobs = []
-    for sequence, total in zip(sequences, sums, strict=True):
-        goes_on = values.get(sequence, {})
-        longer = {
-            other[len(sequence)]
-            for other in sequences
-            if len(other) > len(sequence) and other[: len(sequence)] == sequence
-        }
-        rest = 1 - math.fsum(math.exp(goes_on[token]) for token in longer)
-        logprobs.append(total + (math.log(max(rest, _LEAST)) if longer else 0.0))
-    totals = [math.fsum(map(math.exp, following.values())) for following in values.values()]
-    return _possible(logprobs, None, max(totals))
-
-
-def _possible(logprobs: Sequence[float], note: str | None, seen: float) -> LabelReading:
-    """A reading, unparsed where its probabilities, or those `seen` at one token, add to more than 1."""
-    mass = math.fsum(map(math.exp, logprobs))
-    total = max(mass, seen)
-    if total > _MOST:
-        note = f"the probabilities that the server returned add to {total:.2f}, more than 1; they cannot be trusted"
-        return LabelReading(logprobs=None, mass=None, note=note)
-    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), note=note)
+    logprobs = {
+        sequence: math.fsum(values[sequence[:position]][token] for position, token in enumerate(sequence))
+        for sequence in sequences
+    }
+    seen = max(math.fsum(map(math.exp, following.values())) for following in values.values())
+    return reading_from_sequences([[sequence] for sequence in sequences], logprobs, seen=seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +130,9 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
-    """Labels read from the most probable tokens of one place.
+    """Labels read from the most probable tokens of one position.
 
-    `logs` are natural logarithms of the tokens that say a label as a whole, None where none was there. `begun` are the
+    `logs` are natural logarithms of the tokens that spell a whole label; None without such a token. `begun` are the
     tokens that begin a label and are worth a second look; `bound` is the most that any token outside the list can have;
     `seen` is the sum of the probabilities in the list.
     """
@@ -168,7 +146,7 @@ class Partial:
 
 
 def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
-    """Sort the most probable tokens by the label they say or begin; ways to write one label add up.
+    """Sort the most probable tokens by the label they spell or begin; the spellings of a label add up.
 
     Args:
         choices: the tokens returned, most probable first.
@@ -202,7 +180,7 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
 def complete(
     partial: Partial, labels: Sequence[str], ends: Mapping[int, float], taken: Mapping[int, Sequence[float]]
 ) -> LabelReading:
-    """A reading from a place's most probable tokens, or why there is none.
+    """A reading from the most probable tokens of a position, or why there is none.
 
     A label of which only a beginning was seen, and could not be completed, has that beginning's probability: an upper
     bound, and the note says so.
@@ -210,7 +188,7 @@ def complete(
     Args:
         partial: from `from_top`.
         labels: what may be said.
-        ends: label number to the log-probability of its beginnings with all that was found to complete them; missing
+        ends: label number to the log-probability of its beginnings with all of their completions; missing
             where they could not be completed.
         taken: label number to the log-probabilities of longer labels that began with its token and are not it.
     """
@@ -219,7 +197,7 @@ def complete(
     notes: list[str] = []
     for number, (label, whole) in enumerate(zip(labels, partial.logs, strict=True)):
         begun = [beginning for beginning in partial.begun if beginning.label == number]
-        parts = [] if whole is None else [_less(whole, taken.get(number, ()))]
+        parts = [] if whole is None else [without_continuations(whole, taken.get(number, ()))]
         if number in ends:
             parts.append(ends[number])
         elif begun:
@@ -235,49 +213,24 @@ def complete(
             notes.append(f"label {label!r} outside the top {partial.top}: p <= {partial.bound:.2g}")
         logs.append(log_sum(parts) if parts else None)
     mass = math.fsum(math.exp(value) for number, value in enumerate(logs) if value is not None and number not in bounds)
-    note = "; ".join(notes) or None
     if not mass:
-        note = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
-    if not mass or any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
-        return LabelReading(logprobs=None, mass=None, note=note)
+        reason = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
+        return LabelReading(logprobs=None, mass=None, reason=reason)
+    if any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
+        return LabelReading(logprobs=None, mass=None, reason="; ".join(notes))
     filled = tuple(
         value if value is not None and number not in bounds else math.log(max(bounds[number], _NOTHING * mass))
         for number, value in enumerate(logs)
     )
-    return _possible(filled, note, partial.seen)
-
-
-def from_counts(counts: Sequence[int], asked: int, unreadable: Mapping[str, int], *, fixed: bool) -> LabelReading:
-    """Label probabilities from n answers: p = (count + 1/k) / (n + 1) for k labels, unreadable answers in n.
-
-    Args:
-        counts: answers that said each label.
-        asked: n, all answers.
-        unreadable: reason to how many answers could not be read for it.
-        fixed: whether the server gives the same answer every time, so that this is one vote and no probability.
-    """
-    reasons = [f"{count} x {reason}" for reason, count in sorted(unreadable.items(), key=lambda item: -item[1])]
-    note = f"{sum(unreadable.values())} of {asked} answers unreadable: {', '.join(reasons)}" if reasons else None
-    if not any(counts):
-        return LabelReading(logprobs=None, mass=None, note=note or "no answers")
-    if fixed:
-        note = "one vote, not a probability: the server gives one answer only" + (f"; {note}" if note else "")
-    share = 1 / len(counts)
-    chances = [(count + share) / (asked + 1) for count in counts]
-    return LabelReading(logprobs=tuple(map(math.log, chances)), mass=math.fsum(chances), note=note)
-
-
-def _less(whole: float, taken: Sequence[float]) -> float:
-    rest = 1 - math.fsum(math.exp(value - whole) for value in taken)
-    return whole + math.log(max(rest, _LEAST))
+    return checked_reading(
+        filled,
+        mass=math.fsum(map(math.exp, filled)),
+        seen=partial.seen,
+        exactness="bounded" if notes else "exact",
+        note="; ".join(notes) or None,
+    )
 
 
 def bare(text: str) -> str:
-    """A label without case, spaces and the marks that may stand around it."""
+    """A label without case, and without spaces and marks around it."""
     return text.strip(_AROUND).casefold()
-
-
-def log_sum(values: Sequence[float]) -> float:
-    """log(sum(exp(values))), without overflow."""
-    most = max(values)
-    return most + math.log(math.fsum(math.exp(value - most) for value in values))

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from refladder.backends.openai.talk import Talk
     from refladder.records import Prompt
 
-FAILED = "request failed: "  # begins the note of a row that was not answered, and so is worth asking again
 HOPELESS = 20  # rows that fail one after the other before the run stops
 
 Answer = TypeVar("Answer")
@@ -87,7 +86,7 @@ class Rows(Generic[Answer]):
             self._results.put((place, self._failed(refusal.reason)))
             return
         self._last = refusal
-        self._hopeless.append((place, self._failed(f"{FAILED}{refusal.reason}")))
+        self._hopeless.append((place, self._failed(f"request failed: {refusal.reason}")))
         if len(self._hopeless) >= HOPELESS:
             self._stop(refusal)
 

@@ -104,7 +104,7 @@ def test_a_refused_request_is_unreadable_and_an_overloaded_one_is_asked_again(se
     server.finish("batch_1")
     found = read(server, folder)
     assert found[0].logprobs is None
-    assert found[0].note == "the server answered 400: this prompt is too long"
+    assert found[0].reason == "the server answered 400: this prompt is too long"
     assert all(reading.logprobs is not None for reading in found[1:])
 
 
@@ -116,7 +116,7 @@ def test_a_line_under_200_that_is_an_error_and_one_that_says_there_is_none(serve
     lines[1]["response"]["body"]["error"] = None
     server.files["file-1"] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     found = read(server, folder)
-    assert found[4].note == "the server answered 200: no"  # the lines come in reverse order
+    assert found[4].reason == "the server answered 200: no"  # the lines come in reverse order
     assert all(reading.logprobs is not None for reading in found[:4])
 
 

@@ -142,7 +142,7 @@ def test_a_row_that_the_server_refuses_is_unreadable_with_its_reason(serve):
     server._answer = lambda *sent: refusal if b"number 3" in sent[3] else whole(*sent)
     readings = backend.read_labels(questions(6), LABELS)
     assert [reading.logprobs is None for reading in readings] == [False, False, False, True, False, False]
-    assert readings[3].note == "the server answered 400: maximum context length"
+    assert readings[3].reason == "the server answered 400: maximum context length"
 
 
 def test_a_key_appears_nowhere(serve, monkeypatch, caplog):

@@ -29,7 +29,7 @@ def check(server, found, number=ROWS):
     """Every row once, with its own answer; no row asked again after a full answer to it."""
     assert Counter(place for place, _ in found) == Counter(range(number))
     for place, reading in found:
-        assert reading.logprobs is not None, reading.note
+        assert reading.logprobs is not None, reading.reason
         assert [math.exp(value) for value in reading.logprobs] == pytest.approx(probabilities(place))
     assert server.late == 0
 
@@ -68,7 +68,7 @@ def test_a_row_that_always_fails_is_unreadable_with_its_reason_and_the_rest_is_n
         backend = connect(f"openai:{MODEL}", base_url=server.url, mode="top", attempts="2")
         readings = backend.read_labels(questions(50), LABELS)
         assert [place for place, reading in enumerate(readings) if reading.logprobs is None] == [7]
-        assert readings[7].note == "request failed: the server answered 502: overloaded (2 times)"
+        assert readings[7].reason == "request failed: the server answered 502: overloaded (2 times)"
 
 
 def test_answers_that_are_mixed_up_on_the_way_end_the_run():

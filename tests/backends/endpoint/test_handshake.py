@@ -97,7 +97,7 @@ def test_a_flat_distribution_is_unreadable_and_not_a_number(serve):
     server = serve(replace(OPENAI, flat=True))
     (reading,) = to(server, mode="top").read_labels([question("x")], LABELS)
     assert reading.logprobs is None
-    assert "outside the top 20: p <= " in reading.note or "no label among the top 20" in reading.note
+    assert "outside the top 20: p <= " in reading.reason or "no label among the top 20" in reading.reason
 
 
 def test_sampled_shares_lie_within_their_binomial_error(serve):
@@ -147,8 +147,10 @@ def test_every_answer_that_says_no_label_is_counted_by_its_reason(serve):
     server = serve(replace(TEXT_ONLY, answer=lambda _messages, seed: answers[seed % 8]))
     backend = to(server, samples=8)
     (reading,) = backend.read_labels([question("x")], LABELS)
-    assert [math.exp(value) * 9 for value in reading.logprobs] == pytest.approx([2 + 1 / 3, 1 + 1 / 3, 1 / 3])
-    assert reading.note.startswith("5 of 8 answers unreadable: ")
+    assert [math.exp(value) for value in reading.logprobs] == pytest.approx([2 / 3, 1 / 3, 0], abs=1e-20)
+    assert reading.mass == pytest.approx(3 / 8)
+    assert reading.exactness == "sampled"
+    assert reading.note.startswith("5 of 8 answers unparsed: ")
     counted = Counter({name: number for name, number in backend.counts.items() if name.startswith("answer: ")})
     assert counted == {
         "answer: no label in the answer": 1,
@@ -164,10 +166,7 @@ def test_a_model_that_answers_in_another_language(serve):
     backend = to(serve(replace(TEXT_ONLY, answer=lambda _messages, _seed: answer)))
     (reading,) = backend.read_labels([question("x")], LABELS)
     assert reading.logprobs is None
-    assert reading.note == (
-        "1 of 1 answers unreadable: 1 x no label in the answer; one is 'Mejor', "
-        "and the prompt asks for Better, Worse, Similar"
-    )
+    assert reading.reason == "1 of 1 answers unparsed: 1 x no label in the answer, e.g. 'Mejor'"
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_lists_of_tokens_that_are_none_leave_the_row_unread_with_a_reason(tops):
     with HttpServer(answer) as server:
         readings = to(server, mode="top").read_labels(questions(3), LABELS)
     assert [reading.logprobs is None for reading in readings] == [False, True, False]
-    assert readings[1].note == "log-probabilities were asked for and not returned"
+    assert readings[1].reason == "log-probabilities were asked for and not returned"
 
 
 def test_a_redirect_to_an_address_that_is_none():

@@ -25,7 +25,7 @@ def test_every_malformed_answer_is_a_row_with_a_reason_or_a_reading():
         readings = backend.read_labels(questions(2 * len(faults)), LABELS)
     assert all(reading.logprobs is not None for reading in readings[1::2])
     unread = [name for name, reading in zip(ROWS, readings[::2], strict=True) if reading.logprobs is None]
-    assert all(reading.note for reading in readings if reading.logprobs is None)
+    assert all(reading.reason for reading in readings if reading.logprobs is None)
     assert {"logprobs null", "top_logprobs null", "an empty body", "a bomb", "deeply nested", "status 500"} <= set(
         unread
     )

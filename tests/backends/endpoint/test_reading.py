@@ -6,7 +6,6 @@ from refladder.backends.openai.reading import (
     Choice,
     complete,
     first_choices,
-    from_counts,
     from_tokens,
     from_top,
     next_tokens,
@@ -50,9 +49,7 @@ def test_a_label_that_begins_another_is_the_answer_only_when_the_other_does_not_
 def test_most_probable_tokens_that_add_to_more_than_one_are_unparsed(tokens, total):
     reading = complete(from_top(tops(**tokens), LABELS), LABELS, {}, {})
     assert (reading.logprobs, reading.mass) == (None, None)
-    assert reading.note == (
-        f"the probabilities that the server returned add to {total}, more than 1; they cannot be trusted"
-    )
+    assert reading.reason == (f"the returned probabilities add to {total}, more than 1; they cannot be trusted")
 
 
 def test_rounding_above_one_is_read():
@@ -65,7 +62,7 @@ def test_completed_labels_that_add_to_more_than_one_are_unparsed():
     partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
     reading = complete(partial, LABELS, {1: math.log(0.9)}, {})  # p(Worse) cannot be more than p(W)
     assert (reading.logprobs, reading.mass) == (None, None)
-    assert "add to 1.55, more than 1" in reading.note
+    assert "add to 1.55, more than 1" in reading.reason
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,7 @@ def test_exact_tokens_that_add_to_more_than_one_are_unparsed(first, second):
     }
     reading = from_tokens([(1,), (2, 3), (2, 5), (4,)], values)
     assert (reading.logprobs, reading.mass) == (None, None)
-    assert "more than 1; they cannot be trusted" in reading.note
+    assert "more than 1; they cannot be trusted" in reading.reason
 
 
 def test_the_fewest_beginnings_that_read_every_label():
@@ -98,12 +95,12 @@ def test_a_label_outside_the_list_has_a_bound_and_no_number():
     partial = from_top(tops(Better=0.8, Similar=0.1, The=0.003), LABELS)
     reading = complete(partial, LABELS, {}, {})
     assert reading.logprobs is None
-    assert reading.note == "label 'Worse' outside the top 3: p <= 0.003"
+    assert reading.reason == "label 'Worse' outside the top 3: p <= 0.003"
 
 
 def test_the_bound_is_what_is_left_when_that_is_less_than_the_last_token():
     partial = from_top(tops(Better=0.7, Similar=0.29), LABELS)  # 0.01 is left, the last has 0.29
-    assert complete(partial, LABELS, {}, {}).note == "label 'Worse' outside the top 2: p <= 0.01"
+    assert complete(partial, LABELS, {}, {}).reason == "label 'Worse' outside the top 2: p <= 0.01"
 
 
 def test_a_bound_that_cannot_matter_is_used_and_told():
@@ -111,6 +108,7 @@ def test_a_bound_that_cannot_matter_is_used_and_told():
     reading = complete(partial, LABELS, {}, {})
     assert probabilities(reading) == pytest.approx([0.8, 1e-5, 0.1])
     assert reading.note == "label 'Worse' outside the top 3: p <= 1e-05"
+    assert (reading.exactness, reading.reason) == ("bounded", None)
 
 
 def test_the_beginning_of_a_label_is_an_upper_bound_and_told():
@@ -118,12 +116,14 @@ def test_the_beginning_of_a_label_is_an_upper_bound_and_told():
     reading = complete(partial, LABELS, {}, {})
     assert probabilities(reading) == pytest.approx([0.6, 0.3, 0.05])
     assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
+    assert (reading.exactness, reading.reason) == ("bounded", None)
 
 
 def test_a_beginning_that_was_completed_is_exact():
     partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
     reading = complete(partial, LABELS, {1: math.log(0.3 * 0.9)}, {})
     assert probabilities(reading) == pytest.approx([0.6, 0.27, 0.05])
+    assert reading.exactness == "exact"
     assert reading.note is None
 
 
@@ -132,14 +132,14 @@ def test_one_is_not_ten_when_digits_are_tokens():
     partial = from_top(tops(**{"1": 0.5, "2": 0.4}), labels)
     reading = complete(partial, labels, {}, {})
     assert reading.logprobs is None
-    assert "label '10' was only begun: p <= 0.5" in reading.note
+    assert "label '10' was only begun: p <= 0.5" in reading.reason
     completed = complete(partial, labels, {2: math.log(0.2)}, {0: [math.log(0.2)]})
     assert probabilities(completed) == pytest.approx([0.3, 0.4, 0.2])  # .5 - .2 is left for 1
 
 
 def test_no_label_at_all():
     reading = complete(from_top(tops(Mejor=0.9, El=0.05), LABELS), LABELS, {}, {})
-    assert reading.note == "no label among the top 2 tokens; the first is 'Mejor'"
+    assert reading.reason == "no label among the top 2 tokens; the first is 'Mejor'"
 
 
 def test_minus_9999_is_not_a_number():
@@ -162,23 +162,3 @@ def test_the_completions_shape_with_ids_for_names():
 )
 def test_no_log_probabilities(choice):
     assert first_choices(choice) == []
-
-
-def test_counts_of_answers():
-    # n = 20, one unreadable: (12 + 1/3) / 21, (6 + 1/3) / 21, (1 + 1/3) / 21
-    reading = from_counts([12, 6, 1], 20, {"refusal": 1}, fixed=False)
-    assert probabilities(reading) == pytest.approx([37 / 63, 19 / 63, 4 / 63])
-    assert reading.mass == pytest.approx(60 / 63)
-    assert reading.note == "1 of 20 answers unreadable: 1 x refusal"
-
-
-def test_no_answer_could_be_read():
-    reading = from_counts([0, 0, 0], 3, {"refusal": 2, "empty answer": 1}, fixed=False)
-    assert reading.logprobs is None
-    assert reading.note == "3 of 3 answers unreadable: 2 x refusal, 1 x empty answer"
-
-
-def test_a_server_with_one_answer_gives_a_vote():
-    reading = from_counts([0, 1, 0], 1, {}, fixed=True)
-    assert probabilities(reading) == pytest.approx([1 / 6, 4 / 6, 1 / 6])  # (0 + 1/3) / 2, (1 + 1/3) / 2
-    assert reading.note == "one vote, not a probability: the server gives one answer only"

@@ -74,7 +74,7 @@ def transformers_serve(folder, tmp_path_factory):
 def test_transformers_serve_gives_votes(transformers_serve, folder):
     backend = connect(f"openai:{folder}", base_url=transformers_serve, max_concurrency="2")
     print(backend.notice)  # noqa: T201  shown with -s: what this version of the server can do
-    assert backend.fingerprint.endswith(" sample1-fixed")
+    assert backend.fingerprint.endswith(" sample1-fixed-shares")
     readings = backend.read_labels(questions(6), LABELS)
     votes = [max(range(3), key=reading.logprobs.__getitem__) for reading in readings if reading.logprobs is not None]
     assert votes == [place % 3 for place in range(6)]  # as it was trained

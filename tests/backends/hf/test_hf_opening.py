@@ -154,7 +154,7 @@ def test_a_prompt_that_is_too_long_is_an_unreadable_row_with_both_lengths(opened
     assert re.fullmatch(
         r"the compare prompt has [\d,]+ tokens and llama\d* takes 2,048; shorten the texts, use a model with a longer "
         r"context, or pass --truncate-context \(option truncate_context=true\)",
-        found[1].note,
+        found[1].reason,
     )
     np.testing.assert_allclose(
         [found[0].logprobs, found[2].logprobs],
@@ -167,6 +167,7 @@ def test_truncate_context_cuts_the_context_alone_and_marks_the_row(folder, promp
     backend = connect(f"hf:{folder('llama')}", dtype="float32", truncate_context="true")
     cut, whole = backend.read_labels([compare(LONG, "A.", "B."), prompts[0]], LABELS)
     found = re.fullmatch(r"the context was cut from 15,600 to ([\d,]+) characters to fit", cut.note)
+    assert (cut.cut, whole.cut) == (True, False)
     assert whole.note is None
     kept = int(found[1].replace(",", ""))
     same = backend.read_labels([compare(LONG[:kept].rstrip(), "A.", "B.")], LABELS)[0]
@@ -177,6 +178,7 @@ def test_truncate_context_cuts_the_context_alone_and_marks_the_row(folder, promp
         backend.tokens.prompt(compare(LONG[:kept], "A.", "B.").text)
     )
     written = backend.write([compare(LONG, "A.", "B.")], Sampling(max_tokens=4))[0]
+    assert written.cut
     assert written.note.startswith("the context was cut from 15,600 to ")
 
 
@@ -184,7 +186,7 @@ def test_texts_that_do_not_fit_even_without_their_context_are_unreadable(folder)
     backend = connect(f"hf:{folder('llama')}", dtype="float32", truncate_context="true")
     found = backend.read_labels([compare(ARTICLE, LONG, "B.")], LABELS)[0]
     assert found.logprobs is None
-    assert found.note.endswith("a model with a longer context; it does not fit even without its context")
+    assert found.reason.endswith("a model with a longer context; it does not fit even without its context")
 
 
 def test_not_a_number_makes_its_row_unreadable_and_no_other(folder, prompts):
@@ -197,7 +199,7 @@ def test_not_a_number_makes_its_row_unreadable_and_no_other(folder, prompts):
     found = backend.read_labels([*prompts, compare(ARTICLE, "\x07", "B.")], LABELS)
     assert found[-1].logprobs is None
     assert found[-1].mass is None
-    assert found[-1].note == (
+    assert found[-1].reason == (
         "the model returned no finite number for this prompt (nan); load it with dtype=bfloat16 or dtype=float32"
     )
     np.testing.assert_allclose([one.logprobs for one in found[:-1]], expected, atol=1e-4)

@@ -1,0 +1,326 @@
+"""From what a model returned to one reading for a prompt: token log-probabilities, an answer's text, counted answers.
+
+Every backend makes its readings here, so that these rules exist once: a label that begins another label, probabilities
+that are impossible, which label an answer names, and the log-probability of a label that no answer named.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError
+from refladder.parsing import parse_json
+from refladder.records import LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from refladder.records import Exactness
+
+NEVER = -50.0  # natural logarithm used for a share of 0, which has none: 2e-22
+LEAST_REST = 1e-9  # of p(a label ends here); float32 rounds smaller values to 0
+LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can reach
+
+NO_LABEL = "no label in the answer"
+SEVERAL = "several labels in the answer"
+NEGATED = "a negated label in the answer"
+CUT_BEFORE = "cut before a label"
+CUT_IN = "cut within a label"
+
+_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_OPENED = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_CLOSED = re.compile(r"^.*</(think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
+_CHANNEL = re.compile(r"<\|channel\|>final<\|message\|>(.*?)(?:<\|return\|>|<\|end\|>|$)", re.DOTALL)
+_FENCE = re.compile(r"^```\w*\s*(.*?)\s*```$", re.DOTALL)
+_MARKS = " \t\r\n\"'`*_#([{<“”‘’«»"  # noqa: RUF001  characters before an answer's first word
+_ANNOUNCED = (
+    r"\b(?:answer|verdict|label|judge?ment|choice|option|score|grade|rating)\s*(?:is|of)?\s*[:=\-]?[\s\"'`*_(\[]*"
+)
+_LEAD = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+)?" + _ANNOUNCED, re.IGNORECASE)
+# "not better", "isn't any better", "no better", "I do not think it is better"
+_NEGATION = re.compile(
+    r"(?:\b(?:not|no|never|neither|nor|cannot)|n['\u2019]t)\s+(?:\w+\s+){0,3}$",
+    re.IGNORECASE,
+)
+# "Summary A is not better", "Summary A does not improve on it"
+_DENIAL = re.compile(
+    r"\s+(?:(?:is|was|are|were|does|do|did|has|have|can|could|would|should)\s+(?:not|never)\b|cannot\b|\w+n['\u2019]t\b)",
+    re.IGNORECASE,
+)
+# What may follow a label that is a number: "4", "4.", "4/5", "4 out of 5", "4 because"; not "4.5", "4-5", "4 errors".
+_AFTER_NUMBER = re.compile(
+    r"[ \t]*(?:$|[\r\n)\]}\"'`*_;:(]|(?:/|(?:out\s+)?of\s)\s*(?P<highest>\d+)"
+    r"|[.,\-–—](?!\s*\d)|(?:because|since|as|stars?|points?)\b)",  # noqa: RUF001
+    re.IGNORECASE,
+)
+_AFTER_SHORT = r"(?=[ \t]*(?:$|[\r\n.,:;)\]}\"'`*_]|[\-–—]\s))"  # noqa: RUF001
+
+
+def log_sum(values: Sequence[float]) -> float:
+    """log(sum(exp(values))), without overflow."""
+    highest = max(values)
+    return highest + math.log(math.fsum(math.exp(value - highest) for value in values))
+
+
+def without_continuations(logprob: float, continuations: Sequence[float]) -> float:
+    """The log-probability of a label whose answer does not go on to a longer label.
+
+    p(label is the answer) = p(label) - sum of p(longer label): "1" is the beginning of "10", and an answer that goes on
+    to "10" is not "1". At least `LEAST_REST` of p(label) is left.
+
+    Args:
+        logprob: natural logarithm of p(label), all continuations included.
+        continuations: natural logarithms of p(longer label), the label's own tokens included; no one begins another.
+    """
+    if not continuations:
+        return logprob
+    rest = 1 - math.fsum(math.exp(value - logprob) for value in continuations)
+    return logprob + math.log(max(rest, LEAST_REST))
+
+
+def checked_reading(
+    logprobs: Sequence[float],
+    *,
+    mass: float,
+    seen: float = 0.0,
+    exactness: Exactness = "exact",
+    cut: bool = False,
+    note: str | None = None,
+) -> LabelReading:
+    """A reading, without log-probabilities where the probabilities are impossible.
+
+    Args:
+        logprobs: natural logarithms, one for each label.
+        mass: sum of the label probabilities.
+        seen: largest sum of the probabilities that were returned for one position.
+        exactness: how the log-probabilities were found.
+        cut: whether the context was shortened.
+        note: for people.
+    """
+    total = max(mass, seen)
+    if not total <= LARGEST_SUM:
+        reason = f"the returned probabilities add to {total:.2f}, more than 1; they cannot be trusted"
+        return LabelReading(logprobs=None, mass=None, reason=reason, cut=cut)
+    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), exactness=exactness, cut=cut, note=note)
+
+
+def reading_from_sequences(
+    spellings: Sequence[Sequence[tuple[int, ...]]],
+    logprobs: Mapping[tuple[int, ...], float],
+    *,
+    seen: float = 0.0,
+    cut: bool = False,
+    note: str | None = None,
+) -> LabelReading:
+    """Label log-probabilities from those of token sequences; the spellings of one label add up.
+
+    A sequence that begins another one counts only where the longer one does not follow (`without_continuations`).
+
+    Args:
+        spellings: for each label, the token ids of its spellings.
+        logprobs: the natural-log probability of every sequence: the sum over its tokens.
+        seen: largest sum of the probabilities that were returned for one position.
+        cut: whether the context was shortened.
+        note: for people.
+    """
+    alone = {}
+    for sequence, logprob in logprobs.items():
+        longer = [other for other in logprobs if len(other) > len(sequence) and _begins(sequence, other)]
+        nearest = [
+            other
+            for other in longer
+            if not any(len(prefix) < len(other) and _begins(prefix, other) for prefix in longer)
+        ]
+        alone[sequence] = without_continuations(logprob, [logprobs[other] for other in nearest])
+    values = [log_sum([alone[sequence] for sequence in dict.fromkeys(group)]) for group in spellings]
+    return checked_reading(values, mass=math.fsum(map(math.exp, alone.values())), seen=seen, cut=cut, note=note)
+
+
+def _begins(prefix: tuple[int, ...], sequence: tuple[int, ...]) -> bool:
+    return sequence[: len(prefix)] == prefix
+
+
+def reading_from_counts(
+    counts: Sequence[int],
+    answers: int,
+    unparsed: Mapping[str, int],
+    *,
+    example: str = "",
+    cut: bool = False,
+    note: str | None = None,
+) -> LabelReading:
+    """Label probabilities from sampled answers: the shares of the labels among the answers that name one.
+
+    p(label) = answers that name it / answers that name a label. A label that no answer names has p = 0, and its
+    log-probability is `NEVER`. The mass is the share of all answers that name a label.
+
+    Source: arXiv 2509.05440, Table 2 ("Sample"); arXiv 2307.07889, equation 5.
+
+    Args:
+        counts: for each label, the number of answers that name it.
+        answers: number of answers.
+        unparsed: number of other answers by reason.
+        example: the text of one of those.
+        cut: whether the context was shortened.
+        note: for people.
+    """
+    parsed = sum(counts)
+    problem = None
+    if unparsed:
+        reasons = ", ".join(
+            f"{count} x {reason}" for reason, count in sorted(unparsed.items(), key=lambda item: -item[1])
+        )
+        problem = f"{answers - parsed} of {answers} answers unparsed: {reasons}" + (
+            f", e.g. {example!r}" * bool(example)
+        )
+    if not parsed:
+        return LabelReading(logprobs=None, mass=None, reason=problem or "no answers", cut=cut)
+    return LabelReading(
+        logprobs=tuple(math.log(count / parsed) if count else NEVER for count in counts),
+        mass=parsed / answers,
+        exactness="sampled",
+        cut=cut,
+        note="; ".join(filter(None, (note, problem))) or None,
+    )
+
+
+def without_thoughts(text: str) -> str:
+    """A text without its thinking blocks, closed or not."""
+    final = _CHANNEL.search(text)
+    if final is not None:
+        return final.group(1)
+    text = _THOUGHTS.sub("", text)
+    text = _CLOSED.sub("", text)  # opened by the chat template, so that only its end is in the answer
+    opened = _OPENED.search(text)
+    return (text if opened is None else text[: opened.start()]).strip()
+
+
+def has_thoughts(text: str) -> bool:
+    """Whether a text has a thinking block, closed or not."""
+    return _OPENED.search(text) is not None or _CLOSED.search(text) is not None
+
+
+def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | str:
+    """The number of the label that an answer names, or why it names none.
+
+    An answer names a label if it begins with it, is JSON that holds it, or names it and no other label. Case, quotes,
+    markup, thinking blocks, "Answer:" before it and an explanation after it do not matter. The last word of a label is
+    enough where the labels differ in that word alone ("A" of "Summary A", "Summary B") and nothing but punctuation
+    follows. A label that is a number must begin the answer or follow a word such as "score", so that no other number
+    of the text is taken for it. A negated label ("not better", "Summary A is not better") is not named.
+
+    Args:
+        text: the answer.
+        labels: what may be said.
+        ended: False for an answer that was cut at its length limit. Then a number or a short name at its very end is
+            not read: "1" may have become "10".
+    """
+    complete = ended or text != text.rstrip()
+    verdict = _label_in(without_thoughts(text).strip(), [label.casefold() for label in labels], complete=complete)
+    return CUT_BEFORE if verdict == NO_LABEL and not ended else verdict
+
+
+def _label_in(answer: str, names: Sequence[str], *, complete: bool) -> int | str:
+    fence = _FENCE.match(answer)
+    if fence is not None:
+        answer = fence.group(1)
+    if answer.startswith(("{", "[")):
+        inside = _json_label(answer, names)
+        if inside is not None:
+            return inside
+    start = answer.lstrip(_MARKS)
+    verdict = _at_start(start, names, complete=complete)
+    lead = _LEAD.match(start) if verdict is None else None
+    if lead is not None:
+        verdict = _at_start(start[lead.end() :].lstrip(_MARKS), names, complete=complete)
+    return _anywhere(answer, names, complete=complete) if verdict is None else verdict
+
+
+def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str | None:
+    """The label at the beginning of a text, why it is not named, or None where there is no label."""
+    match = re.match(_any_of(names), text, re.IGNORECASE)
+    if match is None:
+        short = _short_names(names)
+        match = re.match(_any_of(short) + _AFTER_SHORT, text, re.IGNORECASE) if short else None
+        if match is None:
+            return None
+        return short.index(match.group().casefold()) if complete or match.end() < len(text) else CUT_IN
+    if _are_numbers(names):
+        if not complete and match.end() == len(text):
+            return CUT_IN
+        if not _ends_grade(text, match.end(), names):
+            return None
+    if _DENIAL.match(text, match.end()):
+        return NEGATED
+    return names.index(match.group().casefold())
+
+
+def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
+    if _are_numbers(names):
+        matches = list(re.finditer(_ANNOUNCED + f"(?P<label>{_any_of(names)})", text, re.IGNORECASE))
+        matches = [match for match in matches if _ends_grade(text, match.end(), names)]
+        if not complete and any(match.end() == len(text) for match in matches):
+            return CUT_IN
+    else:
+        matches = list(re.finditer(f"(?P<label>{_any_of(names)})", text, re.IGNORECASE))
+    distinct = {match["label"].casefold() for match in matches}
+    if not distinct:
+        return NO_LABEL
+    if len(distinct) > 1:
+        return SEVERAL
+    if any(_NEGATION.search(text[: match.start()]) or _DENIAL.match(text, match.end()) for match in matches):
+        return NEGATED
+    return names.index(distinct.pop())
+
+
+def _ends_grade(text: str, position: int, names: Sequence[str]) -> bool:
+    """Whether a number that ends here is a grade: not the beginning of another number, and not on another scale."""
+    match = _AFTER_NUMBER.match(text, position)
+    return match is not None and match["highest"] in {None, max(names, key=int)}
+
+
+def _any_of(names: Sequence[str]) -> str:
+    """A pattern for any of these names as whole words; the longest first."""
+    return r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + r")(?!\w)"
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    return all(name.isdecimal() for name in names)
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """The last words of labels that differ in these alone; else none."""
+    parts = [name.rpartition(" ") for name in names]
+    words = [word for _, _, word in parts]
+    alike = len({head for head, _, _ in parts}) == 1 and bool(parts[0][0])
+    return words if alike and len(set(words)) == len(words) else []
+
+
+def _json_label(text: str, names: Sequence[str]) -> int | str | None:
+    """The label in an answer that is JSON; None if it is not JSON or holds no label."""
+    try:
+        value = parse_json(text, "the answer")
+    except DataError:
+        return None
+    texts = {leaf.strip().casefold() for leaf in _leaves(value)}
+    for spelled in (names, _short_names(names)):
+        numbers = [number for number, name in enumerate(spelled) if name in texts]
+        if len(numbers) > 1:
+            return SEVERAL
+        if numbers:
+            return numbers[0]
+    return None
+
+
+def _leaves(value: Any) -> Iterator[str]:  # noqa: ANN401  a model's JSON
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+        elif isinstance(item, str | int) and not isinstance(item, bool):
+            yield str(item)

@@ -1,0 +1,238 @@
+"""The one answer parser, labels that begin others, counted answers: against hand work."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from refladder.backends.labels import (
+    CUT_BEFORE,
+    CUT_IN,
+    LEAST_REST,
+    NEGATED,
+    NEVER,
+    NO_LABEL,
+    SEVERAL,
+    checked_reading,
+    label_in,
+    reading_from_counts,
+    reading_from_sequences,
+    without_continuations,
+    without_thoughts,
+)
+
+LABELS = ("Better", "Worse", "Similar")
+STORIES = ("Story A", "Story B")
+GRADES = tuple(map(str, range(1, 11)))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Better", 0),
+        ("better.", 0),
+        ('"Worse"', 1),
+        ("**Similar**", 2),
+        ("Answer: Worse", 1),
+        ("**Answer:** Worse", 1),
+        ("Final answer is: Better", 0),
+        ("WORSE - the reference is better", 1),
+        ("Worse, not better", 1),
+        ("The target summary is worse.", 1),
+        ('{"verdict": "Similar"}', 2),
+        ('```json\n{"answer": {"label": "better"}}\n```', 0),
+        ("I would say: similar", 2),
+        ("Better. It does not repeat itself.", 0),
+        ("<think>Worse?</think>Similar", 2),
+    ],
+)
+def test_labels_in_every_dress(text, number):
+    assert label_in(text, LABELS) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Mejor", NO_LABEL),
+        ("", NO_LABEL),
+        ("Betterment", NO_LABEL),
+        ("Is it better or worse? Hard to say.", SEVERAL),
+        ("Between better and worse", SEVERAL),
+        ('["Better", "Worse"]', SEVERAL),
+        ("It is not better", NEGATED),
+        ("Not better", NEGATED),
+        ("No better than the reference", NEGATED),
+        ("It isn't any better", NEGATED),
+        ("It isn\u2019t any better", NEGATED),
+        ("I do not think it is better", NEGATED),
+        ("I cannot call it better", NEGATED),
+        ("Better is not the word", NEGATED),
+    ],
+)
+def test_what_names_no_label_says_why(text, reason):
+    assert label_in(text, LABELS) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("Story A", 0),
+        ('"Story B".', 1),
+        ("**story b** is better than Story A", 1),
+        ("I prefer Story B", 1),
+        ("B", 1),
+        ("a.", 0),
+        ("(B)", 1),
+        ("Answer: **B**", 1),
+        ("B\nIt holds together.", 1),
+        ("B - it holds together", 1),
+        ('{"choice": "B"}', 1),
+        # an answer that begins with a label is taken for it: the name alone was asked for
+        ("Story A and Story B are equal", 0),
+        ("Both Story A and Story B are good", SEVERAL),
+        ("Story A is not better than Story B", NEGATED),
+        ("Story A isn't good", NEGATED),
+        ("Not Story A", NEGATED),
+        ("Neither", NO_LABEL),
+        ("A fine pair", NO_LABEL),
+        ("Story Ab", NO_LABEL),
+        ("", NO_LABEL),
+    ],
+)
+def test_labels_that_differ_in_their_last_word(text, verdict):
+    assert label_in(text, STORIES) == verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [
+        ("10", "10"),
+        (" 4.\n", "4"),
+        ("8/10", "8"),
+        ("8 out of 10", "8"),
+        ("7 of 10", "7"),
+        ("Score: 4", "4"),
+        ("**Rating:** 4", "4"),
+        ("I give this text a score of 4.", "4"),
+        ("5\nbecause it is fine", "5"),
+        ("5 because it is fine", "5"),
+        ("5 stars", "5"),
+        ('{"score": 3}', "3"),
+    ],
+)
+def test_grades(text, grade):
+    assert label_in(text, GRADES) == GRADES.index(grade)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7.5",
+        "7,5",
+        "0.8",
+        "70",
+        "1st",
+        "4-5",
+        "4 errors",
+        "There are 3 errors in this text",
+        "at most 5 tokens",
+        "4/5",
+        "11/10",
+    ],
+)
+def test_other_numbers_are_no_grade(text):
+    assert label_in(text, GRADES) == NO_LABEL
+
+
+def test_a_grade_above_the_scale_is_no_label():
+    assert label_in("10", GRADES[:5]) == NO_LABEL
+    assert label_in("Score: 10", GRADES[:5]) == NO_LABEL
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "verdict"),
+    [
+        ("7", GRADES, CUT_IN),  # might have become 7.5, and "1" 10
+        ("Score: 7", GRADES, CUT_IN),
+        ("I give it a score of 7", GRADES, CUT_IN),
+        ("\n7\n", GRADES, 6),  # its line has ended
+        ("7. The text", GRADES, 6),
+        ("A", STORIES, CUT_IN),  # "A fine pair"
+        ("Story A", STORIES, 0),
+        ("Better", LABELS, 0),
+        ("Well, let me", LABELS, CUT_BEFORE),
+        ("<think>Better? Or", LABELS, CUT_BEFORE),
+    ],
+)
+def test_answers_that_were_cut_off(text, labels, verdict):
+    assert label_in(text, labels, ended=False) == verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<think>Worse?</think>Better", "Better"),
+        ("Worse, perhaps.</think>\n\nBetter", "Better"),
+        ("<think>Worse, because", ""),
+        ("<|channel|>analysis<|message|>Worse?<|end|><|channel|>final<|message|>Better<|return|>", "Better"),
+        ("no thoughts", "no thoughts"),
+    ],
+)
+def test_thoughts_are_no_answer(text, left):
+    assert without_thoughts(text) == left
+
+
+def test_an_answer_that_goes_on_to_a_longer_label_is_not_the_shorter():
+    # p(1) = .4, of which .25 goes on to 10: p(10) = .1, p(1 alone) = .3
+    assert math.exp(without_continuations(math.log(0.4), [math.log(0.1)])) == pytest.approx(0.3)
+    assert without_continuations(-2.0, []) == -2.0
+    # all of it goes on: no probability of 0, whose logarithm is not finite
+    assert without_continuations(-2.0, [-2.0]) == pytest.approx(-2.0 + math.log(LEAST_REST))
+
+
+def test_sequences_that_begin_each_other_by_hand():
+    # 1 = .5, 10 = .2, 100 = .05: 1 alone .5 - .2, 10 alone .2 - .05; their sum is p(1 ...) = .5
+    logprobs = {(1,): math.log(0.5), (1, 0): math.log(0.2), (1, 0, 0): math.log(0.05)}
+    reading = reading_from_sequences([[(1,)], [(1, 0)], [(1, 0, 0)]], logprobs)
+    assert [math.exp(value) for value in reading.logprobs] == pytest.approx([0.3, 0.15, 0.05])
+    assert reading.mass == pytest.approx(0.5)
+    assert reading.exactness == "exact"
+
+
+def test_spellings_of_one_label_add_up_and_equal_ones_count_once():
+    logprobs = {(1,): math.log(0.3), (2,): math.log(0.1), (3,): math.log(0.2)}
+    reading = reading_from_sequences([[(1,), (2,), (1,)], [(3,)]], logprobs, cut=True, note="cut")
+    assert [math.exp(value) for value in reading.logprobs] == pytest.approx([0.4, 0.2])
+    assert (reading.mass, reading.cut, reading.note) == (pytest.approx(0.6), True, "cut")
+
+
+def test_probabilities_that_add_to_more_than_one_are_no_reading():
+    reading = checked_reading([math.log(0.7), math.log(0.6)], mass=1.3, cut=True)
+    assert (reading.logprobs, reading.mass, reading.note, reading.cut) == (None, None, None, True)
+    assert reading.reason == "the returned probabilities add to 1.30, more than 1; they cannot be trusted"
+    assert checked_reading([math.log(0.7)], mass=0.7, seen=1.02).logprobs is None
+    assert checked_reading([0.0], mass=1.005).mass == 1.0
+
+
+def test_shares_of_counted_answers():
+    # 20 answers, one unparsed: 12/19, 6/19, 1/19; 19 of 20 name a label
+    reading = reading_from_counts([12, 6, 1], 20, {"refusal": 1})
+    assert [math.exp(value) for value in reading.logprobs] == pytest.approx([12 / 19, 6 / 19, 1 / 19])
+    assert reading.mass == pytest.approx(19 / 20)
+    assert reading.exactness == "sampled"
+    assert reading.reason is None
+    assert reading.note == "1 of 20 answers unparsed: 1 x refusal"
+
+
+def test_a_label_that_no_answer_names_has_probability_zero_in_a_softmax():
+    reading = reading_from_counts([3, 0, 0], 3, {}, note="one vote")
+    assert reading.logprobs == (0.0, NEVER, NEVER)
+    assert math.exp(NEVER) < 1e-21  # nothing beside the least share of any number of answers
+    assert reading.note == "one vote"
+
+
+def test_no_parsed_answer_is_no_reading():
+    reading = reading_from_counts([0, 0, 0], 3, {"empty answer": 1, "refusal": 2}, example="I'd rather not")
+    assert (reading.logprobs, reading.mass, reading.note) == (None, None, None)
+    assert reading.reason == """3 of 3 answers unparsed: 2 x refusal, 1 x empty answer, e.g. "I'd rather not\""""
