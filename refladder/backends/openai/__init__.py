@@ -33,7 +33,7 @@ from refladder.backends.openai.probe import (
 )
 from refladder.backends.openai.running import FAILED, Rows, Thread
 from refladder.backends.openai.talk import Talk
-from refladder.backends.openai.transport import LOG, Refusal, Server, Tally, unavailable
+from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable
 from refladder.backends.protocol import Backend
 from refladder.backends.usage import Usage
 from refladder.errors import BackendUnavailableError, UsageError
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
     from typing import Any
 
+    from refladder.backends.openai.server import Server
     from refladder.records import Prompt, Sampling
 
+_PACKAGES = ("aiohttp", "tenacity")
 _FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
 
 Answer = TypeVar("Answer", LabelReading, Completion)
@@ -253,7 +255,7 @@ class Endpoint(Backend):
         if not prompts:
             return
         probe = self.probe
-        results: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+        results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
         async def all_rows(talk: Talk) -> None:
             talk.dialect = probe.dialect
@@ -267,24 +269,25 @@ class Endpoint(Backend):
                 await batches.look()
                 for place, prompt in enumerate(prompts):
                     try:
-                        results.put((place, await one(talk, prompt)))
+                        results.put([(place, await one(talk, prompt))])
                     except NotYet:
                         continue
                     except Refusal as refusal:
-                        results.put((place, failed(refusal.reason)))
+                        results.put([(place, failed(refusal.reason))])
                 await batches.go_on()
 
         work = all_rows if self.options.batch is None else in_batches
         running = Thread(self._talking(work), lambda: results.put(None))
         try:
-            while (found := results.get()) is not None:
-                yield found
+            while (answers := results.get()) is not None:
+                yield from answers
         finally:
             running.stop()
         running.outcome()
 
     def _talking(self, work: Callable[[Talk], Awaitable[None]]) -> Coroutine[Any, Any, None]:
         """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
+        from refladder.backends.openai.server import Server  # noqa: PLC0415  imports aiohttp, which may be absent
 
         async def do() -> None:
             async with Server(self.options, self._key, self._pace, self._tally) as server:
@@ -377,12 +380,15 @@ def open_endpoint(
 
     Raises:
         UsageError: no model, or an option with a value it cannot have.
-        BackendUnavailableError: the openai package is not installed, or the key cannot be had.
+        BackendUnavailableError: aiohttp or tenacity is not installed, or the key cannot be had.
     """
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
-    if find_spec("openai") is None:
-        raise BackendUnavailableError("openai:MODEL needs the package openai; pip install openai")
+    if missing := [package for package in _PACKAGES if find_spec(package) is None]:
+        raise BackendUnavailableError(
+            f"openai:MODEL needs the packages {' and '.join(_PACKAGES)} (missing: {', '.join(missing)}); "
+            f"pip install {' '.join(_PACKAGES)}"
+        )
     options = read_options(
         {
             "base_url": base_url,

@@ -30,7 +30,8 @@ class Rows(Generic[Answer]):
         prompts: the rows.
         one: answers one of them, or raises Refusal.
         failed: the answer of a row that failed for good, from the reason.
-        results: where (place, answer) goes as soon as it is there.
+        results: where answers go, (place, answer) each: those of one turn of the event loop together, since each `put`
+            wakes the thread that waits and interrupts this one.
     """
 
     def __init__(
@@ -38,13 +39,14 @@ class Rows(Generic[Answer]):
         prompts: Sequence[Prompt],
         one: Callable[[Talk, Prompt], Awaitable[Answer]],
         failed: Callable[[str], Answer],
-        results: queue.SimpleQueue[tuple[int, Answer] | None],
+        results: queue.SimpleQueue[list[tuple[int, Answer]] | None],
     ) -> None:
         self._rows = iter(enumerate(prompts))
         self._number = len(prompts)
         self._one = one
         self._failed = failed
         self._results = results
+        self._ready: list[tuple[int, Answer]] = []  # answers of this turn of the event loop
         self._last = Refusal("nothing was asked")
         self._hopeless: list[tuple[int, Answer]] = []  # failures since the last answer: kept back, it may be the server
 
@@ -61,9 +63,12 @@ class Rows(Generic[Answer]):
                     group.create_task(self._work(talk))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None  # the first ended the run; the others only followed it
+        finally:
+            self._deliver()
         if len(self._hopeless) == self._number:
             self._stop(self._last)
         self._release()
+        self._deliver()
 
     async def _work(self, talk: Talk) -> None:
         for place, prompt in self._rows:
@@ -75,16 +80,26 @@ class Rows(Generic[Answer]):
                 self._refused(place, refusal)
             else:
                 self._release()
-                self._results.put((place, answer))
+                self._put(place, answer)
+
+    def _put(self, place: int, answer: Answer) -> None:
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._ready.append((place, answer))
+
+    def _deliver(self) -> None:
+        if self._ready:
+            self._results.put(self._ready)
+            self._ready = []
 
     def _release(self) -> None:
-        for held in self._hopeless:
-            self._results.put(held)
+        for place, answer in self._hopeless:
+            self._put(place, answer)
         self._hopeless.clear()
 
     def _refused(self, place: int, refusal: Refusal) -> None:
         if not refusal.of_the_server:
-            self._results.put((place, self._failed(refusal.reason)))
+            self._put(place, self._failed(refusal.reason))
             return
         self._last = refusal
         self._hopeless.append((place, self._failed(f"{FAILED}{refusal.reason}")))
