@@ -1,8 +1,9 @@
-"""The client's own cost: requests a second and processor time a request, beside a bare AsyncOpenAI loop and lm-eval.
+"""The client's own cost: requests a second and processor time a request, beside bare aiohttp, openai and lm-eval.
 
-All ask a server that answers at once, in a process of its own, with 64 connections; their rounds take turns. The one of
-lm-evaluation-harness is its API model for chat, `local-chat-completions`, from requests to answers, and needs
-lm-eval[api]; without it the table says so.
+All ask a server that answers at once, in a process of its own, with 64 connections; their rounds take turns. What the
+server alone can do is measured first, by sockets that send one ready request again and again. Of lm-evaluation-harness
+its API model for chat is measured, `local-chat-completions`, from requests to answers. Packages that are not installed
+(openai, lm-eval) are left out, and the table says so.
 
     python bench/endpoint_overhead.py [ROWS A ROUND]
 """
@@ -10,6 +11,8 @@ lm-eval[api]; without it the table says so.
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import statistics
 import sys
 import time
@@ -21,14 +24,14 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/backends/endpoint"))
 
+import aiohttp
 from asked import LABELS, questions
-from endpoint_servers import served
-from openai import AsyncOpenAI
+from endpoint_servers import quick_answer, served
 
 from refladder.backends import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from lm_eval.models.openai_completions import LocalChatCompletion
 
@@ -38,114 +41,148 @@ if TYPE_CHECKING:
 CONNECTIONS = 64
 ROUNDS = 5
 ASKED = {"max_tokens": 1, "temperature": 0, "logprobs": True, "top_logprobs": 5}
-QUIET = dict.fromkeys(("service", "server_error", "reset", "half", "no_json", "drip", "stall", "twice"), 0.0)
+OURS = "refladder openai:MODEL"
 
 
-async def _bare(url: str, prompts: list[Prompt]) -> None:
+def _body(prompt: Prompt) -> dict[str, object]:
+    return {"model": "quick", "messages": prompt.messages, **ASKED}
+
+
+async def _sockets(url: str, prompts: list[Prompt]) -> None:
+    host, _, port = url.removeprefix("http://").removesuffix("/v1").partition(":")
+    body = json.dumps(_body(prompts[0])).encode()
+    request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    rows = iter(prompts)
+    size = len(quick_answer(0))
+
+    async def work() -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for _ in rows:
+            writer.write(request)
+            await reader.readexactly(size)
+        writer.close()
+
+    await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
+
+
+async def _aiohttp(url: str, prompts: list[Prompt]) -> None:
+    rows = iter(prompts)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def work() -> None:
+            for prompt in rows:
+                async with session.post(f"{url}/chat/completions", json=_body(prompt)) as response:
+                    await response.json()
+
+        await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
+
+
+async def _openai(url: str, prompts: list[Prompt]) -> None:
+    from openai import AsyncOpenAI  # noqa: PLC0415  may be absent
+
     rows = iter(prompts)
     async with AsyncOpenAI(api_key="none", base_url=url, max_retries=0) as client:
 
         async def work() -> None:
             for prompt in rows:
-                await client.chat.completions.create(
-                    model="faulty",
-                    messages=prompt.messages,
-                    **ASKED,
-                )
+                await client.chat.completions.create(model="quick", messages=prompt.messages, **ASKED)
 
         await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
 
 
-def _bare_round(url: str, prompts: list[Prompt]) -> tuple[float, float]:
-    begun, processor = time.perf_counter(), time.process_time()
-    asyncio.run(_bare(url, prompts))
-    return time.perf_counter() - begun, time.process_time() - processor
+def _asked(client: Callable[[str, list[Prompt]], Awaitable[None]], url: str, prompts: list[Prompt]) -> None:
+    asyncio.run(client(url, prompts))
 
 
-def _our_round(backend: Endpoint, prompts: list[Prompt]) -> tuple[float, float]:
-    begun, processor = time.perf_counter(), time.process_time()
-    readings = backend.read_labels(prompts, LABELS)
-    taken = time.perf_counter() - begun, time.process_time() - processor
-    if any(reading.logprobs is None for reading in readings):
+def _ours(backend: Endpoint, prompts: list[Prompt]) -> None:
+    if any(reading.logprobs is None for reading in backend.read_labels(prompts, LABELS)):
         raise RuntimeError("the benchmark's server must answer everything")
-    return taken
 
 
-def _lm_eval(url: str) -> LocalChatCompletion | None:
+def _lm_eval(model: LocalChatCompletion, prompts: list[Prompt]) -> None:
+    from lm_eval.api.instance import Instance  # noqa: PLC0415  may be absent
+
+    requests = [
+        Instance("generate_until", {}, (model.apply_chat_template(prompt.messages), dict(ASKED)), number)
+        for number, prompt in enumerate(prompts)
+    ]
+    if model.generate_until(requests) != ["Better"] * len(prompts):
+        raise RuntimeError("the benchmark's server must answer everything")
+
+
+def _clients(url: str, backend: Endpoint) -> tuple[dict[str, Callable[[list[Prompt]], None]], list[str]]:
+    """What asks a list of prompts, by name; and the clients that are not installed."""
+    clients: dict[str, Callable[[list[Prompt]], None]] = {
+        "the server alone: sockets with a ready request": partial(_asked, _sockets, url),
+        f"aiohttp {version('aiohttp')} in a loop": partial(_asked, _aiohttp, url),
+        OURS: partial(_ours, backend),
+    }
+    absent = []
+    try:
+        clients[f"AsyncOpenAI {version('openai')} in a loop"] = partial(_asked, _openai, url)
+    except ModuleNotFoundError:
+        absent.append("openai")
     try:
         from lm_eval.models.openai_completions import LocalChatCompletion  # noqa: PLC0415  may be absent
 
-        return LocalChatCompletion(base_url=f"{url}/chat/completions", model="faulty", num_concurrent=CONNECTIONS)
+        model = LocalChatCompletion(base_url=f"{url}/chat/completions", model="quick", num_concurrent=CONNECTIONS)
+        clients[f"lm-eval {version('lm-eval')} local-chat-completions"] = partial(_lm_eval, model)
     except ModuleNotFoundError:  # lm-eval itself, or what lm-eval[api] adds to it
-        return None
-
-
-def _lm_eval_round(model: LocalChatCompletion, prompts: list[Prompt]) -> tuple[float, float]:
-    from lm_eval.api.instance import Instance  # noqa: PLC0415
-
-    begun, processor = time.perf_counter(), time.process_time()
-    requests = [
-        Instance("generate_until", {}, (model.apply_chat_template(prompt.messages), dict(ASKED)), place)
-        for place, prompt in enumerate(prompts)
-    ]
-    texts = model.generate_until(requests)
-    taken = time.perf_counter() - begun, time.process_time() - processor
-    if texts != ["Better"] * len(prompts):
-        raise RuntimeError("the benchmark's server must answer everything")
-    return taken
+        absent.append("lm-eval[api]")
+    return clients, absent
 
 
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     prompts = questions(rows)
-    with served(QUIET) as (url, _):
-        backend = connect("openai:faulty", base_url=url, mode="top", max_concurrency=str(CONNECTIONS))
-        clients: dict[str, Callable[[list[Prompt]], tuple[float, float]]] = {
-            "AsyncOpenAI in a loop": partial(_bare_round, url),
-            "refladder openai:MODEL": partial(_our_round, backend),
-        }
-        model = _lm_eval(url)
-        if model:
-            clients[f"lm-eval {version('lm-eval')} local-chat-completions"] = partial(_lm_eval_round, model)
-        _our_round(backend, prompts)  # the handshake, and the growth to 64 in flight
+    load = [os.getloadavg()[0]]
+    with served(None) as (url, _):
+        backend = connect("openai:quick", base_url=url, mode="top", max_concurrency=str(CONNECTIONS))
+        _ours(backend, prompts)  # the handshake, and the growth to 64 in flight
+        clients, absent = _clients(url, backend)
         for ask in clients.values():
             ask(prompts[:200])
         taken: dict[str, list[tuple[float, float]]] = {client: [] for client in clients}
         for _ in range(ROUNDS):
             for client, ask in clients.items():
-                taken[client].append(ask(prompts))
+                begun, processor = time.perf_counter(), time.process_time()
+                ask(prompts)
+                taken[client].append((time.perf_counter() - begun, time.process_time() - processor))
+    load.append(os.getloadavg()[0])
     lines = [
         "# Client overhead",
         "",
         (
             f"`python bench/endpoint_overhead.py {rows}`: {ROUNDS} rounds in turn, {rows:,} requests each, "
-            f"{CONNECTIONS} connections, a server that answers at once on the same machine; "
-            "medians, with the smallest and largest."
+            f"{CONNECTIONS} connections, one client process, a server that answers at once in another process of the "
+            "same machine; medians, with the smallest and largest."
+        ),
+        (
+            f"The machine has {os.cpu_count()} processors. Its load average was {load[0]:.1f} before the run and "
+            f"{load[1]:.1f} after it; client and server make about 2 of that."
         ),
         "",
         "| client | requests/s | processor ms a request |",
         "|---|---|---|",
     ]
     rate = {}
-    for client, found in taken.items():
-        rates = [rows / seconds for seconds, _ in found]
-        costs = [1e3 * processor / rows for _, processor in found]
+    for client, rounds in taken.items():
+        rates = [rows / seconds for seconds, _ in rounds]
+        costs = [1e3 * processor / rows for _, processor in rounds]
         rate[client] = statistics.median(rates)
         lines.append(
             f"| {client} | {rate[client]:,.0f} ({min(rates):,.0f}-{max(rates):,.0f}) "
             f"| {statistics.median(costs):.2f} ({min(costs):.2f}-{max(costs):.2f}) |"
         )
-    if not model:
-        lines.append("| lm-eval local-chat-completions | not measured: lm-eval[api] is not installed | |")
-    ours = rate.pop("refladder openai:MODEL")
-    beside = " and ".join(f"{ours / other:.0%} of that of {client}" for client, other in rate.items())
-    lines += ["", f"The rate of refladder is {beside}."]
-    if model:
-        lines.append(
-            "All three ask for the same token and log probabilities. They differ in what they do with an answer: "
-            "refladder reads the labels' probabilities, lm-eval the text alone, the loop nothing; lm-eval sends over "
-            "aiohttp, the others through the openai library."
-        )
+    lines += [f"| {package} | not measured: not installed | |" for package in absent]
+    lines += [
+        "",
+        (
+            "All clients ask for the same token and log-probabilities. They differ in what they do with an answer: "
+            "refladder paces and counts requests and reads the labels' probabilities, lm-eval reads the text, the "
+            "loops parse the JSON."
+        ),
+    ]
     print("\n".join(lines))
     (Path(__file__).parent / "results/endpoint_overhead.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -28,7 +28,20 @@ LEVELS = [
     {"cli"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
-HEAVY = ("torch", "transformers", "datasets", "openai", "scipy", "pyarrow", "rich", "pydantic", "numpy", "click")
+HEAVY = (
+    "torch",
+    "transformers",
+    "datasets",
+    "openai",
+    "aiohttp",
+    "tenacity",
+    "scipy",
+    "pyarrow",
+    "rich",
+    "pydantic",
+    "numpy",
+    "click",
+)
 
 
 def unit_of(path: Path) -> str:
@@ -132,6 +145,8 @@ def test_help_loads_no_arrays_models_or_tables(arguments):
         "torch",
         "transformers",
         "datasets",
+        "aiohttp",
+        "tenacity",
         "openai",
         "scipy",
         "pyarrow",

@@ -26,7 +26,7 @@ BACKENDS = {
     ),
     "openai": Entry(
         "refladder.backends.openai:open_endpoint",
-        "openai:MODEL on any OpenAI-compatible server, with --base-url; pip install openai",
+        "openai:MODEL on any OpenAI-compatible server, with --base-url; pip install aiohttp tenacity",
     ),
     "scripted": Entry(
         "refladder.backends.scripted:open_scripted",

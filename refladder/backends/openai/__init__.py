@@ -1,8 +1,8 @@
 """Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI, `transformers serve`.
 
 `connect("openai:MODEL", base_url="http://127.0.0.1:8000/v1")`. What the server can do is found out once (see `probe`),
-label probabilities are read in the best way that holds, and the way stands in the fingerprint. No row is lost or
-invented: what fails for good is unreadable with its reason, and a server that fails altogether ends the run.
+label probabilities are read in the best mode that works, and the mode is part of the fingerprint. No row is lost or
+invented: a row that fails for good is unparsed with its reason, and a server that fails altogether ends the run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from refladder.backends.openai.probe import (
 )
 from refladder.backends.openai.running import Rows, Thread
 from refladder.backends.openai.talk import Talk
-from refladder.backends.openai.transport import LOG, Refusal, Server, Tally, unavailable
+from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable
 from refladder.backends.protocol import Backend
 from refladder.backends.usage import Usage
 from refladder.errors import BackendUnavailableError, UsageError
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
     from typing import Any
 
+    from refladder.backends.openai.server import Server
     from refladder.records import Prompt, Sampling
 
+_PACKAGES = ("aiohttp", "tenacity")
 _FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
 
 Answer = TypeVar("Answer", LabelReading, Completion)
@@ -85,7 +87,7 @@ class Endpoint(Backend):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What happened so far: requests, tokens, retries, and unreadable answers by reason ("answer: refusal")."""
+        """Counts so far: requests, tokens, retries, and unparsed answers by reason ("answer: refusal")."""
         return dict(self._tally.counts)
 
     @property
@@ -105,7 +107,7 @@ class Endpoint(Backend):
 
     @property
     def probe(self) -> Probe:
-        """What the handshake found; made at the first use, and then kept.
+        """The result of the handshake, which is made at the first use.
 
         Raises:
             BackendUnavailableError: the server cannot be reached or used; the text says why.
@@ -157,37 +159,37 @@ class Endpoint(Backend):
             return None
         counted = [0] * len(prompts)
 
-        async def one(talk: Talk, place: int) -> None:
-            prompt = prompts[place]
+        async def count(talk: Talk, row: int) -> None:
+            prompt = prompts[row]
             length = len(await talk.ids(prompt.messages))
             if not prompt.labels or probe.mode == "top":
-                counted[place] = length
+                counted[row] = length
             elif probe.mode == "sample":
-                counted[place] = length * (1 if probe.several or probe.fixed else self.options.samples)
+                counted[row] = length * (1 if probe.several or probe.fixed else self.options.samples)
             else:
-                counted[place] = sent_tokens(length, await talk.label_ids(prompt.labels), probe.way)
+                counted[row] = sent_tokens(length, await talk.label_ids(prompt.labels), probe.way)
 
         async def every(talk: Talk) -> None:
             talk.dialect = probe.dialect
-            await asyncio.gather(*(one(talk, place) for place in range(len(prompts))))
+            await asyncio.gather(*(count(talk, row) for row in range(len(prompts))))
 
         self._do(every)
         return counted
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One text for each prompt, in order; see `write_each`."""
-        found = dict(self.write_each(prompts, sampling))
-        return [found[place] for place in range(len(prompts))]
+        completions = dict(self.write_each(prompts, sampling))
+        return [completions[row] for row in range(len(prompts))]
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Label log-probabilities of each prompt, in order; see `read_labels_each`."""
-        found = dict(self.read_labels_each(prompts, labels))
-        return [found[place] for place in range(len(prompts))]
+        readings = dict(self.read_labels_each(prompts, labels))
+        return [readings[row] for row in range(len(prompts))]
 
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
-        """Place and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
+        """Row number and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
 
-        async def one(talk: Talk, prompt: Prompt) -> Completion:
+        async def answer(talk: Talk, prompt: Prompt) -> Completion:
             choices = await talk.chat(
                 prompt.messages,
                 most=sampling.max_tokens,
@@ -203,14 +205,14 @@ class Endpoint(Backend):
         def failed(reason: str) -> Completion:
             return Completion(text="", finish="error", note=reason)
 
-        return self._each(prompts, one, failed)
+        return self._each(prompts, answer, failed)
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
-        """Place and reading of each prompt, as they finish and so in any order: for a caller that keeps them at once.
+        """Row number and reading of each prompt, as they finish, in any order: for a caller that stores them at once.
 
-        Every place comes exactly once, unless the run is stopped early: then the iterator raises after it has yielded
-        all that was answered, and the places that did not come were not answered. A reading without log-probabilities
-        is worth asking again; do not keep it. Closing the iterator ends the run.
+        Every row is yielded exactly once, unless the run is stopped early: then the iterator raises after it has
+        yielded all answers, and the missing rows were not answered. A reading without log-probabilities is worth asking
+        again; do not store it. Closing the iterator ends the run.
 
         Raises:
             BackendUnavailableError: the server fails altogether (key, model, quota, address, or row after row).
@@ -219,13 +221,13 @@ class Endpoint(Backend):
         asked = tuple(labels)
         probe = self.probe
 
-        async def one(talk: Talk, prompt: Prompt) -> LabelReading:
+        async def answer(talk: Talk, prompt: Prompt) -> LabelReading:
             return await self._read(talk, probe, prompt, asked)
 
         def failed(reason: str) -> LabelReading:
             return LabelReading(logprobs=None, mass=None, reason=reason)
 
-        return self._each(prompts, one, failed)
+        return self._each(prompts, answer, failed)
 
     async def _read(self, talk: Talk, probe: Probe, prompt: Prompt, labels: tuple[str, ...]) -> LabelReading:
         messages = prompt.messages
@@ -249,17 +251,17 @@ class Endpoint(Backend):
     def _each(
         self,
         prompts: Sequence[Prompt],
-        one: Callable[[Talk, Prompt], Awaitable[Answer]],
+        answer: Callable[[Talk, Prompt], Awaitable[Answer]],
         failed: Callable[[str], Answer],
     ) -> Iterator[tuple[int, Answer]]:
         if not prompts:
             return
         probe = self.probe
-        results: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+        results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
         async def all_rows(talk: Talk) -> None:
             talk.dialect = probe.dialect
-            await Rows(prompts, one, failed, results).run(talk)
+            await Rows(prompts, answer, failed, results).run(talk)
 
         async def in_batches(talk: Talk) -> None:
             """Give the answers that were collected, and submit or wait for the others, which ends the run."""
@@ -267,26 +269,27 @@ class Endpoint(Backend):
             talk.server = batches = Batches(cast("Server", talk.server), self.options, self._tally)
             with batches.locked():
                 await batches.look()
-                for place, prompt in enumerate(prompts):
+                for row, prompt in enumerate(prompts):
                     try:
-                        results.put((place, await one(talk, prompt)))
+                        results.put([(row, await answer(talk, prompt))])
                     except NotYet:
                         continue
                     except Refusal as refusal:
-                        results.put((place, failed(refusal.reason)))
+                        results.put([(row, failed(refusal.reason))])
                 await batches.go_on()
 
         work = all_rows if self.options.batch is None else in_batches
         running = Thread(self._talking(work), lambda: results.put(None))
         try:
-            while (found := results.get()) is not None:
-                yield found
+            while (answers := results.get()) is not None:
+                yield from answers
         finally:
             running.stop()
         running.outcome()
 
     def _talking(self, work: Callable[[Talk], Awaitable[None]]) -> Coroutine[Any, Any, None]:
         """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
+        from refladder.backends.openai.server import Server  # noqa: PLC0415  imports aiohttp, which may be absent
 
         async def do() -> None:
             async with Server(self.options, self._key, self._pace, self._tally) as server:
@@ -306,14 +309,14 @@ class Endpoint(Backend):
             running.stop()
 
     def _new_probe(self) -> Probe:
-        found: list[Probe] = []
+        probes: list[Probe] = []
 
         async def find(talk: Talk) -> None:
-            found.append(await handshake(talk))
+            probes.append(await handshake(talk))
 
         self._do(find)
-        self._keep(found[0])
-        return found[0]
+        self._keep(probes[0])
+        return probes[0]
 
     def _kept_probe(self) -> Probe | None:
         key = cache_key(self.options, self.model)
@@ -379,12 +382,15 @@ def open_endpoint(
 
     Raises:
         UsageError: no model, or an option with a value it cannot have.
-        BackendUnavailableError: the openai package is not installed, or the key cannot be had.
+        BackendUnavailableError: aiohttp or tenacity is not installed, or the key cannot be had.
     """
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
-    if find_spec("openai") is None:
-        raise BackendUnavailableError("openai:MODEL needs the package openai; pip install openai")
+    if missing := [package for package in _PACKAGES if find_spec(package) is None]:
+        raise BackendUnavailableError(
+            f"openai:MODEL needs the packages {' and '.join(_PACKAGES)} (missing: {', '.join(missing)}); "
+            f"pip install {' '.join(_PACKAGES)}"
+        )
     options = read_options(
         {
             "base_url": base_url,

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from refladder.backends.openai.options import Options
-    from refladder.backends.openai.transport import Server, Tally
+    from refladder.backends.openai.server import Server
+    from refladder.backends.openai.transport import Tally
 
 SCHEMA = "endpoint-batch/1"
 HANDSHAKE = "handshake.json"
@@ -193,12 +194,8 @@ class Batches:
                 stream.write(line)
         batch = Batch(base_url=self._url, requests=len(lines))
         self._record(name, batch)
-        upload = {
-            "body": {"purpose": "batch"},
-            "files": [("file", (requests.name, b"".join(lines.values()), "application/jsonl"))],
-            "options": {"headers": {"Content-Type": "multipart/form-data"}},
-        }
-        file = _id(await self._ask("POST", "/files", None, **upload))
+        upload = (requests.name, b"".join(lines.values()))
+        file = _id(await self._ask("POST", "/files", None, upload=upload))
         self._record(name, batch := replace(batch, file=file))
         order = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
         found = await self._ask("POST", "/batches", None, attempts=1, body=order)

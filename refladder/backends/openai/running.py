@@ -1,4 +1,4 @@
-"""A batch on its way: rows shared out among workers, in an event loop and thread of their own."""
+"""Many requests at once: rows shared out among workers, in an event loop and thread of their own."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ Answer = TypeVar("Answer")
 
 
 class Rows(Generic[Answer]):
-    """The rows of one batch: as many at work as may be in flight, each answered once.
+    """The rows of one batch: asked by as many workers as may be in flight, each answered once.
 
     Args:
         prompts: the rows.
-        one: answers one of them, or raises Refusal.
-        failed: the answer of a row that failed for good, from the reason.
-        results: where (place, answer) goes as soon as it is there.
+        answer: answers one prompt, or raises Refusal.
+        failed: makes the answer of a row that failed for good, from the reason.
+        results: where answers go, (row, answer) each: those of one turn of the event loop together, since each `put`
+            wakes the thread that waits and interrupts this one.
     """
 
     def __init__(
         self,
         prompts: Sequence[Prompt],
-        one: Callable[[Talk, Prompt], Awaitable[Answer]],
+        answer: Callable[[Talk, Prompt], Awaitable[Answer]],
         failed: Callable[[str], Answer],
-        results: queue.SimpleQueue[tuple[int, Answer] | None],
+        results: queue.SimpleQueue[list[tuple[int, Answer]] | None],
     ) -> None:
         self._rows = iter(enumerate(prompts))
         self._number = len(prompts)
-        self._one = one
+        self._answer = answer
         self._failed = failed
         self._results = results
+        self._ready: list[tuple[int, Answer]] = []  # answers of this turn of the event loop
         self._last = Refusal("nothing was asked")
-        self._hopeless: list[tuple[int, Answer]] = []  # failures since the last answer: kept back, it may be the server
+        self._hopeless: list[tuple[int, Answer]] = []  # failures since the last answer, held back
 
     async def run(self, talk: Talk) -> None:
         """Ask every row.
@@ -60,33 +62,46 @@ class Rows(Generic[Answer]):
                     group.create_task(self._work(talk))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None  # the first ended the run; the others only followed it
+        finally:
+            self._deliver()
         if len(self._hopeless) == self._number:
             self._stop(self._last)
         self._release()
+        self._deliver()
 
     async def _work(self, talk: Talk) -> None:
-        for place, prompt in self._rows:
+        for row, prompt in self._rows:
             try:
-                answer = await self._one(talk, prompt)
+                answer = await self._answer(talk, prompt)
             except Refusal as refusal:
                 if refusal.ends_the_run:
                     raise
-                self._refused(place, refusal)
+                self._refused(row, refusal)
             else:
                 self._release()
-                self._results.put((place, answer))
+                self._put(row, answer)
+
+    def _put(self, row: int, answer: Answer) -> None:
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._ready.append((row, answer))
+
+    def _deliver(self) -> None:
+        if self._ready:
+            self._results.put(self._ready)
+            self._ready = []
 
     def _release(self) -> None:
-        for held in self._hopeless:
-            self._results.put(held)
+        for row, answer in self._hopeless:
+            self._put(row, answer)
         self._hopeless.clear()
 
-    def _refused(self, place: int, refusal: Refusal) -> None:
+    def _refused(self, row: int, refusal: Refusal) -> None:
         if not refusal.of_the_server:
-            self._results.put((place, self._failed(refusal.reason)))
+            self._put(row, self._failed(refusal.reason))
             return
         self._last = refusal
-        self._hopeless.append((place, self._failed(f"request failed: {refusal.reason}")))
+        self._hopeless.append((row, self._failed(f"request failed: {refusal.reason}")))
         if len(self._hopeless) >= HOPELESS:
             self._stop(refusal)
 
@@ -98,11 +113,11 @@ class Rows(Generic[Answer]):
 
 
 class Thread:
-    """A coroutine at work in a thread and event loop of its own, so that a caller's event loop is no hindrance.
+    """A coroutine that runs in a thread and event loop of its own, so that it works whether or not the caller has one.
 
     Args:
         work: the coroutine.
-        ended: called in the thread when the work is over, however it ended.
+        ended: called in the thread when the work has ended, with or without an error.
     """
 
     def __init__(self, work: Coroutine[Any, Any, None], ended: Callable[[], None]) -> None:

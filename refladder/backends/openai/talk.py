@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from refladder.backends.openai.batch import Batches
     from refladder.backends.openai.options import Options
-    from refladder.backends.openai.transport import Server
+    from refladder.backends.openai.server import Server
 
 Messages = list[dict[str, str]]
 

@@ -237,7 +237,9 @@ def test_no_model():
 
 def test_without_the_client(monkeypatch):
     monkeypatch.setattr("refladder.backends.openai.find_spec", lambda _name: None)
-    with pytest.raises(BackendUnavailableError, match=r"needs the package openai; pip install openai$"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"needs the packages aiohttp and tenacity \(.*\); pip install aiohttp tenacity$"
+    ):
         connect("openai:toy", base_url="http://127.0.0.1:9/v1")
 
 

@@ -10,7 +10,8 @@ from asked import LABELS, questions
 from http_server import HttpServer, Reply
 
 from refladder.backends import connect
-from refladder.backends.openai import transport
+from refladder.backends.openai import pace
+from refladder.backends.openai import server as connection
 from refladder.errors import BackendUnavailableError
 
 ANSWER = {"choices": [{"message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}]}
@@ -34,7 +35,7 @@ def to(server, **options):
     ids=["plain", "error", "gzip", "error in gzip"],
 )
 def test_an_answer_beyond_the_limit_is_not_read(monkeypatch, reply):
-    monkeypatch.setattr(transport, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(connection, "MOST_BYTES", 1_000_000)
     with HttpServer(lambda *_: reply) as server:
         message = "the answer is larger than 1,000,000 bytes; it was not read to its end; check --base-url"
         with pytest.raises(BackendUnavailableError, match=message):
@@ -42,7 +43,7 @@ def test_an_answer_beyond_the_limit_is_not_read(monkeypatch, reply):
 
 
 def test_an_answer_within_the_limit_is_read_packed_or_not(monkeypatch):
-    monkeypatch.setattr(transport, "MOST_BYTES", 4_000_000)
+    monkeypatch.setattr(connection, "MOST_BYTES", 4_000_000)
     for reply in (Reply(LARGE), Reply(gzip.compress(LARGE), headers={"content-encoding": "gzip"})):
         with HttpServer(lambda *_, reply=reply: reply) as server:
             assert to(server).read_labels(questions(1), LABELS)[0].logprobs is not None
@@ -114,7 +115,8 @@ def test_a_server_that_answers_again_within_patience_loses_no_row(caplog):
 
 def test_files_wait_no_longer_than_patience_either(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.WARNING)
-    monkeypatch.setattr(transport, "LONGEST_PAUSE", 0.3)
+    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.3)
+    monkeypatch.setattr(pace, "LONGEST_PAUSE", 0.3)
 
     def answer(_method, path, *_):
         return Reply({}, 503, {"retry-after": "86400"}) if path.endswith("/files") else Reply(ANSWER)

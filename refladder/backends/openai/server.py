@@ -1,0 +1,507 @@
+"""The connection to a server: one pool of connections, one layer of retries, and limits on what is read.
+
+aiohttp sends the requests and tenacity repeats them. Only broken connections, broken bodies, 408, 409, 425, 429 and 5xx
+are tried again. Nothing of aiohttp's exceptions is shown: their requests hold the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+from yarl import URL
+
+from refladder.backends.openai.pace import LONGEST_PAUSE, Pace, pause_in
+from refladder.backends.openai.transport import LOG, SHOWN_CHARACTERS, Refusal, Tally, TryAgain, shown_text
+from refladder.errors import BackendUnavailableError, DataError
+from refladder.parsing import parse_json
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from types import TracebackType
+
+    from refladder.backends.openai.options import Options
+
+_TOO_MANY_REQUESTS = 429
+_TRY_AGAIN = (408, 409, 425, _TOO_MANY_REQUESTS)
+_REDIRECTS = (301, 302, 303, 307, 308)
+_SEE_OTHER = 303  # the only redirect after which a POST becomes a GET
+_MOST_REDIRECTS = 10
+_MOST_THROTTLED = 60  # how often one request may be answered with 429 before it fails
+_CHARACTERS_A_TOKEN = 4  # of the estimate that tokens_per_minute needs before a request is sent
+_FILE_TIMES = 10.0  # a file may take so many times longer than an answer
+_KEPT_ALIVE = 4.0  # seconds that an idle connection is kept; uvicorn and node close theirs after 5
+_LARGE_BODY = 2**20  # bytes; aiohttp wants a larger body as a stream, which it sends piece by piece
+MOST_BYTES = 64_000_000  # of a decompressed answer; log-probabilities of a vocabulary of 256,000 tokens take 40 MB
+MOST_FILE_BYTES = 1_000_000_000  # of a decompressed file; OpenAI's largest batch gives about 300 MB
+_PLAIN = ("", "identity")
+_COMPRESSED = ("gzip", "deflate")  # compressions whose output zlib can limit
+_ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS  # of a zlib or gzip stream, and of a raw one
+_BACKOFF = wait_random_exponential(multiplier=0.25, max=20)  # seconds before the next try
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class _Failures:
+    """The failed tries of one request: answers with 429, and all others."""
+
+    throttled: int = 0
+    broken: int = 0
+
+    def too_many(self, most: int) -> bool:
+        return self.broken >= most or self.throttled >= _MOST_THROTTLED
+
+
+class Server:
+    """An open connection to a server; use it in `async with`, inside one event loop.
+
+    Proxies come from HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY. Certificates are the system's, or those that
+    SSL_CERT_FILE and SSL_CERT_DIR name.
+
+    Args:
+        options: where it is, and how often and how long it is tried.
+        key: None for a server that needs none.
+        pace: when requests may start.
+        tally: where they are counted.
+    """
+
+    def __init__(self, options: Options, key: str | None, pace: Pace, tally: Tally) -> None:
+        self._options = options
+        self._key = key
+        self._pace = pace
+        self._tally = tally
+        self._reported_pause = False
+        self._proxies: dict[str, str | None] = {}
+
+    async def __aenter__(self) -> Self:
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
+        headers["User-Agent"] = f"refladder/{__version__}"
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        for header, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")):
+            if value := os.environ.get(variable):
+                headers[header] = value
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),  # `Pace` limits what is in flight
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(),  # `_exchange` has one for a request with all its redirects
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def post(self, path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:
+        """Send one request until it is answered or fails for good.
+
+        Args:
+            path: under the base URL (`/chat/completions`), or a whole URL.
+            body: sent as JSON, with the option `extra` put over it.
+            attempts: instead of the option of this name.
+
+        Returns:
+            The JSON object of the answer.
+
+        Raises:
+            Refusal: why it failed.
+        """
+        body = {**body, **self._options.extra}
+        tokens = self._estimate(body)
+
+        async def once() -> tuple[dict[str, Any], float]:
+            content, headers = await self._exchange("POST", path, body=body)
+            pause = pause_in(headers, throttled=False)
+            if pause is not None:
+                self._pace.pause(pause)
+            answer = self._object(content, headers.get("Content-Type", ""))
+            if self._tally.identities.mixed_up(answer.get("id"), str(body.get("messages") or body.get("prompt"))):
+                raise Refusal(
+                    "one answer was given to two different requests, so what lies between mixes answers up",
+                    ends_the_run=True,
+                )
+            used = self._tally.used(answer.get("usage"))
+            return answer, 0.0 if used is None else tokens - used
+
+        return await self._answered(once, tokens, attempts)
+
+    async def fetch(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        upload: tuple[str, bytes] | None = None,
+        attempts: int | None = None,
+    ) -> bytes:
+        """Send one request about files or batches until it is answered or fails for good.
+
+        Args:
+            method: GET or POST.
+            path: under the base URL.
+            body: sent as JSON.
+            upload: the name and content of a file of requests, sent as a form instead of a body.
+            attempts: instead of the option of this name.
+
+        Returns:
+            The answer's bytes.
+
+        Raises:
+            Refusal: why it failed.
+        """
+
+        async def once() -> tuple[bytes, float]:
+            content, _ = await self._exchange(method, path, body=body, upload=upload, times=_FILE_TIMES)
+            return content, 0.0
+
+        return await self._answered(once, 0.0, attempts)
+
+    async def models(self) -> list[str]:
+        """The ids of the models the server offers; empty when it does not say."""
+        try:
+            content, _ = await self._exchange("GET", "/models")
+            return [str(entry["id"]) for entry in parse_json(content, "the models")["data"]][:20]
+        except (Refusal, TryAgain, DataError, LookupError, TypeError) as error:
+            LOG.debug("no list of models: %s", type(error).__name__)
+            return []
+
+    def shown(self, text: str) -> str:
+        """A server's text as it may be shown: short, on one line, without control characters and without the key."""
+        return shown_text(text, self._key)
+
+    async def _answered(
+        self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, attempts: int | None
+    ) -> Answer:
+        """The answer of `once`, tried again while it raises TryAgain.
+
+        Args:
+            once: sends the request; returns its answer and how many of its estimated tokens were not used.
+            tokens: the estimate.
+            attempts: instead of the option of this name.
+
+        Raises:
+            Refusal: it failed for good.
+        """
+        most = attempts or self._options.attempts
+        failures = _Failures()
+
+        async def attempt() -> Answer:
+            ticket = await self._pace.enter(tokens)
+            unused = 0.0
+            try:
+                self._tally.counts["requests"] += 1
+                answer, unused = await once()
+                self._pace.succeeded()
+                return answer  # noqa: TRY300  the way out
+            except TryAgain as again:
+                self._count(again, ticket, failures)
+                raise
+            finally:
+                self._pace.leave(unused)
+
+        try:
+            return await attempt()  # without tenacity, which would add a tenth to the cost of a request that succeeds
+        except TryAgain as again:
+            failed = [again]
+
+        async def next_attempt() -> Answer:
+            if failed:
+                raise failed.pop()
+            return await attempt()
+
+        try:
+            return await AsyncRetrying(
+                retry=retry_if_exception_type(TryAgain),
+                stop=lambda _: failures.too_many(most) or self._pace.out_of_patience,
+                wait=_wait,
+                sleep=asyncio.sleep,
+                reraise=True,
+            )(next_attempt)
+        except TryAgain as again:
+            if failures.too_many(most):
+                times = f" ({failures.broken} times)" if failures.broken > 1 else ""
+                raise Refusal(f"{again.reason}{times}", status=again.status) from None
+            raise Refusal(
+                f"it put requests off for {self._options.patience:g} s, the patience of this run, and answered none: "
+                f"{again.reason}",
+                status=_TOO_MANY_REQUESTS,
+                ends_the_run=True,
+            ) from None
+
+    def _count(self, again: TryAgain, ticket: int, failures: _Failures) -> None:
+        """Count a failed try, and slow the requests down accordingly."""
+        throttled = again.status == _TOO_MANY_REQUESTS
+        pause = pause_in(again.headers, throttled=throttled)
+        self._report_pause(pause)
+        if throttled:
+            failures.throttled += 1
+            self._tally.counts["put off (429)"] += 1
+            self._pace.throttled(ticket, pause)
+            return
+        failures.broken += 1
+        self._tally.counts["tried again"] += 1
+        self._pace.faulted()
+        if pause is not None:
+            self._pace.pause(pause)
+
+    def _report_pause(self, pause: float | None) -> None:
+        """Report once that the server asks for a long pause, and how the run goes on."""
+        if pause is not None and pause > LONGEST_PAUSE and not self._reported_pause:
+            self._reported_pause = True
+            LOG.warning(
+                "%s asks to wait %s s; it is asked again every %g s, and the run stops when it has given no answer for "
+                "%g s (the option patience)",
+                self._options.base_url,
+                f"{pause:,.0f}",
+                LONGEST_PAUSE,
+                self._options.patience,
+            )
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        upload: tuple[str, bytes] | None = None,
+        times: float = 1.0,
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """One request and its answer with a status of 2xx: the decompressed content, and the headers in any case.
+
+        Args:
+            method: GET or POST.
+            path: under the base URL, or a whole URL.
+            body: sent as JSON.
+            upload: the name and content of a file.
+            times: how many times the option `timeout` the exchange may take.
+
+        Raises:
+            TryAgain: it failed in a way that may pass.
+            Refusal: it failed for good.
+        """
+        limit = self._options.timeout * times
+        content = None if body is None else _ENCODE(body).encode()
+        try:
+            async with asyncio.timeout(limit):
+                return await self._followed(method, path, content, upload)
+        except TimeoutError:
+            raise TryAgain(f"no whole answer within {limit:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise TryAgain(f"the connection failed: {self.shown(_cause(error))}") from None
+
+    async def _followed(
+        self, method: str, path: str, content: bytes | None, upload: tuple[str, bytes] | None
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """The answer to a request, after redirects within the server."""
+        url = _address(path if path.startswith(("http://", "https://")) else self._options.base_url + path)
+        for _ in range(_MOST_REDIRECTS):
+            async with self._session.request(
+                method,
+                url,
+                data=_form(*upload) if upload is not None else _stream(content),
+                headers=None if content is None else _JSON,
+                proxy=self._proxy(url),
+                allow_redirects=False,
+            ) as response:
+                if response.status in _REDIRECTS and "Location" in response.headers:
+                    url = _next_address(url, response)
+                    if response.status == _SEE_OTHER:
+                        method, content, upload = "GET", None, None
+                    continue
+                answer = await _read(response)
+                if 200 <= response.status < 300:  # noqa: PLR2004  success
+                    return answer, response.headers
+                raise self._failure(response.status, answer, response.headers)
+        raise Refusal(f"it redirects a request more than {_MOST_REDIRECTS} times", ends_the_run=True)
+
+    def _proxy(self, url: URL) -> str | None:
+        """The proxy for a URL's scheme, from the environment, read once for each connection."""
+        if url.scheme not in self._proxies:
+            self._proxies[url.scheme] = _proxy(url)
+        return self._proxies[url.scheme]
+
+    def _object(self, content: bytes, kind: str) -> dict[str, Any]:
+        try:
+            answer = parse_json(content, "the answer")
+        except DataError:
+            if "html" in kind or content.lstrip()[:1] == b"<":
+                raise Refusal(
+                    "it answered with an HTML page instead of JSON; a base URL usually ends in /v1", status=200
+                ) from None
+            raise TryAgain(f"the answer is not JSON: {self.shown(content.decode('utf-8', 'replace'))!r}") from None
+        if not isinstance(answer, dict):
+            raise TryAgain(f"the answer is not a JSON object: {self.shown(content.decode('utf-8', 'replace'))!r}")
+        if isinstance(answer.get("error"), dict | str) and "choices" not in answer:  # an error under HTTP 200
+            raise Refusal(f"it answered with an error: {self.shown(_error_text(answer))}", status=200)
+        return answer
+
+    def _failure(self, status: int, content: bytes, headers: Mapping[str, str]) -> Refusal | TryAgain:
+        """What a status other than 2xx means."""
+        body = None
+        with suppress(DataError):
+            body = parse_json(content, "the error")
+        text = self.shown(_error_text(body) or content.decode("utf-8", "replace"))
+        quota = "insufficient_quota" in _error_code(body) or "quota" in text.lower()
+        if status == _TOO_MANY_REQUESTS and quota:
+            return Refusal(f"the quota is used up (429: {text})", status=status, ends_the_run=True)
+        if status in _TRY_AGAIN or status >= 500:  # noqa: PLR2004  errors of the server
+            return TryAgain(f"the server answered {status}: {text}", status, headers)
+        if status in (401, 403):
+            where = "it was sent no key" if self._key is None else "the key was refused"
+            return Refusal(f"{where} ({status}: {text})", status=status, ends_the_run=True)
+        return Refusal(f"the server answered {status}: {text}", status=status, ends_the_run=status in (402, 404))
+
+    def _estimate(self, body: Mapping[str, Any]) -> float:
+        if self._options.tokens_per_minute is None:
+            return 0.0
+        prompt = body.get("prompt")
+        length = len(prompt) if isinstance(prompt, list) else len(str(prompt or body.get("messages", "")))
+        each = 1 if isinstance(prompt, list) else _CHARACTERS_A_TOKEN
+        return length / each + float(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+
+
+_JSON = {"Content-Type": "application/json"}
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
+
+
+def _wait(state: RetryCallState) -> float:
+    """Seconds before the next try; none after a 429, because `Pace` then holds every request back."""
+    again = state.outcome.exception() if state.outcome is not None else None
+    throttled = isinstance(again, TryAgain) and again.status == _TOO_MANY_REQUESTS
+    return 0.0 if throttled else _BACKOFF(state)
+
+
+def _stream(content: bytes | None) -> bytes | io.BytesIO | None:
+    return content if content is None or len(content) < _LARGE_BODY else io.BytesIO(content)
+
+
+def _form(name: str, content: bytes) -> aiohttp.FormData:
+    """A file of batch requests as the form that /files takes; made anew for each try, as a form is sent only once."""
+    form = aiohttp.FormData()
+    form.add_field("purpose", "batch")
+    form.add_field("file", io.BytesIO(content), filename=name, content_type="application/jsonl")
+    return form
+
+
+@lru_cache(maxsize=64)
+def _address(text: str) -> URL:
+    try:
+        return URL(text)
+    except ValueError:
+        raise Refusal(f"{text[:SHOWN_CHARACTERS]!r} is not a URL", ends_the_run=True) from None
+
+
+def _next_address(url: URL, response: aiohttp.ClientResponse) -> URL:
+    """Where a redirect leads.
+
+    Raises:
+        Refusal: to another server, or nowhere.
+    """
+    try:
+        target = url.join(URL(response.headers["Location"]))
+    except ValueError:
+        raise Refusal("it sends requests on to an address that is none", ends_the_run=True) from None
+    upgraded = (url.scheme, target.scheme) == ("http", "https")
+    if target.host != url.host or ((target.scheme, target.port) != (url.scheme, url.port) and not upgraded):
+        raise Refusal(
+            f"it sends requests on to another server, {target.authority[:SHOWN_CHARACTERS]!r},"
+            " and prompts go to the one that was named only; name that one with --base-url if it is meant",
+            status=response.status,
+            ends_the_run=True,
+        )
+    return target
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The decompressed content of an answer, counted while it comes in.
+
+    Raises:
+        Refusal: it is larger than the limit, or compressed in a way whose size cannot be limited.
+        TryAgain: it cannot be decompressed.
+    """
+    packed = response.headers.get("Content-Encoding", "").strip().lower()
+    if packed not in _PLAIN and packed not in _COMPRESSED:
+        raise Refusal(f"the answer is packed as {packed[:40]!r}, and only gzip and deflate are read")
+    most = MOST_FILE_BYTES if "/files/" in response.url.path else MOST_BYTES
+    announced = response.content_length if "Transfer-Encoding" not in response.headers else None
+    if packed in _PLAIN and announced is not None and announced <= most:
+        return await response.read()  # aiohttp reads no more than was announced; the usual answer, in less time
+    unpack = None
+    parts: list[bytes] = []
+    size = 0
+    async for received in response.content.iter_any():
+        part = received
+        if packed in _COMPRESSED and part:
+            if unpack is None:
+                raw = packed == "deflate" and part[0] & 0x0F != zlib.DEFLATED  # without the header it should have
+                unpack = zlib.decompressobj(_NO_HEADER if raw else _ANY_HEADER)
+            try:
+                part = unpack.decompress(part, most - size + 1)
+            except zlib.error:
+                raise TryAgain(f"the answer cannot be decompressed, though it is packed as {packed!r}") from None
+        size += len(part)
+        if size > most:
+            raise Refusal(f"the answer is larger than {most:,} bytes; it was not read to its end")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _proxy(url: URL) -> str | None:
+    """The proxy that the environment names for a URL.
+
+    Raises:
+        BackendUnavailableError: it is one that cannot be used.
+    """
+    if proxy_bypass(url.host or ""):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if not proxy.startswith(("http://", "https://")):
+        kind = proxy.partition("://")[0]
+        raise BackendUnavailableError(
+            f"the environment names a {kind} proxy for {url.scheme}, and only http and https proxies can be used; "
+            f"set {url.scheme.upper()}_PROXY to one of those, or NO_PROXY={url.host}"
+        )
+    return proxy
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason of a connection error that says anything."""
+    texts = [str(error)]
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+        if str(error):
+            texts.append(str(error))
+    return texts[-1] or type(error).__name__
+
+
+def _error_text(body: Any) -> str:  # noqa: ANN401  a server's JSON
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        if isinstance(inner, dict):
+            inner = inner.get("message") or inner.get("detail") or inner
+        return str(inner)
+    return body if isinstance(body, str) else ""
+
+
+def _error_code(body: Any) -> str:  # noqa: ANN401  a server's JSON
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    return f"{inner.get('code')} {inner.get('type')}" if isinstance(inner, dict) else ""
