@@ -14,7 +14,7 @@ from refladder.files.tables import Row, read_once, read_rows
 from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
 from refladder.records import Output
-from refladder.scoring.judging import RUNG
+from refladder.scoring.question import RUNG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -20,8 +20,9 @@ from refladder.scoring.columns import (
     signature_of,
     weights_for,
 )
-from refladder.scoring.judging import inconsistency, rung_id, trusted, verdicts
+from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
+from refladder.scoring.question import rung_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,9 +1,8 @@
-"""Asks a judge for a grade of one text: direct scoring, prompt scoring, G-Eval.
+"""Grades of single texts: the question, sampled answers, and the numbers that judgments give.
 
-A judgment is about one text: `against` is None and the outcomes are grades, "1" to "5" or "1" to "10". It is made in
-one of two ways. *Read*: the log-probability of every grade as the answer (`read_labels`). *Drawn*: the judge answers K
-times and the shares of the grades stand for their probabilities; then only grades that were given are among the
-outcomes, and `mass` is the share of the answers that could be read.
+A judgment is about one text: `against` is None and the outcomes are grades, "1" to "5" or "1" to "10". It is made from
+the log-probability of every grade as the answer (`read_labels`), or from K sampled answers, whose shares stand for the
+probabilities (`draw_grades`); `mass` is then the share of the answers that could be read.
 
 A read grade's probability is that of the label as the beginning of the answer, as in the papers. "1" is the beginning
 of "10" too; where a tokenizer splits "10", the part of "1" that goes on to "10" is counted for 10 alone by the hf
@@ -15,151 +14,81 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from refladder.backends import whole
 from refladder.errors import UsageError
-from refladder.prompts import criterion, fill
-from refladder.records import Comparison
-from refladder.scoring.judging import Question, digest_of, judgment_of
+from refladder.records import LabelReading
+from refladder.scoring.drawing import NEVER
+from refladder.scoring.question import question_about
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends import Backend
-    from refladder.prompts import Template
     from refladder.records import Completion, Context, Dimension, Judgment, Output, Prompt, Sampling
+    from refladder.scoring.question import Question
 
 ROLES = ("direct-5", "direct-10")
-# What may stand around a grade in the first line of an answer.
+# What may surround a grade in the first line of an answer.
 _ANSWER = re.compile(r"\s*([^\s.]+)[ \t]*\.?[ \t]*(\r?\n|\Z)")
 
 
 def grade_question(output: Output, context: Context, dimension: Dimension) -> Question:
-    """The question about one output on one dimension, with the digest of the texts that are shown."""
-    state = digest_of(context.text, context.background, dimension.name, dimension.description, output.text)
-    return Question(
-        comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=output.id, against=""),
-        key=state.hexdigest(),
-        context=context,
-        dimension=dimension,
-        target=output.text,
-        reference="",
-    )
-
-
-def grade_prompt(template: Template, question: Question) -> Prompt:
-    """The prompt that asks a question."""
-    return fill(template, {**criterion(question.context, question.dimension), "target": question.target})
-
-
-def read_grades(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
-    """Read the probability of every grade.
-
-    Args:
-        backend: the judge.
-        template: of role direct-5 or direct-10.
-        recipe: Recipe.digest of backend and template.
-        asked: the questions, those of one context next to each other.
-
-    Returns:
-        One judgment a question, in order; `logprobs` is None, with a note, where the judge could not be read.
-
-    Raises:
-        LabelsUnavailableError: the judge gives no label probabilities; draw answers instead.
-        BackendError: the judge failed as a whole, or broke its contract.
-    """
-    if not asked:
-        return []
-    prompts = [grade_prompt(template, question) for question in asked]
-    readings = whole(backend, prompts, backend.read_labels(prompts, list(template.labels.values())))
-    outcomes = tuple(template.labels)
-    return [
-        judgment_of(
-            question.comparison,
-            question.key,
-            recipe,
-            outcomes=outcomes,
-            logprobs=reading.logprobs,
-            mass=reading.mass,
-            note=reading.note,
-        )
-        for question, reading in zip(asked, readings, strict=True)
-    ]
+    """The question which grade one output deserves on one dimension."""
+    return question_about(context, dimension, subject=output.id, against="", texts={"target": output.text})
 
 
 def draw_grades(
-    backend: Backend,
-    template: Template,
-    recipe: str,
-    asked: Sequence[Question],
-    *,
-    answers: int,
-    sampling: Sampling,
-) -> list[Judgment]:
-    """Ask every question several times, and count the grades that are answered.
+    backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str], *, answers: int, sampling: Sampling
+) -> list[LabelReading]:
+    """Sample several answers to every prompt, and take the shares of the grades.
 
-    An answer is a grade when its first line is one of the template's labels, a full stop allowed, and nothing else;
-    an answer that was cut off in that line is none.
+    An answer is a grade when its first line is one of the labels, a full stop allowed, and nothing else; an answer that
+    was cut off in that line is none. A grade that no answer gives has the logarithm `NEVER`.
 
     Args:
         backend: the judge; only `write` is used.
-        template: as for `read_grades`.
-        recipe: Recipe.digest, with the sampling in it.
-        asked: the questions.
-        answers: how often each is asked, with seeds `sampling.seed`, + 1, ...
+        prompts: of role direct-5 or direct-10.
+        labels: the grades.
+        answers: samples for each prompt, with seeds `sampling.seed`, + 1, ...
         sampling: how answers are drawn.
 
     Returns:
-        One judgment a question. Its outcomes are the grades that were given, its logprobs the logarithms of their
-        shares of the readable answers; None with a note where no answer could be read.
+        One reading for each prompt; its mass is the share of the answers that are grades. None, with a note, where no
+        answer is.
 
     Raises:
-        BackendError: as for `read_grades`.
+        BackendError: the judge failed as a whole, or broke its contract.
     """
-    if not asked:
-        return []
-    prompts = [grade_prompt(template, question) for question in asked]
-    grade_of = {label: outcome for outcome, label in template.labels.items()}
-    given: list[Counter[str]] = [Counter() for _ in asked]
-    unread: list[str | None] = [None] * len(asked)
+    counts = np.zeros((len(prompts), len(labels)), dtype=np.int64)
+    reasons: list[str | None] = [None] * len(prompts)
     for number in range(answers):
         completions = whole(backend, prompts, backend.write(prompts, replace(sampling, seed=sampling.seed + number)))
-        for place, completion in enumerate(completions):
-            label = read_answer(completion)
-            if label in grade_of:
-                given[place][grade_of[label]] += 1
-            elif unread[place] is None:
-                unread[place] = completion.note or f"the answer {completion.text[:40]!r} is no grade"
-    judgments = []
-    for question, counts, reason in zip(asked, given, unread, strict=True):
-        readable = counts.total()
-        note = None if reason is None else f"{answers - readable} of {answers} answers unreadable: {reason}"
-        outcomes = tuple(outcome for outcome in template.labels if counts[outcome])
-        logprobs = tuple(math.log(counts[outcome] / readable) for outcome in outcomes) if readable else None
-        mass = readable / answers if readable else None
-        judgments.append(
-            judgment_of(
-                question.comparison,
-                question.key,
-                recipe,
-                outcomes=outcomes or tuple(template.labels),
-                logprobs=logprobs,
-                mass=mass,
-                note=note,
-            )
-        )
-    return judgments
+        for row, completion in enumerate(completions):
+            answer = read_answer(completion)
+            if answer in labels:
+                counts[row, labels.index(answer)] += 1
+            elif reasons[row] is None:
+                reasons[row] = completion.note or f"the answer {completion.text[:40]!r} is no grade"
+    readings = []
+    for given, reason in zip(counts.tolist(), reasons, strict=True):
+        parsed = sum(given)
+        note = None if reason is None else f"{answers - parsed} of {answers} answers unreadable: {reason}"
+        logprobs = tuple(math.log(count / parsed) if count else NEVER for count in given) if parsed else None
+        readings.append(LabelReading(logprobs=logprobs, mass=parsed / answers if parsed else None, note=note))
+    return readings
 
 
 def read_answer(completion: Completion) -> str | None:
     """The one word in the first line of an answer, or None: a failure, more words, or cut off in that line."""
-    found = _ANSWER.match(completion.text)
-    if found is None or completion.finish == "error" or (completion.finish == "length" and not found[2]):
+    line = _ANSWER.match(completion.text)
+    if line is None or completion.finish == "error" or (completion.finish == "length" and not line[2]):
         return None
-    return found[1]
+    return line[1]
 
 
 def _shares(judgment: Judgment) -> dict[float, float]:
@@ -168,8 +97,8 @@ def _shares(judgment: Judgment) -> dict[float, float]:
         return {}
     highest = max(judgment.logprobs)
     weights = [math.exp(value - highest) for value in judgment.logprobs]
-    whole = math.fsum(weights)
-    return {float(grade): weight / whole for grade, weight in zip(judgment.outcomes, weights, strict=True)}
+    total = math.fsum(weights)
+    return {float(grade): weight / total for grade, weight in zip(judgment.outcomes, weights, strict=True)}
 
 
 def most_probable_grade(judgment: Judgment) -> float | None:

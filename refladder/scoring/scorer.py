@@ -12,9 +12,11 @@ import numpy as np
 
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling
+from refladder.scoring.asker import Asker
 from refladder.scoring.columns import Columns, Scale, ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.drawing import ANSWER_TOKENS
-from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
+from refladder.scoring.judging import inconsistency, verdicts
+from refladder.scoring.question import ladder_questions
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
-    from refladder.scoring.judging import Question
     from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.scoring.question import Question
 
 T = TypeVar("T")
 
@@ -151,21 +153,13 @@ class Scorer:
                     continue
                 ladder = self.ladders.ladders[output.context_id, dimension.name]
                 context = self._contexts[output.context_id]
-                asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
+                asked.extend(ladder_questions(output, context, dimension, ladder, orders=self._orders))
                 places.append((place, number))
-        judgments = log.stored(asked)
-        fresh = judge(
-            self.judge,
-            self._template,
-            self._recipe.digest,
-            asked[len(judgments) :],
-            answers=self.run.answers,
-            sampling=self._recipe.sampling,
-        )
-        log.append(fresh)
-        self.report.reused += len(judgments)
+        reused = log.reused
+        asker = Asker(self.judge, self._template, log, self.scale.least_mass, batch=max(len(asked), 1))
+        judgments = asker.ask(asked)
+        self.report.reused += log.reused - reused
         self.report.judgments += len(asked)
-        judgments = trusted(judgments + fresh, self.scale.least_mass)
         each = self.ladders.rungs * self._orders
         reasons.update(block_notes(judgments, places, each))
         self._count(judgments)

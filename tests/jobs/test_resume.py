@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refladder.jobs import score as score_job
+from refladder.scoring import scorer as scorer_module
 
 LADDERS = ("--ladders", "demo/story")
 
@@ -101,8 +101,8 @@ def test_cut_at_any_byte(command, write_jsonl, rows, tmp_path):
 def test_the_size_of_batches_changes_nothing(command, write_jsonl, rows, tmp_path, monkeypatch):
     source = write_jsonl(rows(40))
     for name, first in (("small", 1), ("large", 64)):
-        monkeypatch.setattr(score_job, "FIRST_BATCH", first)
-        monkeypatch.setattr(score_job, "LARGEST_BATCH", first)
+        monkeypatch.setattr(scorer_module, "FIRST_BATCH", first)
+        monkeypatch.setattr(scorer_module, "LARGEST_BATCH", first)
         assert command("score", source, *LADDERS, "--both-orders", "--out", tmp_path / f"{name}.jsonl").code == 0
     for ending in ("", ".judgments.jsonl"):
         assert (tmp_path / f"small.jsonl{ending}").read_bytes() == (tmp_path / f"large.jsonl{ending}").read_bytes()
@@ -110,15 +110,15 @@ def test_the_size_of_batches_changes_nothing(command, write_jsonl, rows, tmp_pat
 
 def test_batches_grow_while_quick_and_shrink_when_slow(monkeypatch):
     now = 0.0
-    monkeypatch.setattr(score_job.time, "monotonic", lambda: now)
+    monkeypatch.setattr(scorer_module.time, "monotonic", lambda: now)
     sizes = []
-    for batch in score_job.batches(range(3000)):
+    for batch in scorer_module.batches(range(3000)):
         sizes.append(len(batch))
         now += 1.0
     assert sizes == [16, 32, 64, 128, 256, 512, 1024, 968]
     # 30 s are too long and 1 s is short; 10 s are just right
     now, sizes = 0.0, []
-    for batch in score_job.batches(range(100)):
+    for batch in scorer_module.batches(range(100)):
         sizes.append(len(batch))
         now += 30.0 if len(sizes) < 3 else 10.0 if len(sizes) == 3 else 1.0
     assert sizes == [16, 8, 4, 4, 8, 16, 32, 12]

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 
 import pytest
+from doubles import asker
 
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import load_template
 from refladder.records import Completion, Context, Dimension, Output, Sampling
 from refladder.scoring.grades import (
-    draw_grades,
     expected_grade,
     grade_question,
     most_probable_grade,
     on_scale,
     read_answer,
-    read_grades,
 )
 
 CONTEXT = Context(id="c", task="summarization", text="The ferry to Texel was full on Monday.")
@@ -32,14 +31,16 @@ def logs(shares):
     return {str(grade): math.log(share) for grade, share in shares.items()}
 
 
+def judge(backend, *, template=FIVE, questions=(QUESTION,), **options):
+    return asker(backend, template, **options).ask(questions)
+
+
 def read(shares, template=FIVE):
-    return read_grades(Scripted([Rule(answer=logs(shares))]), template, "recipe", [QUESTION])[0]
+    return judge(Scripted([Rule(answer=logs(shares))]), template=template)[0]
 
 
 def draw(answers, **rule):
-    return draw_grades(
-        Scripted([Rule(**rule)]), FIVE, "recipe", [QUESTION], answers=answers, sampling=Sampling(max_tokens=5)
-    )[0]
+    return judge(Scripted([Rule(**rule)]), answers=answers, sampling=Sampling(max_tokens=5))[0]
 
 
 def test_direct_and_g_eval_by_hand():
@@ -64,7 +65,7 @@ def test_equally_probable_grades_count_their_mean():
 
 
 def test_what_could_not_be_read_has_no_grade():
-    judgment = read_grades(Scripted([Rule(error="the line was dead")]), FIVE, "recipe", [QUESTION])[0]
+    judgment = judge(Scripted([Rule(error="the line was dead")]))[0]
     assert (judgment.logprobs, judgment.mass, judgment.note) == (None, None, "the line was dead")
     assert most_probable_grade(judgment) is None
     assert expected_grade(judgment) is None
@@ -74,7 +75,7 @@ def test_drawn_answers_are_counted_strictly():
     # Readable: 4, 4, 5. "Score: 4" has another word, 10 is no label of 1..5.
     judgment = draw(5, texts=("4", " 4.\n", "Score: 4", "5\nbecause it is fine", "10"))
     assert dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True)) == pytest.approx(
-        {"4": 2 / 3, "5": 1 / 3}
+        {"1": 0, "2": 0, "3": 0, "4": 2 / 3, "5": 1 / 3}, abs=1e-20
     )
     assert judgment.mass == pytest.approx(3 / 5)
     assert judgment.note == "2 of 5 answers unreadable: the answer 'Score: 4' is no grade"
@@ -139,7 +140,7 @@ class Forgetful(Scripted):
 def test_a_backend_that_leaves_answers_out_is_refused():
     backend = Forgetful([Rule(text="3"), Rule(answer=logs(dict.fromkeys(range(1, 6), 0.1)))])
     with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
-        read_grades(backend, FIVE, "recipe", [QUESTION])
+        judge(backend)
     with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
-        draw_grades(backend, FIVE, "recipe", [QUESTION], answers=1, sampling=Sampling())
-    assert read_grades(backend, FIVE, "recipe", []) == []
+        judge(backend, answers=1, sampling=Sampling())
+    assert judge(backend, questions=()) == []
