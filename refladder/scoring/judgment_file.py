@@ -19,6 +19,7 @@ from refladder.files.jsonl import (
     GZIP,
     SCHEMAS,
     append_records,
+    appended_text,
     cannot_write,
     from_line,
     from_lines,
@@ -186,7 +187,8 @@ class JudgmentLog:
             return None
         self._number += 1
         self._good += len(line)
-        return f"{self._path}:{self._number}", line.decode("utf-8", "replace").rstrip("\n")
+        where = f"{self._path}:{self._number}"
+        return where, appended_text(line, where).rstrip("\n")
 
     def _append_from_here(self) -> None:
         if self._reader is None or self._path is None:
