@@ -132,8 +132,8 @@ class Asker:
         count = len(prompts) // len(questions)
         judgments: dict[int, Judgment] = {}
         for number, position in enumerate(order):
-            own_readings = readings[number * count : (number + 1) * count]
-            judgments[position] = self._judgment(questions[position], own_readings)
+            answered = readings[number * count : (number + 1) * count]
+            judgments[position] = self._judgment(questions[position], answered)
         return [judgments[position] for position in range(len(questions))]
 
     def prompts(self, question: Question) -> list[Prompt]:
