@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from doubles import asker
 from scipy import stats
 
 import refladder
@@ -17,7 +18,8 @@ from refladder.files.ladder_sets import published_names, read_ladder_set
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import Output
-from refladder.scoring.judging import judge, questions, verdicts
+from refladder.scoring.judging import verdicts
+from refladder.scoring.question import ladder_questions
 
 CARD = Path(refladder.__file__).parents[1] / "published_data" / "demo" / "README.md"
 NAMES = published_names()
@@ -116,8 +118,8 @@ def test_a_working_judge_orders_the_rungs(name, dimension):
         asked = []
         for rung in ladder.rungs:
             shown = Output(id=f"level {rung.level}", context_id=context_id, system="", text=rung.text)
-            asked += questions(shown, opened.contexts[context_id], about, ladder, orders=1)
-        found = verdicts(judge(backend, load_template(ladder.task, "compare"), "r", asked), 5, 1)
+            asked += ladder_questions(shown, opened.contexts[context_id], about, ladder, orders=1)
+        found = verdicts(asker(backend, load_template(ladder.task, "compare")).ask(asked), 5, 1)
         for low, high in combinations(range(5), 2):
             right.append(found[high, low, 0] > found[high, low, 1])
     assert len(right) == 10 * len(opened.contexts)

@@ -351,7 +351,12 @@ def write_records(path: Path, records: Iterable[object]) -> int:
 
 
 def append_records(path: Path, records: Iterable[object]) -> None:
-    """Append records as JSON lines to a file, which is created if necessary, and flush it to disk.
+    """Put records as JSON lines at the end of a file, which is made if needed; see `append_lines`."""
+    append_lines(path, map(to_line, records))
+
+
+def append_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Put lines, each with its newline, at the end of a file, which is made if needed; on the disk when this returns.
 
     Raises:
         DataError: the file cannot be written, or the disk is full; earlier lines stay.
@@ -359,7 +364,7 @@ def append_records(path: Path, records: Iterable[object]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:
-            stream.write(b"".join(map(to_line, records)))
+            stream.write(b"".join(lines))
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
@@ -367,12 +372,12 @@ def append_records(path: Path, records: Iterable[object]) -> None:
 
 
 def read_appended(path: Path) -> list[tuple[str, str]]:
-    """Read the lines of `append_records`, each with its path:line; empty if the file does not exist.
+    """The lines that `append_lines` wrote, each with its path:line; none where there is no file.
 
     An incomplete last line from an interrupted write is removed from the file.
 
     Raises:
-        DataError: the file cannot be read or written.
+        DataError: the file cannot be read or written, or a line is not UTF-8.
     """
     if not path.exists():
         return []
@@ -383,8 +388,23 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
             os.truncate(path, whole)
     except OSError as error:
         raise cannot_write(path, error) from error
-    lines = data[:whole].decode("utf-8", "replace").split("\n")[:-1]
-    return [(f"{path}:{number}", line) for number, line in enumerate(lines, start=1)]
+    places = ((f"{path}:{number}", line) for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1))
+    return [(where, appended_text(line, where)) for where, line in places]
+
+
+def appended_text(line: bytes, where: str) -> str:
+    """The text of a line that `append_lines` or a judgments file wrote.
+
+    Raises:
+        DataError: it is not UTF-8, so the file was damaged.
+    """
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}: not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}); "
+            "mend the line, or throw the file away with --restart"
+        ) from error
 
 
 def is_unicode(text: str) -> bool:

@@ -22,8 +22,10 @@ from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, Output, Prompt
 from refladder.report.standings import OVERALL, Standing, Trial, standings_of
+from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.columns import is_faint
-from refladder.scoring.pairs import PairJudge, first_probabilities, pair_question
+from refladder.scoring.judgment_file import JudgmentIndex
+from refladder.scoring.pairs import first_probabilities, pair_question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -149,8 +151,8 @@ def _compete(
     with bars("writing") as progress:
         texts = _generate(instances, models, folder / GENERATED, sampling, progress)
     template = load_template(TASK, "pairwise", prompts)
-    pair_judge = PairJudge(judge, template)
-    pair_judge = PairJudge(judge, template, path=folder / f"pairwise-{pair_judge.recipe.digest}-0.jsonl")
+    run = run_of(judge, template)
+    pair_judge = Asker(judge, template, JudgmentIndex(folder / f"pairwise-{run.recipe.digest}-0.jsonl", run))
     with bars("judging") as progress:
         trials, faint = _judge(instances, list(models), criteria, texts, pair_judge, progress=progress)
     if explain:
@@ -277,7 +279,7 @@ def _judge(
     models: Sequence[str],
     criteria: Sequence[Dimension],
     texts: Mapping[tuple[str, str], Generated],
-    judge: PairJudge,
+    judge: Asker,
     *,
     progress: Progress | None,
 ) -> tuple[list[Trial], int]:

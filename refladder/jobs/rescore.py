@@ -9,8 +9,9 @@ from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, open_sink, refuse_same_files
 from refladder.records import OUTCOMES
 from refladder.scoring.columns import Columns, added_columns
-from refladder.scoring.judging import rung_id, trusted
+from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
+from refladder.scoring.question import rung_id
 from refladder.scoring.scorer import Verdicts
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def rescore(
     run, located = read_judgments(judgments)
     if not run.rungs:
         raise UsageError(
-            f"{judgments}: judgments of texts by themselves, made by an evaluation method; rescore reads "
-            "comparisons with ladders, so run `refladder evaluate` with the same --work again, which asks nothing twice"
+            f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
+            "run `refladder evaluate` with the same --work again, which asks nothing twice"
         )
     columns = Columns(run.dimensions, run.rungs, scale)
     verdicts = Verdicts(run, scale)

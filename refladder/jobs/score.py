@@ -27,8 +27,8 @@ from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
 from refladder.records import Output
 from refladder.scoring.columns import Columns, added_columns
-from refladder.scoring.judging import RUNG
 from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.question import RUNG
 from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:

@@ -5,26 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from refladder.backends.sampled import Sampled
-from refladder.backends.usage import characters
 from refladder.errors import LabelsUnavailableError
 from refladder.methods import gptscore as likelihood
 from refladder.methods.contract import Method, MethodResult
 from refladder.methods.measures import Measures, joined, of_judgments
 from refladder.prompts import criterion, fill, load_template
-from refladder.records import Recipe, Run
-from refladder.scoring.grades import (
-    expected_grade,
-    grade_prompt,
-    grade_question,
-    most_probable_grade,
-    on_scale,
-    read_grades,
-)
-from refladder.scoring.judging import trusted
-from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
+from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.scorer import batches
-from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +21,7 @@ if TYPE_CHECKING:
 
     from refladder.methods.contract import Judge, MethodFunction, MethodSettings
     from refladder.records import Benchmark, Dimension, Judgment
-    from refladder.scoring.judging import Question
+    from refladder.scoring.question import Question
 
 ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
 GPTSCORE = "gptscore"
@@ -49,11 +38,8 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
         backend = judge()
         template = load_template(benchmark.contexts[0].task, f"direct-{grades}", settings.prompts)
         sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
-        recipe = Recipe(
-            backend=backend.fingerprint, prompts=(template.signature,), sampling=sampling, version=__version__
-        )
-        reader = backend if sampling is None else Sampled(backend, answers=answers, sampling=sampling)
-        signature = f"{recipe.signature}|answers:{answers or 'read'}|grades:{grades}|rule:{rule}"
+        run = run_of(backend, template, answers=answers, sampling=sampling)
+        signature = f"{run.recipe.signature}|answers:{answers or 'read'}|grades:{grades}|rule:{rule}"
         signature += f"|least-mass:{settings.least_mass:g}"
         contexts = {context.id: context for context in benchmark.contexts}
         questions = [
@@ -61,33 +47,25 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
             for output in benchmark.outputs
             for dimension in dimensions
         ]
-        scores: dict[tuple[str, str], float | None] = {}
         kind = f"direct-{grades}" + (f"-{answers}-answers" if answers else "")
-        asked_before = f"{kind}-{recipe.digest}"
-        restart = settings.restart and asked_before not in settings.kept
-        kept = settings.kept.setdefault(asked_before, {})
-        reused = 0
-        with (
-            JudgmentLog(_kept(settings, kind), _run(recipe, dimensions), restart=restart) as log,
-            settings.progress(name) as progress,
-        ):
-            done = 0
+        asked_before = f"{kind}-{run.recipe.digest}"
+        log = JudgmentIndex(
+            _path(settings, kind),
+            run,
+            restart=settings.restart and asked_before not in settings.kept,
+            judgments=settings.kept.setdefault(asked_before, {}),
+        )
+        asker = Asker(backend, template, log, settings.least_mass)
+        judgments: list[Judgment] = []
+        with settings.progress(name) as progress:
             for batch in batches((question for _, question in questions), backend):
-                stored = log.stored(batch)
-                todo = [question for question in batch[len(stored) :] if _place(question) not in kept]
                 try:
-                    fresh = read_grades(reader, template, recipe.digest, todo)
+                    judgments += asker.ask(batch)
                 except LabelsUnavailableError as error:
                     return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
-                log.append(fresh)
-                reused += len(batch) - len(fresh)
-                kept.update(zip(map(_place, batch), stored, strict=False))
-                kept.update(zip(map(_place, todo), fresh, strict=True))
-                done += len(batch)
                 if progress is not None:
-                    progress(done, len(questions))
-            log.finish()
-        judgments = trusted([kept[_place(question)] for _, question in questions], settings.least_mass)
+                    progress(len(judgments), len(questions))
+        scores: dict[tuple[str, str], float | None] = {}
         for (dimension, question), judgment in zip(questions, judgments, strict=True):
             value = value_of(judgment)
             scores[question.comparison.subject, dimension.name] = (
@@ -96,9 +74,9 @@ def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None]
         return MethodResult(
             method=Method(name=name, signature=signature, scores=scores),
             judgments=len(questions),
-            reused=reused,
+            reused=log.reused,
             unreadable=sum(judgment.logprobs is None for judgment in judgments),
-            characters=sum(characters(grade_prompt(template, one)) for _, one in questions) * max(answers, 1),
+            characters=sum(asker.characters(question) for _, question in questions),
             measures=of_judgments(judgments),
         )
 
@@ -125,17 +103,20 @@ def gptscore(
         likelihood.check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
     except LabelsUnavailableError as error:
         return MethodResult(method=None, skipped=str(error))
-    recipe = Recipe(backend=backend.fingerprint, prompts=(template.signature,), sampling=None, version=__version__)
+    run = run_of(backend, template)
+    log = JudgmentIndex(_path(settings, GPTSCORE), run, restart=settings.restart)
     outputs: dict[str, list[int]] = {}
     for place, output in enumerate(benchmark.outputs):
         outputs.setdefault(output.context_id, []).append(place)
     scores: dict[tuple[str, str], float | None] = {}
     asked_in_all = unreadable = 0
     measures: list[Measures] = []
-    with (
-        JudgmentLog(_kept(settings, GPTSCORE), _run(recipe, dimensions), restart=settings.restart) as log,
-        settings.progress(GPTSCORE) as progress,
-    ):
+    digest = run.recipe.digest
+
+    def read(questions: Sequence[Question]) -> list[list[Judgment]]:
+        return [likelihood.read_texts(backend, template, digest, questions)]
+
+    with settings.progress(GPTSCORE) as progress:
         for number, context in enumerate(benchmark.contexts, start=1):
             for dimension in dimensions:
                 asked = [
@@ -144,10 +125,7 @@ def gptscore(
                 ]
                 if not asked:
                     continue
-                judgments = log.stored(asked)
-                fresh = likelihood.read_texts(backend, template, recipe.digest, asked[len(judgments) :])
-                log.append(fresh)
-                judgments += fresh
+                judgments = log.complete(asked, read)
                 values = likelihood.mean_logprobs(backend, template, asked, judgments)
                 for question, value in zip(asked, values, strict=True):
                     scores[question.comparison.subject, dimension.name] = value
@@ -156,26 +134,15 @@ def gptscore(
                 measures.append(of_judgments(judgments))
             if progress is not None:
                 progress(number, len(benchmark.contexts))
-        log.finish()
-        reused = log.reused
     return MethodResult(
-        method=Method(name=GPTSCORE, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),
+        method=Method(name=GPTSCORE, signature=f"{run.recipe.signature}|rule:mean-logprob-per-token", scores=scores),
         judgments=asked_in_all,
-        reused=reused,
+        reused=log.reused,
         unreadable=unreadable,
         measures=joined(measures),
         notes=(NO_ANSWERS,) if settings.answers else (),
     )
 
 
-def _place(question: Question) -> str:
-    """What a judgment of this run is found by: the output, and the texts that are shown."""
-    return f"{question.comparison.subject}\n{question.key}"
-
-
-def _kept(settings: MethodSettings, kind: str) -> Path | None:
+def _path(settings: MethodSettings, kind: str) -> Path | None:
     return None if settings.work is None else settings.work / f"{kind}.judgments.jsonl"
-
-
-def _run(recipe: Recipe, dimensions: Sequence[Dimension]) -> Run:
-    return Run(recipe=recipe, ladders="none", dimensions=tuple(dimensions), rungs=0, orders=1)

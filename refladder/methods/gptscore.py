@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.prompts import Template
     from refladder.records import Judgment, Prompt
-    from refladder.scoring.judging import Question
+    from refladder.scoring.question import Question
 
 ROLE = "best"
 
@@ -58,7 +58,7 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
     Raises:
         BackendError: the judge failed as a whole, or broke its contract.
     """
-    texts = list(dict.fromkeys(question.target for question in asked if question.target))
+    texts = list(dict.fromkeys(question.texts["target"] for question in asked if question.texts["target"]))
     logprobs: dict[str, float] = {}
     note: str | None = None
     cut = False
@@ -77,12 +77,13 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
             logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
     judgments = []
     for question in asked:
-        found = logprobs.get(question.target)
-        reason = None if found is not None else ((note or "unreadable") if question.target else "the text is empty")
+        found = logprobs.get(question.texts["target"])
+        reason = (
+            None if found is not None else ((note or "unreadable") if question.texts["target"] else "the text is empty")
+        )
         judgments.append(
             judgment_of(
-                question.comparison,
-                question.key,
+                question,
                 recipe,
                 outcomes=(TEXT,),
                 logprobs=None if found is None else (found,),
@@ -114,7 +115,7 @@ def mean_logprobs(
         BackendError: the judge counts no token in a text that it read.
     """
     read = {
-        question.target: judgment.logprobs[0]
+        question.texts["target"]: judgment.logprobs[0]
         for question, judgment in zip(asked, judgments, strict=True)
         if judgment.logprobs is not None
     }
@@ -123,4 +124,4 @@ def mean_logprobs(
         if count < 1:
             raise BackendError(f"the judge read the text {text[:40]!r} and counts {count} tokens in it")
         read[text] /= count
-    return [read.get(question.target) for question in asked]
+    return [read.get(question.texts["target"]) for question in asked]

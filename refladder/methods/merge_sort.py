@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Judge
     from refladder.ranking.sorting import Sort
     from refladder.records import Benchmark, Context, Dimension, Output
-    from refladder.scoring.pairs import PairJudge
+    from refladder.scoring.asker import Asker
 
 _BEAM = {"beam": "10", "gap": "0.1"}
 
@@ -103,7 +103,7 @@ def _sorted(
     for context, dimension, outputs in cells:
         random = np.random.default_rng(seed_of(settings, context.id, dimension.name))
         starts.append(random.permutation(len(outputs)).tolist())
-    if pair_judge.only_counts:
+    if pair_judge.backend.only_counts:
         return _counted(name, pair_judge, cells, starts, orders=settings.orders, beam=beam)
     with settings.progress("sorting"):
         found, _ = run_together([sort(start) for start in starts], ask)
@@ -141,7 +141,7 @@ def _sorted(
 
 def _counted(
     name: str,
-    judge: PairJudge,
+    judge: Asker,
     cells: Sequence[tuple[Context, Dimension, tuple[Output, ...]]],
     starts: Sequence[Sequence[int]],
     *,

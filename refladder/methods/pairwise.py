@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.files.jsonl import throw_away
 from refladder.methods.contract import Comparisons, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Measures, Part, add, joined, of_judgments
 from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
+from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.dry_run import DRY
-from refladder.scoring.pairs import PairJudge, first_probabilities, pair_question
+from refladder.scoring.judgment_file import JudgmentIndex
+from refladder.scoring.pairs import first_probabilities, pair_question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Judge
     from refladder.prompts import Template
     from refladder.records import Benchmark, Context, Dimension, Judgment, Output, Progress
-    from refladder.scoring.pairs import PairQuestion
+    from refladder.scoring.question import Question
 
     Estimator = Callable[["Comparisons", float], FloatArray]
 
@@ -50,16 +51,17 @@ class Tally:
 
     def ask(
         self,
-        judge: PairJudge,
-        questions: Sequence[PairQuestion],
+        judge: Asker,
+        questions: Sequence[Question],
         words: str = "unreadable",
         progress: Progress | None = None,
     ) -> list[Judgment]:
         """The judge's answers, counted, with why some could not be read; in a dry run there is no why."""
         self.judgments += len(questions)
-        self.reused += sum(question.key in judge.kept for question in questions)
+        reused = judge.log.reused
         self.characters += sum(map(judge.characters, questions))
         judgments = judge.ask(questions, progress)
+        self.reused += judge.log.reused - reused
         for judgment in judgments:
             if judgment.logprobs is None:
                 self.unreadable += 1
@@ -75,25 +77,20 @@ class Tally:
         return (*shown, f"and {left:,} more like these") if left > 0 else tuple(shown)
 
 
-def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings, template: Template) -> PairJudge:
+def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings, template: Template) -> Asker:
     """The judge of pairs of a run; what it answers is shared by the run's methods and kept in the work folder."""
     if not benchmark.contexts:
         raise UsageError(f"{benchmark.name} has no contexts; there is nothing to compare")
     backend = judge()
-    probe = PairJudge(backend, template, answers=settings.answers, sampling=settings.sampling)
-    name = f"{probe.recipe.digest}-{settings.answers}"
-    path = None if settings.work is None else settings.work / f"pairwise-{name}.jsonl"
-    if path is not None and settings.restart and name not in settings.kept:
-        throw_away(path)
-    return PairJudge(
-        backend,
-        template,
-        kept=settings.kept.setdefault(name, {}),
-        path=path,
-        answers=settings.answers,
-        sampling=settings.sampling,
-        least_mass=settings.least_mass,
+    run = run_of(backend, template, answers=settings.answers, sampling=settings.sampling)
+    name = f"{run.recipe.digest}-{settings.answers}"
+    log = JudgmentIndex(
+        None if settings.work is None else settings.work / f"pairwise-{name}.jsonl",
+        run,
+        restart=settings.restart and name not in settings.kept,
+        judgments=settings.kept.setdefault(name, {}),
     )
+    return Asker(backend, template, log, settings.least_mass)
 
 
 def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
@@ -129,7 +126,7 @@ def seed_of(settings: MethodSettings, *names: str) -> int:
 def compare_all(
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
-    judge: PairJudge,
+    judge: Asker,
     settings: MethodSettings,
     *,
     known: bool = True,
@@ -227,7 +224,7 @@ def _run(
 def result_of(
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
-    judge: PairJudge,
+    judge: Asker,
     settings: MethodSettings,
     *,
     name: str,

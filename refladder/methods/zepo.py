@@ -125,7 +125,7 @@ def zepo(
             )
         best = _fairest(found)
         pair_judge = open_pair_judge(benchmark, judge, settings, best.template)
-        if pair_judge.only_counts:
+        if pair_judge.backend.only_counts:
             longest = max((one.template for one in found), key=lambda one: len(text_of(one)))
             pair_judge = open_pair_judge(benchmark, judge, settings, longest)
             notes.append(f"{dimension.name}: counted with the longest instruction; the fairest is not known yet")
@@ -137,7 +137,9 @@ def zepo(
             listed = ", ".join("unreadable" if one.fairness is None else f"{-one.fairness:.3f}" for one in found)
             place = found.index(best)
             notes.append(f"{dimension.name}: instruction {place} of 0-{len(found) - 1}, |P(first) - 1/2| {listed}")
-        comparisons, tally = compare_all(benchmark, [dimension], pair_judge, settings, known=not pair_judge.only_counts)
+        comparisons, tally = compare_all(
+            benchmark, [dimension], pair_judge, settings, known=not pair_judge.backend.only_counts
+        )
         parts.append(
             result_of(
                 benchmark,

@@ -14,74 +14,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from refladder.backends import whole
 from refladder.errors import UsageError
-from refladder.prompts import criterion, fill
-from refladder.records import Comparison
-from refladder.scoring.judging import Question, digest_of, judgment_of
+from refladder.scoring.question import question_about
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from refladder.backends import Backend
-    from refladder.prompts import Template
-    from refladder.records import Context, Dimension, Judgment, Output, Prompt
+    from refladder.records import Context, Dimension, Judgment, Output
+    from refladder.scoring.question import Question
 
 ROLES = ("direct-5", "direct-10")
 
 
 def grade_question(output: Output, context: Context, dimension: Dimension) -> Question:
-    """The question about one output on one dimension, with the digest of the texts that are shown."""
-    state = digest_of(context.text, context.background, dimension.name, dimension.description, output.text)
-    return Question(
-        comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=output.id, against=""),
-        key=state.hexdigest(),
-        context=context,
-        dimension=dimension,
-        target=output.text,
-        reference="",
-    )
-
-
-def grade_prompt(template: Template, question: Question) -> Prompt:
-    """The prompt that asks a question."""
-    return fill(template, {**criterion(question.context, question.dimension), "target": question.target})
-
-
-def read_grades(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
-    """Read the probability of every grade.
-
-    Args:
-        backend: the judge.
-        template: of role direct-5 or direct-10.
-        recipe: Recipe.digest of backend and template.
-        asked: the questions, those of one context next to each other.
-
-    Returns:
-        One judgment a question, in order; `logprobs` is None, with a note, where the judge could not be read.
-
-    Raises:
-        LabelsUnavailableError: the judge gives no label probabilities; sample answers instead.
-        BackendError: the judge failed as a whole, or broke its contract.
-    """
-    if not asked:
-        return []
-    prompts = [grade_prompt(template, question) for question in asked]
-    readings = whole(backend, prompts, backend.read_labels(prompts, list(template.labels.values())))
-    outcomes = tuple(template.labels)
-    return [
-        judgment_of(
-            question.comparison,
-            question.key,
-            recipe,
-            outcomes=outcomes,
-            logprobs=reading.logprobs,
-            mass=reading.mass,
-            note=reading.reason or reading.note,
-            cut=reading.cut,
-        )
-        for question, reading in zip(asked, readings, strict=True)
-    ]
+    """The question which grade one output deserves on one dimension."""
+    return question_about(context, dimension, subject=output.id, against="", texts={"target": output.text})
 
 
 def _shares(judgment: Judgment) -> dict[float, float]:
@@ -90,8 +35,8 @@ def _shares(judgment: Judgment) -> dict[float, float]:
         return {}
     highest = max(judgment.logprobs)
     weights = [math.exp(value - highest) for value in judgment.logprobs]
-    whole = math.fsum(weights)
-    return {float(grade): weight / whole for grade, weight in zip(judgment.outcomes, weights, strict=True)}
+    total = math.fsum(weights)
+    return {float(grade): weight / total for grade, weight in zip(judgment.outcomes, weights, strict=True)}
 
 
 def most_probable_grade(judgment: Judgment) -> float | None:

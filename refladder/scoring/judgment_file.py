@@ -1,8 +1,9 @@
-"""The judgments file: made line by line while the judge answers, read back so that nothing is asked twice.
+"""The judgments file: written line by line while the judge answers, and read back so that nothing is asked twice.
 
-The first line is a Run, every other a Judgment, in the canonical order of `judging`. A run that was cut off leaves a
-file whose lines are all good but for a torn last one; opened again, it hands out what it has, is cut at the tear, and
-goes on.
+The first line is a Run, every other a Judgment. A run that was cut off leaves complete lines and at most one torn one;
+opened again, the file returns what it holds, is cut at the tear, and is continued. There are two ways to look a
+judgment up. `JudgmentLog` reads a ladder's judgments in the canonical order of `question`, so that memory does not
+grow with the file. `JudgmentIndex` finds the judgments of pairs, grades and single texts by the key of their question.
 """
 
 from __future__ import annotations
@@ -10,23 +11,38 @@ from __future__ import annotations
 import itertools
 import os
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import GZIP, cannot_write, from_line, from_lines, is_device, read_lines, to_line
+from refladder.files.jsonl import (
+    GZIP,
+    SCHEMAS,
+    append_records,
+    appended_text,
+    cannot_write,
+    from_line,
+    from_lines,
+    is_device,
+    read_lines,
+    to_line,
+)
 from refladder.files.locks import locked
-from refladder.records import OUTCOMES, TEXT, Comparison, Judgment, Run
+from refladder.parsing import parse_json
+from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import IO
 
-    from refladder.scoring.judging import Question
+    from refladder.scoring.question import Question
+
+    Answer = Callable[[Sequence[Question]], Iterable[Sequence[Judgment]]]
 
 _CHUNK = 1024  # lines read at a time
-_OF_ONE_TEXT = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments about texts by themselves
+_GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
 
 
 def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
@@ -44,7 +60,7 @@ def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 
 def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:
-    """Check that a judgment that was kept is a choice between what was asked.
+    """Check that a stored judgment is a choice between the outcomes of its question.
 
     Args:
         where: path:line, for the error.
@@ -55,8 +71,8 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
     Raises:
         DataError: its outcomes are others.
     """
-    found = set(judgment.outcomes)
-    if not found <= set(allowed) or (all_of and len(found) < len(allowed)):
+    outcomes = set(judgment.outcomes)
+    if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
         raise DataError(
             f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between "
             f"{', '.join(allowed)}; mend the line, or throw the judgments away with --restart"
@@ -69,13 +85,13 @@ def _located(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str
 
 
 class JudgmentLog:
-    """An open judgments file; use it in a `with` block.
+    """An open judgments file in canonical order; use it in a `with` block.
 
     Args:
-        path: where it is, or None to keep nothing.
+        path: the file, or None to store nothing.
         run: what this run is; a file of another run is refused.
         restart: throw away what the file holds.
-        read_only: hand out what the file holds and keep nothing new.
+        read_only: return what the file holds and store nothing new.
 
     Raises:
         UsageError: the file is of another run, or another process has it open.
@@ -83,14 +99,14 @@ class JudgmentLog:
     """
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
+        self.run = run
+        self.reused = 0
         self._path = path
         self._read_only = read_only
-        self._run = run
-        self._good = 0  # bytes known to be whole lines that this run wants
+        self._good = 0  # bytes of complete lines that this run wants
+        self._number = 0  # of the last line that was read
         self._reader: IO[bytes] | None = None
         self._writer: IO[bytes] | None = None
-        self._number = 1
-        self.reused = 0
         self._lock = ExitStack()
         if path is None:
             return
@@ -99,8 +115,7 @@ class JudgmentLog:
         try:
             self._open(path, restart=restart)
         except BaseException:
-            self._close()
-            self._lock.close()
+            self.close()
             raise
 
     def _open(self, path: Path, *, restart: bool) -> None:
@@ -109,25 +124,18 @@ class JudgmentLog:
             return
         try:
             self._reader = path.open("rb")
-            head = self._reader.readline()
+            packed = self._reader.read(len(GZIP)) == GZIP
+            self._reader.seek(0)
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-        self._check(path, head)
-
-    def _check(self, path: Path, head: bytes) -> None:
-        if head.startswith(GZIP):
+        if packed:
             raise DataError(f"{path}: a gzip file, to which nothing can be added; unpack it first")
-        if not head.endswith(b"\n"):  # cut off in its first line: nothing is lost
-            self._close()
+        head = self._next_line()
+        if head is None:  # cut off in its first line: nothing is lost
+            self._close_file()
             self._start(path)
             return
-        found = from_line(Run, head.decode("utf-8", "replace").rstrip("\n"), f"{path}:1")
-        if found != self._run:
-            raise UsageError(
-                f"{path}: these judgments are of another run ({_difference(found, self._run)}); "
-                "name another file with --judgments, or throw them away with --restart"
-            )
-        self._good = len(head)
+        self._check_run(*head)
 
     def _start(self, path: Path) -> None:
         if self._read_only:
@@ -135,11 +143,17 @@ class JudgmentLog:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = path.open("wb")
-            self._writer.write(to_line(self._run))
-            self._writer.flush()
         except OSError as error:
-            self._close()
             raise cannot_write(path, error) from error
+        self._write(path, to_line(self.run))
+
+    def _check_run(self, where: str, line: str) -> None:
+        stored = from_line(Run, line, where)
+        if stored != self.run:
+            raise UsageError(
+                f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
+                "name another file with --judgments, or throw them away with --restart"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -147,61 +161,34 @@ class JudgmentLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file and let other processes have it; everything that was appended is on the disk already."""
+        self._close_file()
         self._lock.close()
 
-    def _close(self) -> None:
+    def _close_file(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
         if self._writer is not None:
-            with suppress(OSError):  # a full disk was reported by `append`; closing would only say it again
+            with suppress(OSError):  # a full disk was reported by `append`; closing would only report it again
                 self._writer.close()
             self._writer = None
 
-    def stored(self, asked: Sequence[Question]) -> list[Judgment]:
-        """Judgments that the file already has for these questions: as many of the first as there are.
-
-        Raises:
-            DataError: the file goes on with other questions: the texts, or their order, have changed since.
-        """
-        found: list[Judgment] = []
-        while self._reader is not None and len(found) < len(asked):
-            line = self._reader.readline()
-            if not line.endswith(b"\n"):  # the end, or a line torn by a kill
-                self._append_from_here()
-                break
-            self._number += 1
-            where = f"{self._path}:{self._number}"
-            judgment = from_line(Judgment, line.decode("utf-8", "replace").rstrip("\n"), where)
-            question = asked[len(found)]
-            if judgment.key != question.key or _comparison(judgment) != question.comparison:
-                raise DataError(
-                    f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
-                    f"than this run's next question ({question.comparison.subject!r} against "
-                    f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
-                    "throw the judgments away with --restart"
-                )
-            if self._run.rungs:
-                check_outcomes(where, judgment, OUTCOMES)
-            else:
-                check_outcomes(where, judgment, _OF_ONE_TEXT, all_of=False)
-            self._good += len(line)
-            found.append(judgment)
-        self.reused += len(found)
-        return found
-
-    def finish(self) -> None:
-        """Check that the file holds nothing that this run did not ask.
-
-        Raises:
-            DataError: it goes on with further judgments: the input has fewer rows than it had.
-        """
-        if self._reader is not None and self._reader.readline():
-            raise DataError(
-                f"{self._path}:{self._number + 1}: judgments go on after this run's last question; the input has "
-                "become shorter: name another file with --judgments, or throw the judgments away with --restart"
-            )
+    def _next_line(self) -> tuple[str, str] | None:
+        """The next complete line with its path:line; None at the end, where a torn line is cut off."""
+        if self._reader is None:
+            return None
+        line = self._reader.readline()
+        if not line.endswith(b"\n"):  # the end, or a line torn by a kill
+            self._append_from_here()
+            return None
+        self._number += 1
+        self._good += len(line)
+        where = f"{self._path}:{self._number}"
+        return where, appended_text(line, where).rstrip("\n")
 
     def _append_from_here(self) -> None:
         if self._reader is None or self._path is None:
@@ -217,21 +204,162 @@ class JudgmentLog:
         except OSError as error:
             raise cannot_write(self._path, error) from error
 
+    def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
+        """A judgment for every question: as many of the first as the file still holds, then new ones.
+
+        Args:
+            questions: the next ones in the canonical order.
+            answer: given the questions without a judgment, yields judgments in their order, batch by batch; each batch
+                is appended before the next is asked for.
+
+        Returns:
+            The judgments as they are stored, in the order of the questions.
+
+        Raises:
+            DataError: the file continues with other questions (the texts, or their order, have changed since), or
+                cannot be written.
+        """
+        judgments = self._stored(questions)
+        self.reused += len(judgments)
+        for batch in answer(questions[len(judgments) :]):
+            self.append(batch)
+            judgments += batch
+        return judgments
+
+    def unanswered(self, questions: Sequence[Question]) -> list[Question]:
+        """The questions that may have to be asked; a file in canonical order is not searched for them."""
+        return list(questions)
+
+    def _stored(self, questions: Sequence[Question]) -> list[Judgment]:
+        judgments: list[Judgment] = []
+        for question in questions:
+            line = self._next_line()
+            if line is None:
+                break
+            where = line[0]
+            judgment = from_line(Judgment, line[1], where)
+            if judgment.key != question.key or _comparison(judgment) != question.comparison:
+                raise DataError(
+                    f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
+                    f"than this run's next question ({question.comparison.subject!r} against "
+                    f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
+                    "throw the judgments away with --restart"
+                )
+            check_outcomes(where, judgment, OUTCOMES)
+            judgments.append(judgment)
+        return judgments
+
+    def finish(self) -> None:
+        """Check that the file holds nothing that this run did not ask.
+
+        Raises:
+            DataError: it continues with further judgments: the input has fewer rows than before.
+        """
+        if self._reader is not None and self._reader.readline():
+            raise DataError(
+                f"{self._path}:{self._number + 1}: judgments go on after this run's last question; the input has "
+                "become shorter: name another file with --judgments, or throw the judgments away with --restart"
+            )
+
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Put new judgments at the end, safely on disk when this returns.
 
         Raises:
-            DataError: the disk is full, or the file cannot be written; what was there before stays.
+            DataError: the disk is full, or the file cannot be written; earlier judgments stay.
         """
-        if self._writer is None or self._path is None or not judgments:
+        if self._path is not None and self._writer is not None and judgments:
+            self._write(self._path, b"".join(map(to_line, judgments)))
+
+    def _write(self, path: Path, lines: bytes) -> None:
+        if self._writer is None:
             return
         try:
-            self._writer.write(b"".join(to_line(judgment) for judgment in judgments))
+            self._writer.write(lines)
             self._writer.flush()
-            if not is_device(self._path):  # /dev/null has no disk
+            if not is_device(path):  # /dev/null has no disk
                 os.fsync(self._writer.fileno())
         except OSError as error:
-            raise cannot_write(self._path, error) from error
+            raise cannot_write(path, error) from error
+
+
+class JudgmentIndex(JudgmentLog):
+    """Judgments by the key of their question, in memory and, with a path, in a file.
+
+    The file is read whole, closed, and opened again for each batch that is appended; whoever uses it has locked its
+    folder. Two questions that show the same texts are one.
+
+    Args:
+        path: the file, or None to store the judgments in memory only.
+        run: from `asker.run_of`. A file of an earlier version is read too: its first line is a recipe/1, or a run/1
+            with dimensions, and its name holds the number of sampled answers.
+        judgments: by key; shared by everyone who is given the same mapping, and extended by the file.
+        restart: throw away what the file holds.
+
+    Raises:
+        UsageError: the file is of another judge or template, or another process has it open.
+        DataError: it cannot be read or written, or a line is no judgment.
+    """
+
+    def __init__(
+        self, path: Path | None, run: Run, *, judgments: dict[str, Judgment] | None = None, restart: bool = False
+    ) -> None:
+        self.judgments = {} if judgments is None else judgments
+        super().__init__(path, run, restart=restart)
+        with self:
+            while (line := self._next_line()) is not None:
+                judgment = from_line(Judgment, line[1], line[0])
+                if judgment.against is None:
+                    check_outcomes(line[0], judgment, _GRADES, all_of=False)
+                else:
+                    check_outcomes(line[0], judgment, (WIN, LOSS))
+                self.judgments[judgment.key] = judgment
+
+    def _check_run(self, where: str, line: str) -> None:
+        fields = parse_json(line, where)
+        if isinstance(fields, dict) and fields.get("schema") == SCHEMAS[Recipe]:
+            stored = replace(self.run, recipe=from_line(Recipe, line, where))
+        else:
+            stored = from_line(Run, line, where)
+            if stored.dimensions:
+                stored = replace(stored, dimensions=(), answers=self.run.answers)
+        if stored != self.run:
+            raise UsageError(
+                f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
+                "name another folder with --work, or throw them away with --restart"
+            )
+
+    def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
+        """A judgment for every question; those without one are asked once each, the questions of a context together.
+
+        Args:
+            questions: in any order.
+            answer: as in `JudgmentLog.complete`.
+
+        Returns:
+            The judgments in the order of the questions, each with the ids that its question is about.
+
+        Raises:
+            DataError: the file cannot be written.
+        """
+        self.reused += sum(question.key in self.judgments for question in questions)
+        for batch in answer(self.unanswered(questions)):
+            self.append(batch)
+        return [_about(self.judgments[question.key], question.comparison) for question in questions]
+
+    def unanswered(self, questions: Sequence[Question]) -> list[Question]:
+        """The questions without a judgment, each key once, the questions of a context next to each other."""
+        new = {question.key: question for question in questions if question.key not in self.judgments}
+        return sorted(new.values(), key=lambda question: question.context.id)
+
+    def append(self, judgments: Sequence[Judgment]) -> None:
+        """Put new judgments into the index and at the end of the file, safely on disk when this returns.
+
+        Raises:
+            DataError: the disk is full, or the file cannot be written; earlier judgments stay.
+        """
+        if self._path is not None and judgments:
+            append_records(self._path, judgments)
+        self.judgments.update({judgment.key: judgment for judgment in judgments})
 
 
 def _comparison(judgment: Judgment) -> Comparison:
@@ -243,13 +371,25 @@ def _comparison(judgment: Judgment) -> Comparison:
     )
 
 
-def _difference(found: Run, wanted: Run) -> str:
-    if found.recipe != wanted.recipe:
-        return f"made by {found.recipe.signature}, this run is {wanted.recipe.signature}"
-    if found.ladders != wanted.ladders:
-        return f"against ladders {found.ladders}, this run's are {wanted.ladders}"
-    if found.answers != wanted.answers:
-        return f"of {found.answers} sampled answers a question, this run of {wanted.answers}"
-    if found.orders != wanted.orders:
-        return f"asked in {found.orders} order(s), this run in {wanted.orders}"
-    return "of dimensions " + ", ".join(dimension.name for dimension in found.dimensions)
+def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
+    """The judgment with the ids of another question that shows the same texts."""
+    if _comparison(judgment) == comparison:
+        return judgment
+    return replace(
+        judgment,
+        context_id=comparison.context_id,
+        subject=comparison.subject,
+        against=comparison.against or None,
+    )
+
+
+def _difference(stored: Run, wanted: Run) -> str:
+    if stored.recipe != wanted.recipe:
+        return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
+    if stored.ladders != wanted.ladders:
+        return f"against ladders {stored.ladders}, this run's are {wanted.ladders}"
+    if stored.answers != wanted.answers:
+        return f"of {stored.answers} sampled answers a question, this run of {wanted.answers}"
+    if stored.orders != wanted.orders:
+        return f"asked in {stored.orders} order(s), this run in {wanted.orders}"
+    return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)

@@ -13,8 +13,10 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling, Score
+from refladder.scoring.asker import Asker
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
-from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
+from refladder.scoring.judging import inconsistency, verdicts
+from refladder.scoring.question import ladder_questions
 from refladder.scoring.rules import expected_grades, grade_spreads, rule_named
 from refladder.version import __version__
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
     from refladder.scoring.columns import Scale
-    from refladder.scoring.judging import Question
     from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.scoring.question import Question
 
 T = TypeVar("T")
 
@@ -217,18 +219,9 @@ class Scorer:
             The scores of each row, one for each dimension, in order. A score that is missing has the reason.
         """
         asked, blocks, reasons = self._asked(outputs, notes)
-        stored = log.stored(asked)
-        fresh = judge(
-            self.judge,
-            self._template,
-            self.run.recipe.digest,
-            asked[len(stored) :],
-            answers=self.run.answers,
-            sampling=self.run.recipe.sampling,
-        )
-        log.append(fresh)
-        self.report.reused += len(stored)
-        judgments = trusted(stored + fresh, self.scale.least_mass)
+        reused = log.reused
+        judgments = Asker(self.judge, self._template, log, self.scale.least_mass, batch=max(len(asked), 1)).ask(asked)
+        self.report.reused += log.reused - reused
         if self.watch is not None:
             self.watch(judgments)
         ids = [None if output is None else output.id for output in outputs]
@@ -249,7 +242,7 @@ class Scorer:
                     continue
                 ladder = self.ladders.ladders[output.context_id, dimension.name]
                 context = self._contexts[output.context_id]
-                asked.extend(questions(output, context, dimension, ladder, orders=self.run.orders))
+                asked.extend(ladder_questions(output, context, dimension, ladder, orders=self.run.orders))
                 blocks.append((row, number))
         return asked, blocks, reasons
 

@@ -37,7 +37,7 @@ DEFAULT_SAMPLING = Sampling()
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """A ladder on its way: the texts it has, by level, and the rungs that could not be written."""
+    """An unfinished ladder: its texts by level, and the rungs that could not be written."""
 
     context: Context
     dimension: Dimension
@@ -101,26 +101,26 @@ def build_ladders(
 ) -> tuple[list[Ladder], list[LadderFailure]]:
     """Write a ladder for every context on every dimension.
 
-    All ladders grow together: each wave of `plan` is written for all of them before the next begins, in chunks, with
-    the prompts of one context next to each other. A text that `why_unusable` refuses is written again with the next
-    seed (`sampling.seed` + 1, + 2, ...). When no attempt gives a usable text, that ladder is not made.
+    Each wave of `plan` is written for all ladders before the next wave begins, in chunks, with the prompts of one
+    context next to each other. A text that `why_unusable` refuses is written again with the next seed
+    (`sampling.seed` + 1, + 2, ...). When no attempt gives a usable text, the ladder is left out.
 
     Source: arXiv 2509.05440, section 2.1.
 
     Args:
         backend: the writer.
-        contexts: what the texts are about; each uses the templates of its own task.
+        contexts: the contexts of the ladders; each uses the templates of its task.
         dimensions: the qualities to write ladders for, all of them for every context.
         rungs: rungs of a ladder, at least 2.
         sampling: how texts are drawn; `seed` is that of the first attempt.
-        attempts: how often a rung is written at most, at least 1.
-        prompts: a folder of templates that take the place of the shipped ones.
-        journal: a file that keeps every text as it comes. When it exists, the build goes on from it, and ends with
-            the same ladders as if it had never stopped. None keeps nothing.
+        attempts: maximum number of attempts to write a rung, at least 1.
+        prompts: a folder of templates that replace the shipped ones.
+        journal: a file that stores every text at once. When it exists, the build continues from it and gives the same
+            ladders as an uninterrupted build. None stores nothing.
         human: (context id, dimension name) -> level -> a text written by people; these levels are not written by the
             backend, and the rung's `between` is None.
-        progress: called as progress(done, total) before every wave and after every chunk; both count rungs that the
-            backend is to write, and a rung that was given up counts as done.
+        progress: called as progress(done, total) before every wave and after every chunk; both count the rungs that
+            the backend writes, and a rung that was given up counts as done.
 
     Returns:
         The ladders, in the order contexts, then dimensions, with white space stripped from the ends of the texts that
@@ -128,7 +128,7 @@ def build_ladders(
 
     Raises:
         UsageError: fewer than 2 rungs or 1 attempt, nothing to build, a context or dimension twice, or a human text
-            that is empty, a duplicate, or has no place.
+            that is empty, a duplicate, or of a rung that is not built.
         UnknownNameError: a context's task has no templates.
         PromptError: a template is wrong.
         DataError: the journal cannot be written, is damaged, or belongs to another build.
@@ -160,7 +160,7 @@ def build_ladders(
 
 def _check_request(contexts: Sequence[Context], dimensions: Sequence[Dimension], attempts: int) -> None:
     if attempts < 1:
-        raise UsageError(f"attempts counts how often a rung is written at most; it is at least 1, not {attempts}")
+        raise UsageError(f"attempts, the maximum for each rung, must be 1 or more, found {attempts}")
     for kind, names in (
         ("context", [context.id for context in contexts]),
         ("dimension", [dimension.name for dimension in dimensions]),
@@ -178,10 +178,10 @@ def _check_human(
     dimensions: Sequence[Dimension],
     rungs: int,
 ) -> None:
-    places = {(context.id, dimension.name) for context in contexts for dimension in dimensions}
+    cells = {(context.id, dimension.name) for context in contexts for dimension in dimensions}
     for (context_id, name), texts in human.items():
         whose = f"human-written rungs of context {context_id!r}, dimension {name!r}"
-        if (context_id, name) not in places:
+        if (context_id, name) not in cells:
             raise UsageError(f"{whose}: no such context and dimension are being built")
         accepted: dict[int, str] = {}
         for level, text in texts.items():
@@ -236,7 +236,7 @@ def _identity(
     rungs: int,
     attempts: int,
 ) -> dict[str, object]:
-    """All that determines the texts of a build, as JSON values named so that a difference can be told to people."""
+    """Everything that determines the texts of a build, as JSON values whose names appear in error messages."""
 
     def digest(values: Iterable[object]) -> str:
         return hashlib.blake2b(json.dumps(list(values)).encode(), digest_size=12).hexdigest()
@@ -318,9 +318,7 @@ def _answers(
             dimension=draft.dimension.name,
             level=step.level,
             attempt=attempt,
-            text=completion.text.encode(
-                "utf-8", "replace"
-            ).decode(),  # what is not Unicode is refused, and kept legible
+            text=completion.text.encode("utf-8", "replace").decode(),  # legible, though not Unicode and so refused
             finish=completion.finish,
             note=completion.note,
             unusable=why_unusable(completion, draft.texts),

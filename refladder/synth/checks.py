@@ -1,4 +1,4 @@
-"""Whether a text that a writer gave can stand as a rung."""
+"""Checks whether a generated text can be used as a rung."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> s
     """Why a text cannot be a rung, or None when it can.
 
     Args:
-        completion: what the writer gave.
+        completion: the answer of the writer.
         existing_texts: level -> text of the rungs that this ladder already has.
 
     Returns:

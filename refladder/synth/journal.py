@@ -1,20 +1,19 @@
-"""The journal of a build: every text a writer gave, in the order it was asked for, so that a killed build goes on.
+"""The journal of a build: every text of the writer, in the order of the prompts, so that a killed build can continue.
 
-The first line says which build it is; each further line is one `Entry`. A build asks in a fixed order, so what was
-answered before the kill is the beginning of what will be asked again.
+The first line identifies the build; every other line is one `Entry`. A build asks in a fixed order, so the answers from
+before the kill are the first ones that the same build needs again.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from refladder.errors import DataError
-from refladder.files.jsonl import cannot_write
+from refladder.files.jsonl import append_lines, read_appended
 from refladder.files.locks import locked
 from refladder.parsing import parse_json
 
@@ -30,7 +29,7 @@ SCHEMA = "ladder-journal/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the writer gave for one rung at one attempt (from 0); `unusable` is why it was not taken, None if it was."""
+    """The text for one rung at one attempt (from 0); `unusable` is why it was refused, None if it was accepted."""
 
     context_id: str
     dimension: str
@@ -50,11 +49,11 @@ def _entries() -> TypeAdapter[Entry]:
 
 
 class Journal:
-    """An open journal: first gives back what it holds, then takes what is new. Use it in a `with`.
+    """An open journal, which first replays its entries and then records new ones; use it in a `with` block.
 
     Args:
-        path: the file; made, with its folders, when it is not there.
-        build: all that determines the texts, as JSON values; a journal with another one is refused.
+        path: the file; made, with its folders, when it does not exist.
+        build: everything that determines the texts, as JSON values; a journal of another build is refused.
 
     Raises:
         UsageError: another process has it open.
@@ -66,19 +65,12 @@ class Journal:
         self._lock = ExitStack()
         self._lock.enter_context(locked(path))
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
-        except OSError as error:
-            self._lock.close()
-            raise cannot_write(path, error) from error
-        try:
-            self._lines = self._read_whole_lines()
+            self._lines = read_appended(path)
             if self._lines:
                 self._check_header(build)
             else:
-                self._append(json.dumps({"schema": SCHEMA, **build}).encode() + b"\n")
+                append_lines(path, [json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"])
         except BaseException:
-            os.close(self._descriptor)
             self._lock.close()
             raise
         self._next = 1  # line 0 is the header
@@ -88,61 +80,50 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file; all that was recorded is on the disk already."""
-        os.close(self._descriptor)
+        """Let other processes have the file; everything that was recorded is on the disk already."""
         self._lock.close()
 
-    def _read_whole_lines(self) -> list[bytes]:
-        """All lines that end in a newline; a torn one, left by a kill in the middle of a write, is cut off the file."""
-        try:
-            raw = self._path.read_bytes()
-            whole = raw.rfind(b"\n") + 1
-            if whole < len(raw):
-                os.truncate(self._descriptor, whole)
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
-        return raw[:whole].split(b"\n")[:-1]
-
     def _check_header(self, build: Mapping[str, Any]) -> None:
+        where, line = self._lines[0]
         try:
-            header = parse_json(self._lines[0], f"{self._path}:1")
+            header = parse_json(line, where)
         except DataError:
             header = None
         if not isinstance(header, dict) or header.pop("schema", None) != SCHEMA:
-            raise DataError(f'{self._path}:1: not a journal of ladders: expected a line with "schema": "{SCHEMA}"')
-        # JSON has no tuples: what is compared has been through it on both sides
+            raise DataError(f'{where}: not a journal of ladders: expected a line with "schema": "{SCHEMA}"')
+        # JSON has no tuples, so both sides are compared after a round trip.
         wanted = json.loads(json.dumps(build))
         other = sorted(key for key in {*header, *wanted} if header.get(key) != wanted.get(key))
         if other:
             raise DataError(
-                f"{self._path}:1: this journal was begun by another build (other {', '.join(other)}); "
+                f"{where}: this journal was begun by another build (other {', '.join(other)}); "
                 "begin anew with --restart or choose another folder"
             )
 
     def replay(self, context_id: str, dimension: str, level: int, attempt: int) -> Entry | None:
-        """What the journal holds for the next question of the build; None when all it holds has been given back.
+        """The entry for the next prompt of the build; None when all entries have been replayed.
 
         Raises:
-            DataError: the line is not an entry, or is the answer to another question.
+            DataError: the line is not an entry, or is the answer to another prompt.
         """
         if self._next >= len(self._lines):
             return None
         from pydantic import ValidationError  # noqa: PLC0415  as above
 
-        line, where = self._lines[self._next], f"{self._path}:{self._next + 1}"
+        where, line = self._lines[self._next]
         try:
             entry = _entries().validate_json(line, strict=True, extra="forbid")
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
+            field = ".".join(str(part) for part in first["loc"])
             raise DataError(
-                f"{where}: not an entry of a journal: {place or 'line'}: {first['msg']}; begin anew with --restart"
+                f"{where}: not an entry of a journal: {field or 'line'}: {first['msg']}; begin anew with --restart"
             ) from error
-        found = (entry.context_id, entry.dimension, entry.level, entry.attempt)
-        if found != (context_id, dimension, level, attempt):
+        identity = (entry.context_id, entry.dimension, entry.level, entry.attempt)
+        if identity != (context_id, dimension, level, attempt):
             raise DataError(
                 f"{where}: expected context {context_id!r}, dimension {dimension!r}, level {level}, attempt {attempt}, "
-                f"found {found}: the journal was changed; begin anew with --restart"
+                f"found {identity}: the journal was changed; begin anew with --restart"
             )
         self._next += 1
         return entry
@@ -153,13 +134,4 @@ class Journal:
         Raises:
             DataError: the disk is full or the file cannot be written.
         """
-        self._append(b"".join(_entries().dump_json(entry) + b"\n" for entry in entries))
-
-    def _append(self, lines: bytes) -> None:
-        rest = memoryview(lines)
-        try:
-            while rest:  # a write may take only a part
-                rest = rest[os.write(self._descriptor, rest) :]
-            os.fsync(self._descriptor)
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
+        append_lines(self._path, (_entries().dump_json(entry) + b"\n" for entry in entries))

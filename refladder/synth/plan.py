@@ -13,7 +13,7 @@ from refladder.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One rung to write: its level, its prompt's role, and the two levels it is to lie between (None at an end)."""
+    """One rung to write: its level, the role of its prompt, and the two levels around it (None at an end)."""
 
     level: int
     role: str
@@ -36,7 +36,7 @@ def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
         UsageError: fewer than 2 rungs.
     """
     if rungs < 2:  # noqa: PLR2004  a worst and a best
-        raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, and {rungs} were asked for")
+        raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, found {rungs}")
     waves: list[tuple[Step, ...]] = [(Step(level=1, role="worst"), Step(level=rungs, role="best"))]
     levels = [1, rungs]
     while len(levels) < rungs:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from doubles import asker
 
 from refladder.backends import connect
 from refladder.backends.builtin import (
@@ -23,7 +24,8 @@ from refladder.loaders import load_benchmark
 from refladder.metaeval.levels import within_context
 from refladder.prompts import ROLES, TASKS, fill, load_template
 from refladder.records import OUTCOMES, Context, Dimension, Prompt, Sampling
-from refladder.scoring.judging import judge, questions, verdicts
+from refladder.scoring.judging import verdicts
+from refladder.scoring.question import ladder_questions
 from refladder.scoring.rules import ladder_scores
 from refladder.synth import build_ladders
 from refladder.testing import check_backend
@@ -347,7 +349,7 @@ def test_agreement_with_people(name):
         asked = [
             question
             for output in benchmark.outputs
-            for question in questions(
+            for question in ladder_questions(
                 output,
                 contexts[output.context_id],
                 dimension,
@@ -355,7 +357,7 @@ def test_agreement_with_people(name):
                 orders=1,
             )
         ]
-        scores = ladder_scores(verdicts(judge(backend, template, "test", asked), 5, 1), (1, 5))
+        scores = ladder_scores(verdicts(asker(backend, template).ask(asked), 5, 1), (1, 5))
         predicted = np.full((len(rows), len(columns)), np.nan)
         total, count = np.zeros_like(predicted), np.zeros_like(predicted)
         for output, score in zip(benchmark.outputs, scores, strict=True):

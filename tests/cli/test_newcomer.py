@@ -7,7 +7,7 @@ import json
 import pytest
 
 from refladder.cli import COMMANDS, run
-from refladder.cli.console import short
+from refladder.report.plain_text import short
 
 
 @pytest.fixture(scope="module")

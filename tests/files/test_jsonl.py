@@ -276,3 +276,6 @@ def test_records_that_are_appended_come_back_without_a_torn_line(tmp_path):
         append_records(path.parent, [A_DIMENSION])
     with pytest.raises(DataError, match=r"folder: cannot be written \(Is a directory\); free space or choose another"):
         read_appended(path.parent)
+    path.write_bytes(to_line(A_DIMENSION) + b'"\xff"\n')
+    with pytest.raises(DataError, match=r"records\.jsonl:2: not UTF-8 \(byte 0xff at position 1\); mend the line, or"):
+        read_appended(path)

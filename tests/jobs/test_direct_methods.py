@@ -97,7 +97,9 @@ def test_such_judgments_cannot_be_rescored_by_ladder_rules(dialogues, tmp_path, 
     one("g-eval-5", dialogues, connect("builtin"), work=tmp_path)
     out = str(tmp_path / "scores.jsonl")
     assert run_command(["rescore", str(tmp_path / "direct-5.judgments.jsonl"), "--out", out]) == 2
-    assert "judgments of texts by themselves" in capsys.readouterr().err
+    assert (
+        "judgments of pairs or of single texts, and rescore reads comparisons with ladders" in capsys.readouterr().err
+    )
 
 
 class Silent(Scripted):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from doubles import asker
 
-from refladder.backends.sampled import Sampled
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import load_template
@@ -16,7 +16,6 @@ from refladder.scoring.grades import (
     grade_question,
     most_probable_grade,
     on_scale,
-    read_grades,
 )
 
 CONTEXT = Context(id="c", task="summarization", text="The ferry to Texel was full on Monday.")
@@ -31,13 +30,16 @@ def logs(shares):
     return {str(grade): math.log(share) for grade, share in shares.items()}
 
 
+def judge(backend, *, template=FIVE, questions=(QUESTION,), **options):
+    return asker(backend, template, **options).ask(questions)
+
+
 def read(shares, template=FIVE):
-    return read_grades(Scripted([Rule(answer=logs(shares))]), template, "recipe", [QUESTION])[0]
+    return judge(Scripted([Rule(answer=logs(shares))]), template=template)[0]
 
 
 def draw(answers, **rule):
-    backend = Sampled(Scripted([Rule(**rule)]), answers=answers, sampling=Sampling(max_tokens=5))
-    return read_grades(backend, FIVE, "recipe", [QUESTION])[0]
+    return judge(Scripted([Rule(**rule)]), answers=answers, sampling=Sampling(max_tokens=5))[0]
 
 
 def test_direct_and_g_eval_by_hand():
@@ -62,7 +64,7 @@ def test_equally_probable_grades_count_their_mean():
 
 
 def test_what_could_not_be_read_has_no_grade():
-    judgment = read_grades(Scripted([Rule(error="the line was dead")]), FIVE, "recipe", [QUESTION])[0]
+    judgment = judge(Scripted([Rule(error="the line was dead")]))[0]
     assert (judgment.logprobs, judgment.mass, judgment.note) == (None, None, "the line was dead")
     assert most_probable_grade(judgment) is None
     assert expected_grade(judgment) is None
@@ -118,7 +120,7 @@ class Forgetful(Scripted):
 def test_a_backend_that_leaves_answers_out_is_refused():
     backend = Forgetful([Rule(text="3"), Rule(answer=logs(dict.fromkeys(range(1, 6), 0.1)))])
     with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
-        read_grades(backend, FIVE, "recipe", [QUESTION])
+        judge(backend)
     with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
-        read_grades(Sampled(backend, answers=1, sampling=Sampling()), FIVE, "recipe", [QUESTION])
-    assert read_grades(backend, FIVE, "recipe", []) == []
+        judge(backend, answers=1, sampling=Sampling())
+    assert judge(backend, questions=()) == []

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from doubles import Double
+from doubles import Double, asker
 
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import load_template
 from refladder.records import Context, Dimension, Judgment, LabelReading, Ladder, Output, Recipe, Rung
-from refladder.scoring.judging import inconsistency, judge, questions, rung_id, trusted, verdicts
+from refladder.scoring.judging import inconsistency, trusted, verdicts
+from refladder.scoring.question import ladder_questions, rung_id
 
 CONTEXT = Context(id="c1", task="story", text="A keeper finds a bottle.")
 COHERENCE = Dimension(name="coherence", description="It hangs together.")
@@ -27,7 +28,7 @@ LADDER = ladder_of("Rain.", "Rain fell on the bottle.")
 
 
 def asked(output=OUTPUT, *, orders=1, context=CONTEXT, dimension=COHERENCE, ladder=LADDER):
-    return list(questions(output, context, dimension, ladder, orders=orders))
+    return list(ladder_questions(output, context, dimension, ladder, orders=orders))
 
 
 def probabilities(win, loss, tie):
@@ -51,7 +52,7 @@ def reading(subject, against, logprobs, outcomes=("win", "loss", "tie")):
 def test_the_canonical_order_of_questions():
     pairs = [(one.comparison.subject, one.comparison.against) for one in asked(orders=2)]
     assert pairs == [("o1", "rung:1"), ("rung:1", "o1"), ("o1", "rung:2"), ("rung:2", "o1")]
-    texts = [(one.reference, one.target) for one in asked(orders=2)]
+    texts = [(one.texts["reference"], one.texts["target"]) for one in asked(orders=2)]
     assert texts[:2] == [("Rain.", OUTPUT.text), (OUTPUT.text, "Rain.")]
     assert [one.key for one in asked()] == [one.key for one in asked(orders=2)[::2]]
     assert rung_id(3) == "rung:3"
@@ -80,7 +81,7 @@ def test_an_unreadable_prompt_is_kept_with_its_reason():
     backend = Scripted(
         [Rule(contains={"reference": "Rain."}, error="HTTP 503"), Rule(answer=probabilities(0.5, 0.25, 0.25))]
     )
-    found = judge(backend, load_template("story", "compare"), "digest", asked())
+    found = asker(backend, load_template("story", "compare")).ask(asked())
     assert (found[0].logprobs, found[0].mass, found[0].note) == (None, None, "HTTP 503")
     assert found[1].logprobs == tuple(map(math.log, (0.5, 0.25, 0.25)))
     assert found[1].mass == pytest.approx(1.0)
@@ -107,7 +108,7 @@ def test_yes_and_no_by_hand():
                 rows.append(LabelReading(logprobs=tuple(values), mass=yes + no))
             return rows
 
-    found = judge(Answers(), load_template("story", "compare-yesno"), "digest", asked()[:1])
+    found = asker(Answers(), load_template("story", "compare-yesno")).ask(asked()[:1])
     assert found[0].outcomes == ("win", "loss", "tie")
     assert [math.exp(value) for value in found[0].logprobs] == pytest.approx([0.75, 0.2, 0.25], abs=1e-12)
     assert found[0].mass == pytest.approx(0.5)  # the worst read of .8, .5 and .6
@@ -127,7 +128,7 @@ def test_a_note_on_one_of_the_yes_no_questions_is_kept():
                 for number in range(len(prompts))
             ]
 
-    found = judge(Cut(), load_template("story", "compare-yesno"), "digest", asked()[:1])
+    found = asker(Cut(), load_template("story", "compare-yesno")).ask(asked()[:1])
     assert found[0].logprobs is not None
     assert found[0].note == "the context was cut from 9 to 5 characters to fit"
     assert found[0].cut
@@ -176,21 +177,21 @@ class Broken(Double):
 def test_a_judge_that_breaks_its_contract_is_named():
     template = load_template("story", "compare")
     with pytest.raises(BackendError, match="broken/1: asked 2 prompts, answered 1"):
-        judge(Broken([LabelReading(logprobs=(0.0, 0.0, 0.0), mass=1.0)]), template, "r", asked())
+        asker(Broken([LabelReading(logprobs=(0.0, 0.0, 0.0), mass=1.0)]), template).ask(asked())
     message = "the judge gave 2 log-probabilities for the 3 labels .*; test it with refladder.testing.check_backend"
     with pytest.raises(BackendError, match=message):
-        judge(Broken([LabelReading(logprobs=(0.0, 0.0), mass=1.0)] * 2), template, "r", asked())
+        asker(Broken([LabelReading(logprobs=(0.0, 0.0), mass=1.0)] * 2), template).ask(asked())
 
 
 def test_log_probabilities_that_are_not_finite_are_no_reading():
     readings = [LabelReading(logprobs=(0.0, -math.inf, -1.0), mass=1.0)] * 2
-    found = judge(Broken(readings), load_template("story", "compare"), "r", asked())
+    found = asker(Broken(readings), load_template("story", "compare")).ask(asked())
     assert found[0].logprobs is None
     assert found[0].note == "the judge gave log-probabilities that are not finite: (0.0, -inf, -1.0)"
 
 
 def test_nothing_asked_is_nothing_answered():
-    assert judge(Broken([]), load_template("story", "compare"), "r", []) == []
+    assert asker(Broken([]), load_template("story", "compare")).ask([]) == []
 
 
 @pytest.mark.parametrize("least_mass", [-0.1, 1.5, math.nan])

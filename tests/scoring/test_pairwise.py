@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from doubles import Double
+from doubles import Double, asker
 
 from refladder.backends import connect
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, DataError, UsageError
 from refladder.prompts import fill, load_template
 from refladder.records import Context, Dimension, LabelReading, Output, Sampling
-from refladder.scoring.pairs import PairJudge, first_probabilities, pair_question
+from refladder.scoring.pairs import first_probabilities, pair_question
 
 TEMPLATE = load_template("story", "pairwise")
 CONTEXT = Context(id="c", task="story", text="A lighthouse that nobody built.")
@@ -49,7 +49,7 @@ OTHER = Rule(answer={"win": math.log(0.2), "loss": math.log(0.2)})
 
 
 def test_label_classifier_by_hand():
-    judge = PairJudge(Counting(ANSWER, OTHER), TEMPLATE)
+    judge = asker(Counting(ANSWER, OTHER), TEMPLATE)
     found = judge.ask([question("a", "b"), question("b", "a")])
     # by equation 3: .3 of .4, and .2 of .4
     assert first_probabilities(found).tolist() == pytest.approx([0.75, 0.5])
@@ -58,12 +58,12 @@ def test_label_classifier_by_hand():
 
 
 def test_probabilities_do_not_overflow():
-    judge = PairJudge(Counting(Rule(answer={"win": -1000.0, "loss": -0.001})), TEMPLATE)
+    judge = asker(Counting(Rule(answer={"win": -1000.0, "loss": -0.001})), TEMPLATE)
     assert first_probabilities(judge.ask([question("a", "b")])).tolist() == [0.0]
 
 
 def test_what_cannot_be_read_is_none_with_its_reason():
-    judge = PairJudge(Counting(Rule(contains={"first": "lamp"}, error="too long"), OTHER), TEMPLATE)
+    judge = asker(Counting(Rule(contains={"first": "lamp"}, error="too long"), OTHER), TEMPLATE)
     found = judge.ask([question("a", "b"), question("b", "a")])
     assert (found[0].logprobs, found[0].mass, found[0].note) == (None, None, "too long")
     assert np.isnan(first_probabilities(found)).tolist() == [True, False]
@@ -74,14 +74,14 @@ def test_log_probabilities_that_are_not_finite_are_unreadable():
         def read_labels(self, prompts, _labels):
             return [LabelReading(logprobs=(0.0, -math.inf), mass=1.0) for _ in prompts]
 
-    (found,) = PairJudge(Broken(), TEMPLATE).ask([question("a", "b")])
+    (found,) = asker(Broken(), TEMPLATE).ask([question("a", "b")])
     assert found.logprobs is None
     assert found.note == "the judge gave log-probabilities that are not finite: (0.0, -inf)"
 
 
 def test_a_question_is_asked_once_and_equal_texts_are_one_question():
     backend = Counting(OTHER)
-    judge = PairJudge(backend, TEMPLATE)
+    judge = asker(backend, TEMPLATE)
     found = judge.ask([question("a", "b"), question("a", "c"), question("a", "b")])
     assert backend.asked == 1
     assert [one.against for one in found] == ["b", "c", "b"]
@@ -91,32 +91,33 @@ def test_a_question_is_asked_once_and_equal_texts_are_one_question():
 
 def test_a_run_goes_on_from_its_file_even_when_its_last_line_is_torn(tmp_path):
     path = tmp_path / "work" / "pairs.jsonl"
-    first = PairJudge(Counting(ANSWER, OTHER), TEMPLATE, path=path)
+    first = asker(Counting(ANSWER, OTHER), TEMPLATE, path=path)
     whole = first.ask([question("a", "b"), question("b", "a")])
     lines = path.read_bytes().splitlines(keepends=True)
-    assert len(lines) == 3  # the recipe and two judgments
+    assert len(lines) == 3  # the run and two judgments
     path.write_bytes(b"".join(lines[:2]) + lines[2][:20])
     again = Counting(ANSWER, OTHER)
-    assert PairJudge(again, TEMPLATE, path=path).ask([question("a", "b"), question("b", "a")]) == whole
+    assert asker(again, TEMPLATE, path=path).ask([question("a", "b"), question("b", "a")]) == whole
     assert again.asked == 1
     assert path.read_bytes() == b"".join(lines)
 
 
 def test_a_file_of_another_judge_is_refused(tmp_path):
     path = tmp_path / "pairs.jsonl"
-    PairJudge(Counting(OTHER), TEMPLATE, path=path)
+    asker(Counting(OTHER), TEMPLATE, path=path)
     with pytest.raises(
-        UsageError, match=r"pairs\.jsonl: these judgments were made by backend:scripted.* name another folder"
+        UsageError,
+        match=r"pairs\.jsonl: these judgments are of another run \(made by backend:scripted.* name another folder",
     ):
-        PairJudge(Counting(ANSWER), TEMPLATE, path=path)
+        asker(Counting(ANSWER), TEMPLATE, path=path)
 
 
 def test_a_damaged_line_is_told(tmp_path):
     path = tmp_path / "pairs.jsonl"
-    PairJudge(Counting(OTHER), TEMPLATE, path=path)
+    asker(Counting(OTHER), TEMPLATE, path=path)
     path.write_bytes(path.read_bytes() + b"{}\n")
     with pytest.raises(DataError, match=r"pairs\.jsonl:2: "):
-        PairJudge(Counting(OTHER), TEMPLATE, path=path)
+        asker(Counting(OTHER), TEMPLATE, path=path)
 
 
 def test_a_judge_that_answers_too_little_broke_its_contract():
@@ -128,14 +129,14 @@ def test_a_judge_that_answers_too_little_broke_its_contract():
             return []
 
     with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
-        PairJudge(Short(), TEMPLATE).ask([question("a", "b")])
+        asker(Short(), TEMPLATE).ask([question("a", "b")])
     with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
-        PairJudge(Short(), TEMPLATE, answers=2, sampling=Sampling()).ask([question("a", "b")])
+        asker(Short(), TEMPLATE, answers=2, sampling=Sampling()).ask([question("a", "b")])
 
 
 def test_written_answers_by_hand():
     backend = Counting(Rule(texts=("Story A", "Story B is better.", "Hm.", "Story A!")))
-    judge = PairJudge(backend, TEMPLATE, answers=4, sampling=Sampling(seed=0))
+    judge = asker(backend, TEMPLATE, answers=4, sampling=Sampling(seed=0))
     (found,) = judge.ask([question("a", "b")])
     # two of the three that can be read choose the first
     assert first_probabilities([found]).tolist() == pytest.approx([2 / 3])
@@ -145,7 +146,7 @@ def test_written_answers_by_hand():
 
 
 def test_written_answers_that_all_agree_are_sure_and_finite():
-    judge = PairJudge(Counting(Rule(text="Story B")), TEMPLATE, answers=3, sampling=Sampling())
+    judge = asker(Counting(Rule(text="Story B")), TEMPLATE, answers=3, sampling=Sampling())
     (found,) = judge.ask([question("a", "b")])
     assert all(map(math.isfinite, found.logprobs))
     assert first_probabilities([found]).tolist() == pytest.approx([0], abs=1e-20)
@@ -153,7 +154,7 @@ def test_written_answers_that_all_agree_are_sure_and_finite():
 
 def test_no_answer_that_can_be_read_is_no_number():
     backend = Counting(Rule(error="refused"))
-    (found,) = PairJudge(backend, TEMPLATE, answers=2, sampling=Sampling()).ask([question("a", "b")])
+    (found,) = asker(backend, TEMPLATE, answers=2, sampling=Sampling()).ask([question("a", "b")])
     assert (found.logprobs, found.note) == (None, "2 of 2 answers unparsed: 2 x refused")
 
 
@@ -164,18 +165,18 @@ def test_written_answers_come_nearer_to_the_log_probabilities_with_their_number(
     backend = Counting(Rule(texts=tuple(texts[place] for place in order)))
     errors = []
     for answers in (5, 50, 1000):
-        judge = PairJudge(backend, TEMPLATE, answers=answers, sampling=Sampling(seed=0))
+        judge = asker(backend, TEMPLATE, answers=answers, sampling=Sampling(seed=0))
         errors.append(abs(float(first_probabilities(judge.ask([question("a", "b")]))[0]) - 0.7))
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 1e-12
 
 
 def test_written_answers_need_a_sampling():
-    with pytest.raises(UsageError, match="answers that are written need a sampling"):
-        PairJudge(Counting(), TEMPLATE, answers=1)
+    with pytest.raises(UsageError, match="sampled answers need a sampling"):
+        asker(Counting(), TEMPLATE, answers=1)
 
 
 def test_characters_are_those_of_the_prompt():
-    judge = PairJudge(connect("builtin"), TEMPLATE)
+    judge = asker(connect("builtin"), TEMPLATE)
     asked = question("a", "b")
     assert judge.characters(asked) == len(fill(TEMPLATE, asked.slots).text)

@@ -191,8 +191,8 @@ WHOSE = "human-written rungs of context 'c1', dimension 'coherence': "
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rungs": 1}, "a ladder has at least 2 rungs, a worst and a best, and 1 were asked for"),
-        ({"attempts": 0}, "attempts counts how often a rung is written at most; it is at least 1, not 0"),
+        ({"rungs": 1}, "a ladder has at least 2 rungs, a worst and a best, found 1"),
+        ({"attempts": 0}, "attempts, the maximum for each rung, must be 1 or more, found 0"),
         ({"contexts": []}, "no contexts to build ladders for; give at least one"),
         ({"dimensions": []}, "no dimensions to build ladders for; give at least one"),
         ({"contexts": [CONTEXT, CONTEXT]}, "context 'c1' is given 2 times; each context may be given once"),

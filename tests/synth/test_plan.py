@@ -56,6 +56,6 @@ def test_each_rung_once_between_neighbours_of_earlier_waves_in_the_fewest_waves(
 
 @pytest.mark.parametrize("rungs", [1, 0, -3])
 def test_fewer_than_two_rungs_are_refused(rungs):
-    message = f"a ladder has at least 2 rungs, a worst and a best, and {rungs} were asked for"
+    message = f"a ladder has at least 2 rungs, a worst and a best, found {rungs}"
     with pytest.raises(UsageError, match=re.escape(message)):
         plan(rungs)

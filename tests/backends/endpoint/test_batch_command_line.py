@@ -4,7 +4,7 @@ import json
 
 import pytest
 from batch_server import BatchServer
-from doubles import Double
+from doubles import Double, asker
 from toy_server import OPENAI
 
 from refladder import synth
@@ -13,7 +13,7 @@ from refladder.cli import run
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import LabelReading
-from refladder.scoring import pairs as pairwise
+from refladder.scoring.pairs import pair_question
 from refladder.scoring.scorer import FIRST_BATCH, batches
 
 PRICES = '["toy"]\ninput = 1000.0\noutput = 0.0\nbatch_discount = 0.5\n'
@@ -83,8 +83,7 @@ def test_build_submits_a_wave_at_once(server, tmp_path, monkeypatch, capsys):
     assert len(server.requests("batch_0")) > 2
 
 
-def test_a_pairwise_judge_asks_all_at_once(monkeypatch):
-    monkeypatch.setattr(pairwise, "BATCH", 1)
+def test_a_pairwise_judge_asks_all_at_once():
     sizes = []
 
     class All(Double):
@@ -97,12 +96,10 @@ def test_a_pairwise_judge_asks_all_at_once(monkeypatch):
 
     benchmark = load_benchmark("demo/summarization")
     template = load_template("summarization", "pairwise")
-    judge = pairwise.PairJudge(All(), template)
+    judge = asker(All(), template)
+    judge.batch = 1
     outputs = [one for one in benchmark.outputs if one.context_id == benchmark.contexts[0].id]
-    pairs = [
-        pairwise.pair_question(benchmark.contexts[0], benchmark.dimensions[0], outputs[0], other)
-        for other in outputs[1:]
-    ]
+    pairs = [pair_question(benchmark.contexts[0], benchmark.dimensions[0], outputs[0], other) for other in outputs[1:]]
     assert len(judge.ask(pairs)) == len(pairs) > 1
     assert sizes == [len({pair.key for pair in pairs})]
 

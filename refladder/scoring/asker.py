@@ -1,0 +1,200 @@
+"""The asker: questions become prompts, readings become judgments, and an answered question is not asked again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.backends import in_batches, whole
+from refladder.backends.sampled import Sampled
+from refladder.backends.usage import characters
+from refladder.errors import BackendError, UsageError
+from refladder.prompts import fill
+from refladder.records import OUTCOMES, LabelReading, Recipe, Run
+from refladder.scoring.judging import LEAST_MASS, judgment_of, trusted
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from refladder.backends import Backend
+    from refladder.prompts import Template
+    from refladder.records import Judgment, Progress, Prompt, Sampling
+    from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.scoring.question import Question
+
+BATCH = 4096  # questions asked and stored at a time
+
+
+def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: Sampling | None = None) -> Run:
+    """The first line of a file whose judgments are found by key: any dimension, no ladders.
+
+    Args:
+        backend: the judge.
+        template: of a judging role.
+        answers: sampled answers for each question; 0 reads label probabilities.
+        sampling: how those answers are drawn.
+
+    Raises:
+        UsageError: answers are to be sampled, and `sampling` is None.
+    """
+    if answers and sampling is None:
+        raise UsageError("sampled answers need a sampling; give one, or read label probabilities (answers=0)")
+    recipe = Recipe(
+        backend=backend.fingerprint,
+        prompts=(template.signature,),
+        sampling=sampling if answers else None,
+        version=__version__,
+    )
+    return Run(recipe=recipe, ladders="none", dimensions=(), rungs=0, orders=1, answers=answers)
+
+
+@dataclass(slots=True)
+class Asker:
+    """A judge with one template and a place for its judgments.
+
+    The run of `log` holds the recipe and the number of sampled answers: 0 reads label probabilities (arXiv 2307.07889,
+    equation 3), K above 0 samples K answers and takes their shares (equation 5). `batch` questions are asked and stored
+    at a time. A judgment whose label mass is below `least_mass` is stored as it is and returned as unparsed.
+    """
+
+    backend: Backend
+    template: Template
+    log: JudgmentLog
+    least_mass: float = LEAST_MASS
+    batch: int = BATCH
+
+    @property
+    def answers(self) -> int:
+        """Sampled answers for each question; 0: label probabilities."""
+        return self.log.run.answers
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How answers are sampled; None: label probabilities."""
+        return self.log.run.recipe.sampling
+
+    @property
+    def signature(self) -> str:
+        """Everything that determines a judgment."""
+        source = f"answers:{self.answers}" if self.answers else "answers:logprobs"
+        return f"{self.log.run.recipe.signature}|{source}|least-mass:{self.least_mass:g}"
+
+    def ask(self, questions: Sequence[Question], progress: Progress | None = None) -> list[Judgment]:
+        """A judgment for every question, in order; stored ones are reused and counted in `log.reused`.
+
+        Args:
+            questions: of this template's role.
+            progress: called with the new questions answered so far, and all of them.
+
+        Returns:
+            A judgment without a readable answer has `logprobs` None and a note.
+
+        Raises:
+            LabelsUnavailableError: the judge gives no label probabilities.
+            BackendError: the judge failed as a whole, or broke its contract.
+            DataError: the judgments cannot be read or stored.
+        """
+
+        def batches(new: Sequence[Question]) -> Iterator[list[Judgment]]:
+            done = 0
+            for batch in in_batches(self.backend, new, self.batch):
+                yield self.judge(batch)
+                done += len(batch)
+                if progress is not None:
+                    progress(done, len(new))
+
+        return trusted(self.log.complete(questions, batches), self.least_mass)
+
+    def judge(self, questions: Sequence[Question]) -> list[Judgment]:
+        """Ask a batch of questions, whatever is stored.
+
+        Args:
+            questions: those of one context are put next to each other before the judge sees them.
+
+        Returns:
+            One judgment for each question, in order.
+
+        Raises:
+            LabelsUnavailableError, BackendError: as `ask`.
+        """
+        if not questions:
+            return []
+        order = sorted(range(len(questions)), key=lambda position: questions[position].context.id)
+        prompts = [prompt for position in order for prompt in self.prompts(questions[position])]
+        readings = self._readings(prompts)
+        count = len(prompts) // len(questions)
+        judgments: dict[int, Judgment] = {}
+        for number, position in enumerate(order):
+            answered = readings[number * count : (number + 1) * count]
+            judgments[position] = self._judgment(questions[position], answered)
+        return [judgments[position] for position in range(len(questions))]
+
+    def prompts(self, question: Question) -> list[Prompt]:
+        """The prompt of a question, or one for each claim of a yes/no template."""
+        if not self.template.claims:
+            return [fill(self.template, question.slots)]
+        return [fill(self.template, question.slots, claim) for claim in OUTCOMES]
+
+    def characters(self, question: Question) -> int:
+        """The length of a question's prompts in characters, times the sampled answers."""
+        return sum(map(characters, self.prompts(question))) * max(self.answers, 1)
+
+    def ask_at_most(self, questions: Sequence[Question], most: int) -> None:
+        """Report to a backend that only counts that at most `most` of these questions will be asked."""
+        prompts = [prompt for question in self.log.unanswered(questions) for prompt in self.prompts(question)]
+        self._reader().read_at_most(prompts, list(self.template.labels.values()), most)
+
+    def _reader(self) -> Backend:
+        """The backend, or what reads labels from answers that it writes."""
+        if self.sampling is None:
+            return self.backend
+        return Sampled(self.backend, answers=self.answers, sampling=self.sampling)
+
+    def _readings(self, prompts: Sequence[Prompt]) -> Sequence[LabelReading]:
+        labels = list(self.template.labels.values())
+        return whole(self.backend, prompts, self._reader().read_labels(prompts, labels))
+
+    def _judgment(self, question: Question, readings: Sequence[LabelReading]) -> Judgment:
+        answers = tuple(self.template.labels)
+        for reading in readings:
+            if reading.logprobs is not None and len(reading.logprobs) != len(answers):
+                raise BackendError(
+                    f"the judge gave {len(reading.logprobs)} log-probabilities for the {len(answers)} labels "
+                    f"{', '.join(answers)}; test it with refladder.testing.check_backend"
+                )
+        reading = _from_yes_no(readings, answers) if self.template.claims else readings[0]
+        return judgment_of(
+            question,
+            self.log.run.recipe.digest,
+            outcomes=OUTCOMES if self.template.claims else answers,
+            logprobs=reading.logprobs,
+            mass=reading.mass,
+            note=reading.reason or reading.note,
+            cut=reading.cut,
+        )
+
+
+def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> LabelReading:
+    """Three yes/no readings as one reading of win, loss and tie (arXiv 2509.05440, Table 2).
+
+    The log-probability of an outcome is log p(yes | its question), with p(yes) + p(no) = 1; the rule's softmax then
+    weighs the three against each other. The mass is the lowest of the three readings.
+    """
+    for reading in readings:
+        if reading.logprobs is None:
+            return replace(reading, cut=any(other.cut for other in readings))
+    yes, no = answers.index("yes"), answers.index("no")
+    logprobs = tuple(
+        float(-np.logaddexp(0.0, reading.logprobs[no] - reading.logprobs[yes]))
+        for reading in readings
+        if reading.logprobs is not None
+    )
+    return LabelReading(
+        logprobs=logprobs,
+        mass=min(1.0 if reading.mass is None else reading.mass for reading in readings),
+        note=next((reading.note for reading in readings if reading.note), None),
+        cut=any(reading.cut for reading in readings),
+    )

@@ -1,0 +1,125 @@
+"""Judgments files whose judgments are found by key: what is asked again, and the files of earlier versions."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from doubles import Double, asker
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import append_records, read_appended, to_line
+from refladder.prompts import load_template
+from refladder.records import Context, Dimension, LabelReading, Output, Run, Sampling
+from refladder.scoring.asker import run_of
+from refladder.scoring.grades import grade_question
+from refladder.scoring.pairs import pair_question
+
+CONTEXT = Context(id="c", task="story", text="A lighthouse that nobody built.")
+SURPRISE = Dimension(name="surprise", description="The story takes turns.")
+GRADES, PAIRS = load_template("story", "direct-5"), load_template("story", "pairwise")
+
+
+class Even(Double):
+    """Gives every label the same probability, and counts the prompts."""
+
+    fingerprint = "even/1"
+
+    def __init__(self):
+        self.asked = 0
+
+    def read_labels(self, prompts, labels):
+        self.asked += len(prompts)
+        return [LabelReading(logprobs=(-2.0,) * len(labels), mass=0.9) for _ in prompts]
+
+
+def output(name, text):
+    return Output(id=name, context_id="c", system=name, text=text)
+
+
+def grade(name, text):
+    return grade_question(output(name, text), CONTEXT, SURPRISE)
+
+
+LAMP, SEA = grade("a", "The lamp lit itself."), grade("b", "It was the sea.")
+PAIR = pair_question(CONTEXT, SURPRISE, output("a", "The lamp lit itself."), output("b", "It was the sea."))
+
+
+def test_the_same_text_is_graded_once_and_each_output_has_its_judgment(tmp_path):
+    judge, twin = Even(), grade("twin", "The lamp lit itself.")
+    graded = asker(judge, GRADES, path=tmp_path / "grades.jsonl")
+    judgments = graded.ask([LAMP, SEA, twin])
+    assert judge.asked == 2
+    assert [judgment.subject for judgment in judgments] == ["a", "b", "twin"]
+    assert len(read_appended(tmp_path / "grades.jsonl")) == 3  # the run and two judgments
+
+
+def test_after_a_text_has_changed_it_alone_is_asked_again(tmp_path):
+    path = tmp_path / "grades.jsonl"
+    asker(Even(), GRADES, path=path).ask([LAMP, SEA])
+    judge, changed = Even(), grade("b", "It was the sea!")
+    graded = asker(judge, GRADES, path=path)
+    graded.ask([changed, LAMP])
+    assert (judge.asked, graded.log.reused) == (1, 1)
+    again = asker(Even(), GRADES, path=path)
+    again.ask([LAMP, SEA, changed])
+    assert (again.backend.asked, again.log.reused) == (0, 3)
+
+
+def test_pairs_of_an_earlier_version_are_read_and_added_to(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    (judgment,) = asker(Even(), PAIRS).ask([PAIR])
+    run = run_of(Even(), PAIRS)
+    append_records(path, [run.recipe, judgment])  # a recipe on the first line
+    judge = Even()
+    paired = asker(judge, PAIRS, path=path)
+    assert paired.ask([PAIR]) == [judgment]
+    assert judge.asked == 0
+    turned = pair_question(CONTEXT, SURPRISE, output("b", "It was the sea."), output("a", "The lamp lit itself."))
+    paired.ask([turned])
+    third = Even()
+    assert asker(third, PAIRS, path=path).ask([PAIR, turned])[0] == judgment
+    assert third.asked == 0
+    assert path.read_bytes().startswith(to_line(run.recipe))
+    with pytest.raises(UsageError, match=r"of another run \(made by backend:even/1.*pairwise@.*, this run is"):
+        asker(Even(), GRADES, path=path)
+
+
+def test_grades_of_an_earlier_version_are_read_whatever_their_dimensions(tmp_path):
+    path, sampling = tmp_path / "direct-5-3-answers.judgments.jsonl", Sampling(seed=4)
+    run = run_of(Even(), GRADES, answers=3, sampling=sampling)
+    (judgment,) = asker(Even(), GRADES).ask([LAMP])
+    # the run held the dimensions, and the name of the file the number of answers
+    head = Run(recipe=run.recipe, ladders="none", dimensions=(SURPRISE,), rungs=0, orders=1)
+    append_records(path, [head, judgment])
+    judge = Even()
+    assert asker(judge, GRADES, path=path, answers=3, sampling=sampling).ask([LAMP]) == [judgment]
+    assert judge.asked == 0
+
+
+def test_other_numbers_of_sampled_answers_are_another_run(tmp_path):
+    path = tmp_path / "grades.jsonl"
+    asker(Even(), GRADES, path=path, answers=3, sampling=Sampling())
+    message = (
+        f"{path}: these judgments are of another run (of 3 sampled answers a question, this run of 4); "
+        "name another folder with --work, or throw them away with --restart"
+    )
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+        asker(Even(), GRADES, path=path, answers=4, sampling=Sampling())
+
+
+def test_a_line_that_is_not_utf_8_is_refused_with_its_place(tmp_path):
+    path = tmp_path / "grades.jsonl"
+    asker(Even(), GRADES, path=path).ask([LAMP])
+    path.write_bytes(path.read_bytes().replace(b'"subject":"a"', b'"subject":"\xff"'))
+    message = r"grades\.jsonl:2: not UTF-8 \(byte 0xff at position \d+\); mend the line, or throw the file away"
+    with pytest.raises(DataError, match=message):
+        asker(Even(), GRADES, path=path)
+
+
+def test_outcomes_of_another_question_are_refused(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    asker(Even(), PAIRS, path=path).ask([PAIR])
+    path.write_bytes(path.read_bytes().replace(b'"win","loss"', b'"win","tie"'))
+    with pytest.raises(DataError, match=r"pairs\.jsonl:2: outcomes 'win, tie', and this file holds .* win, loss; mend"):
+        asker(Even(), PAIRS, path=path)
