@@ -19,7 +19,7 @@ KEYS = {
     "method", "benchmark", "dimension", "level", "statistic", "value", "low", "high", "contexts", "skipped",
     "unscored", "signature",
 }  # fmt: skip
-NOT_FINITE = "{path}:1: column 'score' must hold a finite number or nothing, "
+NOT_FINITE = "{path}:1: column 'score' must be a finite number or empty, "
 QUICK = ("--resamples", "20")
 
 
