@@ -46,6 +46,7 @@ _LARGE_BODY = 2**20  # bytes; aiohttp wants a larger body as a stream, which it 
 MOST_BYTES = 64_000_000  # of a decompressed answer; log-probabilities of a vocabulary of 256,000 tokens take 40 MB
 MOST_FILE_BYTES = 1_000_000_000  # of a decompressed file; OpenAI's largest batch gives about 300 MB
 _PLAIN = ("", "identity")
+_FIRST_REQUESTS = 16  # whose connections are not reused if the ids of answers prove nothing
 _COMPRESSED = ("gzip", "deflate")  # compressions whose output zlib can limit
 _ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS  # of a zlib or gzip stream, and of a raw one
 _BACKOFF = wait_random_exponential(multiplier=0.25, max=20)  # seconds before the next try
@@ -93,12 +94,18 @@ class Server:
         for header, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")):
             if value := os.environ.get(variable):
                 headers[header] = value
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),  # `Pace` limits what is in flight
-            headers=headers,
-            timeout=aiohttp.ClientTimeout(),  # `_exchange` has one for a request with all its redirects
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
+        self._session, self._single_use = (
+            aiohttp.ClientSession(
+                connector=connector,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(),  # `_exchange` has one for a request with all its redirects
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+            )
+            for connector in (
+                aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),  # `Pace` limits what is in flight
+                aiohttp.TCPConnector(limit=0, force_close=True),
+            )
         )
         return self
 
@@ -106,6 +113,7 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._session.close()
+        await self._single_use.close()
 
     async def post(self, path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:
         """Send one request until it is answered or fails for good.
@@ -310,7 +318,7 @@ class Server:
         """The answer to a request, after redirects within the server."""
         url = _address(path if path.startswith(("http://", "https://")) else self._options.base_url + path)
         for _ in range(_MOST_REDIRECTS):
-            async with self._session.request(
+            async with self._connections().request(
                 method,
                 url,
                 data=_form(*upload) if upload is not None else _stream(content),
@@ -328,6 +336,15 @@ class Server:
                     return answer, response.headers
                 raise self._failure(response.status, answer, response.headers)
         raise Refusal(f"it redirects a request more than {_MOST_REDIRECTS} times", ends_the_run=True)
+
+    def _connections(self) -> aiohttp.ClientSession:
+        """The session for the next request. The first requests get a connection each.
+
+        Until two answers had different ids, an answer that was sent twice could not be noticed, and on a connection
+        that is reused every later request would get the answer to the one before.
+        """
+        first = self._tally.counts["requests"] <= _FIRST_REQUESTS and not self._tally.identities.proven
+        return self._single_use if first else self._session
 
     def _proxy(self, url: URL) -> str | None:
         """The proxy for a URL's scheme, from the environment, read once for each connection."""

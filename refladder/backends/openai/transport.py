@@ -67,15 +67,14 @@ class Identities:
     def __init__(self) -> None:
         self._seen: OrderedDict[str, int] = OrderedDict()
         self._mean_something = True
-        self._doubted = False  # whether a request was asked again because of the only id so far
+
+    @property
+    def proven(self) -> bool:
+        """Whether two answers had different ids, so that an answer that is given twice is noticed."""
+        return len(self._seen) > 1
 
     def mixed_up(self, name: object, request: str) -> bool:
-        """Whether an answer with this id went to another request before.
-
-        Raises:
-            TryAgain: the server gave only one id so far, so either every answer has the same id, or it sent its first
-                answer twice. Asked once: if the id comes again, it means nothing.
-        """
+        """Whether an answer with this id went to another request before."""
         if not isinstance(name, str) or len(name) < _LONG_ID or not self._mean_something:
             return False
         digest = hash(request)
@@ -83,13 +82,8 @@ class Identities:
             if len(self._seen) > _REMEMBERED:
                 self._seen.popitem(last=False)
             return False
-        if len(self._seen) > 1:
-            return True
-        if not self._doubted:
-            self._doubted = True
-            raise TryAgain("its answer has the id of the answer to another request")
-        self._mean_something = False
-        return False
+        self._mean_something = len(self._seen) > 1
+        return self._mean_something
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ from asked import LABELS, questions
 from fault_server import MODEL, Faults, FaultServer, probabilities
 
 from refladder.backends import connect
-from refladder.backends.openai.transport import Identities, TryAgain
 from refladder.errors import BackendUnavailableError
 
 ROWS = 600
@@ -119,17 +118,3 @@ def test_closing_the_iterator_ends_the_run():
         next(rows)
         rows.close()
         assert sum(server.asked.values()) < 20
-
-
-def test_the_first_answer_sent_twice_is_asked_again_and_a_constant_id_means_nothing():
-    doubled = Identities()
-    assert not doubled.mixed_up("answer-0001-aaaaaaaaaaaaaaaa", "first")
-    with pytest.raises(TryAgain, match="its answer has the id of the answer to another request"):
-        doubled.mixed_up("answer-0001-aaaaaaaaaaaaaaaa", "second")
-    assert not doubled.mixed_up("answer-0002-bbbbbbbbbbbbbbbb", "second")
-    assert doubled.mixed_up("answer-0002-bbbbbbbbbbbbbbbb", "third")
-    constant = Identities()
-    assert not constant.mixed_up("always-the-same-id-for-all", "first")
-    with pytest.raises(TryAgain):
-        constant.mixed_up("always-the-same-id-for-all", "second")
-    assert not any(constant.mixed_up("always-the-same-id-for-all", f"request {number}") for number in range(9))
