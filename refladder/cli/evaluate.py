@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.metaeval.agreement import Agreement
     from refladder.methods.contract import Method, MethodRun
     from refladder.records import Benchmark, Dimension
@@ -199,6 +199,7 @@ def command(
     from refladder.methods.contract import (  # noqa: PLC0415  --help stays quick
         LADDER,
         MethodSettings,
+        plan_methods,
         run_methods,
         scored_methods,
     )
@@ -215,23 +216,19 @@ def command(
         benchmark=benchmark, source=source, task_file=task_file, column=column, option=option, dimension=dimension
     )
     dimensions = choose_dimensions(loaded.dimensions, dimension)
-    check_ratings(loaded, dimensions)  # before a judge is asked, as all that follows up to `judging`
+    check_ratings(loaded, dimensions)  # before a judge is asked, as all that follows up to the plan
     others = _read_others(scores, score_column, loaded, dimensions)
     budgeted = spending.current(context)
 
-    def judging() -> Backend:
-        return budgeted.open(judge or "builtin", judge_option)
-
-    def writing() -> Backend:
-        return budgeted.open(writer or judge or "builtin", writer_option, "--writer-option")
-
+    judge_asked = (judge or "builtin", judge_option)
+    writer_asked = (writer or judge or "builtin", writer_option, "--writer-option")
     same = writer in (None, judge) and not writer_option
     asked = methods
     if methods is None:
         methods = LADDER if (judge or writer or ladders) is not None or not scores else ""
     settings = MethodSettings(
         seed=seed,
-        writer=None if same else writing,
+        writer=None if same else partial(budgeted.open, *writer_asked),
         ladders=ladders,
         rungs=rungs,
         attempts=attempts,
@@ -252,17 +249,19 @@ def command(
     names = [name.strip() for name in methods.split(",") if name.strip()]
     check_names([*dict.fromkeys(names), *(other.name for other in others)], reference)  # before a judge is asked
 
-    def rehearse() -> int:
+    def plan(costs: Plan) -> None:
         with copied(None if restart else work) as copy:
-            dry = replace(settings, work=copy, kept={}, counting=True, progress=lambda _what: nullcontext())
-            _tell_notes(run_methods(names, loaded, dimensions, judging, dry), "json")
-        return 0
+            writing = None if same else partial(budgeted.connect, *writer_asked)
+            planned = replace(settings, work=copy, kept={}, writer=writing)
+            judging = partial(budgeted.connect, *judge_asked)
+            for name, sentence in plan_methods(costs, names, loaded, dimensions, judging, planned):
+                console.say(f"{name}: {sentence}", err=True)
 
-    if not budgeted.goes_on(rehearse, as_json=as_json):
+    if not budgeted.continues(plan, as_json=as_json):
         return 0
     # Before a model is loaded or a server is asked:
     context.with_resource(nullcontext() if work is None else locked_folder(work))
-    runs = run_methods(names, loaded, dimensions, judging, settings)
+    runs = run_methods(names, loaded, dimensions, partial(budgeted.open, *judge_asked), settings)
     scored = scored_methods(runs, others)
     rows = agreement(
         loaded,

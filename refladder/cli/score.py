@@ -15,6 +15,8 @@ from refladder.files.tables import STANDARD, read_once, read_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Output
     from refladder.scoring.scorer import Scorer
@@ -108,7 +110,7 @@ def command(
     from refladder.jobs.outputs import EMPTY, Mapped, check_input, items  # noqa: PLC0415
     from refladder.jobs.score import score_rows, with_context  # noqa: PLC0415  --help stays quick
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
-    from refladder.scoring.dry_run import count_scoring  # noqa: PLC0415
+    from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
     from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
 
@@ -126,9 +128,9 @@ def command(
     checked = None if source is None else check_input(source, given, mapped)
     budgeted = spending.current(context)
 
-    def scorer() -> Scorer:
+    def scorer(backend: Backend) -> Scorer:
         return Scorer(
-            budgeted.open(judge, judge_option),
+            backend,
             opened,
             dimensions,
             scale,
@@ -142,23 +144,24 @@ def command(
     if judgments is None and source is not None and out != STANDARD and not is_device(Path(out)):
         judgments = Path(f"{out}.judgments.jsonl")
 
-    def rehearse() -> int:
+    def plan(costs: Plan) -> int:
+        asking = scorer(budgeted.connect(judge, judge_option))
         if source is None:
-            return count_scoring(scorer(), ((output, EMPTY) for output in outputs), None)
+            return plan_scoring(costs, asking, ((output, EMPTY) for output in outputs), None)
         if read_once(source) and not budgeted.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
-        asking = scorer()
         rows = (with_context(asking, item) for item in items(read_rows(source, given), mapped, check_ids=False))
-        return count_scoring(asking, ((row.output, row.note) for row in rows), None if restart else judgments)
+        return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
-    if not budgeted.goes_on(rehearse, as_json=as_json):
+    if not budgeted.continues(plan, as_json=as_json):
         return 0
     if source is None:
-        return _score_texts(scorer(), text, outputs, context_id, as_json=as_json)
+        asking = scorer(budgeted.open(judge, judge_option))
+        return _score_texts(asking, text, outputs, context_id, as_json=as_json)
     # Before a model is loaded or a server is asked:
     context.with_resource(nullcontext() if out == STANDARD else locked(Path(out)))
     context.with_resource(nullcontext() if judgments is None else locked(judgments))
-    asking = scorer()
+    asking = scorer(budgeted.open(judge, judge_option))
     with console.progress("scoring", budgeted.under_way) as progress:
         report = score_rows(
             asking,

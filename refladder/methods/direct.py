@@ -1,17 +1,20 @@
-"""Methods that ask the judge about one text at a time: direct-5, direct-10, g-eval-5, g-eval-10, gptscore."""
+"""Methods that ask the judge for a grade of one text at a time: direct-5, direct-10, g-eval-5, g-eval-10.
+
+`direct` takes the most probable grade (arXiv 2307.07889), `g-eval` the expected one (arXiv 2303.16634).
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
 from refladder.errors import LabelsUnavailableError
-from refladder.methods import gptscore as likelihood
-from refladder.methods.contract import Method, MethodResult
-from refladder.methods.measures import Measures, joined, of_judgments
-from refladder.prompts import criterion, fill, load_template
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult
+from refladder.methods.measures import of_judgments
+from refladder.prompts import load_template
 from refladder.records import Recipe, Run
+from refladder.scoring.dry_run import kept_judgments
 from refladder.scoring.grades import (
     draw_grades,
     expected_grade,
@@ -30,155 +33,143 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from refladder.methods.contract import Judge, MethodFunction, MethodSettings
-    from refladder.records import Benchmark, Dimension, Judgment
+    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
+    from refladder.methods.contract import Judge, MethodSettings
+    from refladder.prompts import Template
+    from refladder.records import Benchmark, Dimension, Judgment, Sampling
     from refladder.scoring.judging import Question
 
 ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
-GPTSCORE = "gptscore"
-NO_ANSWERS = "--answers is not used: gptscore reads the log-probability of whole texts, which are not answers"
 
 
-def _graded(name: str, grades: int, value_of: Callable[[Judgment], float | None], rule: str) -> MethodFunction:
-    def graded(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-    ) -> MethodResult:
-        """Ask for a grade of every output on every dimension, told on the dimension's own scale."""
-        settings.own(name, {})
-        answers = settings.answers
-        backend = judge()
-        template = load_template(benchmark.contexts[0].task, f"direct-{grades}", settings.prompts)
-        sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
-        recipe = Recipe(
-            backend=backend.fingerprint, prompts=(template.signature,), sampling=sampling, version=__version__
-        )
-        signature = f"{recipe.signature}|answers:{answers or 'read'}|grades:{grades}|rule:{rule}"
-        signature += f"|least-mass:{settings.least_mass:g}"
-        contexts = {context.id: context for context in benchmark.contexts}
-        questions = [
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grading:
+    """The questions of one method, and how they are asked; methods with the same `shared_name` share answers."""
+
+    backend: Backend
+    template: Template
+    questions: list[tuple[Dimension, Question]]
+    run: Run
+    sampling: Sampling | None
+    answers: int
+    shared_name: str
+    judgments: Path | None
+
+    @property
+    def asked(self) -> list[Question]:
+        return [question for _, question in self.questions]
+
+    def ask(self, questions: Sequence[Question]) -> list[Judgment]:
+        recipe = self.run.recipe.digest
+        if self.sampling is None:
+            return read_grades(self.backend, self.template, recipe, questions)
+        return draw_grades(self.backend, self.template, recipe, questions, answers=self.answers, sampling=self.sampling)
+
+
+def _grading(
+    grades: int,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
+) -> _Grading:
+    answers = settings.answers
+    backend = judge()
+    template = load_template(benchmark.contexts[0].task, f"direct-{grades}", settings.prompts)
+    sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
+    recipe = Recipe(backend=backend.fingerprint, prompts=(template.signature,), sampling=sampling, version=__version__)
+    contexts = {context.id: context for context in benchmark.contexts}
+    kind = f"direct-{grades}" + (f"-{answers}-answers" if answers else "")
+    return _Grading(
+        backend=backend,
+        template=template,
+        questions=[
             (dimension, grade_question(output, contexts[output.context_id], dimension))
             for output in benchmark.outputs
             for dimension in dimensions
-        ]
-        scores: dict[tuple[str, str], float | None] = {}
-        kind = f"direct-{grades}" + (f"-{answers}-answers" if answers else "")
-        asked_before = f"{kind}-{recipe.digest}"
-        restart = settings.restart and asked_before not in settings.kept
-        kept = settings.kept.setdefault(asked_before, {})
+        ],
+        run=Run(recipe=recipe, ladders="none", dimensions=tuple(dimensions), rungs=0, orders=1),
+        sampling=sampling,
+        answers=answers,
+        shared_name=f"{kind}-{recipe.digest}",
+        judgments=None if settings.work is None else settings.work / f"{kind}.judgments.jsonl",
+    )
+
+
+def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None], rule: str) -> EvaluationMethod:
+    def run(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> MethodResult:
+        settings.own(name, {})
+        grading = _grading(grades, benchmark, dimensions, judge, settings)
+        restart = settings.restart and grading.shared_name not in settings.kept
+        kept = settings.kept.setdefault(grading.shared_name, {})
         reused = 0
         with (
-            JudgmentLog(_kept(settings, kind), _run(recipe, dimensions), restart=restart) as log,
+            JudgmentLog(grading.judgments, grading.run, restart=restart) as log,
             settings.progress(name) as progress,
         ):
             done = 0
-            for batch in batches((question for _, question in questions), backend):
+            for batch in batches(grading.asked, grading.backend):
                 stored = log.stored(batch)
-                todo = [question for question in batch[len(stored) :] if _place(question) not in kept]
+                new = [question for question in batch[len(stored) :] if _key(question) not in kept]
                 try:
-                    fresh = (
-                        read_grades(backend, template, recipe.digest, todo)
-                        if sampling is None
-                        else draw_grades(backend, template, recipe.digest, todo, answers=answers, sampling=sampling)
-                    )
+                    fresh = grading.ask(new)
                 except LabelsUnavailableError as error:
                     return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
                 log.append(fresh)
                 reused += len(batch) - len(fresh)
-                kept.update(zip(map(_place, batch), stored, strict=False))
-                kept.update(zip(map(_place, todo), fresh, strict=True))
+                kept.update(zip(map(_key, batch), stored, strict=False))
+                kept.update(zip(map(_key, new), fresh, strict=True))
                 done += len(batch)
                 if progress is not None:
-                    progress(done, len(questions))
+                    progress(done, len(grading.questions))
             log.finish()
-        judgments = trusted([kept[_place(question)] for _, question in questions], settings.least_mass)
-        for (dimension, question), judgment in zip(questions, judgments, strict=True):
+        judgments = trusted([kept[_key(question)] for question in grading.asked], settings.least_mass)
+        scores: dict[tuple[str, str], float | None] = {}
+        for (dimension, question), judgment in zip(grading.questions, judgments, strict=True):
             value = value_of(judgment)
             scores[question.comparison.subject, dimension.name] = (
                 None if value is None else on_scale(value, grades, (dimension.low, dimension.high))
             )
+        signature = f"{grading.run.recipe.signature}|answers:{settings.answers or 'read'}|grades:{grades}|rule:{rule}"
+        length = sum(characters(grade_prompt(grading.template, question)) for question in grading.asked)
         return MethodResult(
-            method=Method(name=name, signature=signature, scores=scores),
-            judgments=len(questions),
+            method=Method(name=name, signature=f"{signature}|least-mass:{settings.least_mass:g}", scores=scores),
+            judgments=len(grading.questions),
             reused=reused,
             unreadable=sum(judgment.logprobs is None for judgment in judgments),
-            characters=sum(characters(grade_prompt(template, one)) for _, one in questions) * max(answers, 1),
+            characters=length * max(settings.answers, 1),
             measures=of_judgments(judgments),
         )
 
-    return graded
-
-
-direct_5 = _graded("direct-5", 5, most_probable_grade, "most-probable")
-direct_10 = _graded("direct-10", 10, most_probable_grade, "most-probable")
-g_eval_5 = _graded("g-eval-5", 5, expected_grade, "expected")
-g_eval_10 = _graded("g-eval-10", 10, expected_grade, "expected")
-
-
-def gptscore(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """Mean log-probability of the tokens of every output, after the instruction to write the best text.
-
-    Source: arXiv 2302.04166.
-    """
-    settings.own(GPTSCORE, {})
-    backend = judge()
-    template = load_template(benchmark.contexts[0].task, likelihood.ROLE, settings.prompts)
-    try:
-        likelihood.check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
-    except LabelsUnavailableError as error:
-        return MethodResult(method=None, skipped=str(error))
-    recipe = Recipe(backend=backend.fingerprint, prompts=(template.signature,), sampling=None, version=__version__)
-    outputs: dict[str, list[int]] = {}
-    for place, output in enumerate(benchmark.outputs):
-        outputs.setdefault(output.context_id, []).append(place)
-    scores: dict[tuple[str, str], float | None] = {}
-    asked_in_all = unreadable = 0
-    measures: list[Measures] = []
-    with (
-        JudgmentLog(_kept(settings, GPTSCORE), _run(recipe, dimensions), restart=settings.restart) as log,
-        settings.progress(GPTSCORE) as progress,
-    ):
-        for number, context in enumerate(benchmark.contexts, start=1):
-            for dimension in dimensions:
-                asked = [
-                    grade_question(benchmark.outputs[place], context, dimension)
-                    for place in outputs.get(context.id, ())
+    def plan(
+        costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> tuple[str, ...]:
+        settings.own(name, {})
+        grading = _grading(grades, benchmark, dimensions, judge, settings)
+        labels = list(grading.template.labels.values())
+        with kept_judgments(grading.judgments, grading.run) as log:
+            for batch in batches(grading.asked, grading.backend):
+                missing = {_key(question): question for question in batch[len(log.stored(batch)) :]}
+                prompts = [
+                    grade_prompt(grading.template, missing[key])
+                    for key in costs.new_questions(grading.shared_name, missing)
                 ]
-                if not asked:
-                    continue
-                judgments = log.stored(asked)
-                fresh = likelihood.read_texts(backend, template, recipe.digest, asked[len(judgments) :])
-                log.append(fresh)
-                judgments += fresh
-                values = likelihood.mean_logprobs(backend, template, asked, judgments)
-                for question, value in zip(asked, values, strict=True):
-                    scores[question.comparison.subject, dimension.name] = value
-                asked_in_all += len(asked)
-                unreadable += values.count(None)
-                measures.append(of_judgments(judgments))
-            if progress is not None:
-                progress(number, len(benchmark.contexts))
-        log.finish()
-        reused = log.reused
-    return MethodResult(
-        method=Method(name=GPTSCORE, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),
-        judgments=asked_in_all,
-        reused=reused,
-        unreadable=unreadable,
-        measures=joined(measures),
-        notes=(NO_ANSWERS,) if settings.answers else (),
-    )
+                costs.judge(grading.backend, prompts, labels, answers=grading.answers, sampling=grading.sampling)
+            log.finish()
+        return ()
+
+    return EvaluationMethod(run=run, plan=plan)
 
 
-def _place(question: Question) -> str:
-    """What a judgment of this run is found by: the output, and the texts that are shown."""
+direct_5 = _method("direct-5", 5, most_probable_grade, "most-probable")
+direct_10 = _method("direct-10", 10, most_probable_grade, "most-probable")
+g_eval_5 = _method("g-eval-5", 5, expected_grade, "expected")
+g_eval_10 = _method("g-eval-10", 10, expected_grade, "expected")
+
+
+def _key(question: Question) -> str:
+    """What identifies a judgment of this run: the output, and the texts that are shown."""
     return f"{question.comparison.subject}\n{question.key}"
-
-
-def _kept(settings: MethodSettings, kind: str) -> Path | None:
-    return None if settings.work is None else settings.work / f"{kind}.judgments.jsonl"
-
-
-def _run(recipe: Recipe, dimensions: Sequence[Dimension]) -> Run:
-    return Run(recipe=recipe, ladders="none", dimensions=tuple(dimensions), rungs=0, orders=1)

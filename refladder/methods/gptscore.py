@@ -1,4 +1,4 @@
-"""GPTScore: how likely a model finds a text after an instruction to write a good one.
+"""GPTScore (arXiv 2302.04166): how likely a model finds a text after an instruction to write a good one.
 
 The instruction is the task's writing prompt of role `best`: it shows the context and the dimension and asks for the
 best text there can be. Only a backend that reads the log-probability of texts of any length, and can count their
@@ -7,22 +7,33 @@ tokens, can be asked: one that overrides `Backend.count_label_tokens`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.errors import BackendError, LabelsUnavailableError
-from refladder.prompts import criterion, fill
-from refladder.records import TEXT
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult
+from refladder.methods.measures import Measures, joined, of_judgments
+from refladder.prompts import criterion, fill, load_template
+from refladder.records import TEXT, Recipe, Run
+from refladder.scoring.dry_run import kept_judgments
+from refladder.scoring.grades import grade_question
 from refladder.scoring.judging import judgment_of
+from refladder.scoring.judgment_file import JudgmentLog
+from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
+    from refladder.methods.contract import Judge, MethodSettings
     from refladder.prompts import Template
-    from refladder.records import Judgment, Prompt
+    from refladder.records import Benchmark, Dimension, Judgment, Output, Prompt
     from refladder.scoring.judging import Question
 
+NAME = "gptscore"
 ROLE = "best"
+NO_ANSWERS = "--answers is not used: gptscore reads the log-probability of whole texts, which are not answers"
 
 
 def check_reads_texts(backend: Backend, prompt: Prompt) -> None:
@@ -42,6 +53,19 @@ def _prompt(template: Template, question: Question) -> Prompt:
     return fill(template, criterion(question.context, question.dimension))
 
 
+def _groups(asked: Sequence[Question]) -> list[list[str]]:
+    """The texts of questions in groups that a backend can read as labels.
+
+    A label that another one begins with counts only where the answer stops there; a text's likelihood does not. Such a
+    text is in a group of its own.
+    """
+    texts = list(dict.fromkeys(question.target for question in asked if question.target))
+    prefixes = {text for text in texts if any(other != text and other.startswith(text) for other in texts)}
+    if not texts:
+        return []
+    return [[text for text in texts if text not in prefixes], *([text] for text in texts if text in prefixes)]
+
+
 def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
     """Log-probabilities of the texts of one context on one dimension.
 
@@ -58,21 +82,16 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
     Raises:
         BackendError: the judge failed as a whole, or broke its contract.
     """
-    texts = list(dict.fromkeys(question.target for question in asked if question.target))
     logprobs: dict[str, float] = {}
     note: str | None = None
-    if texts:
-        prompt = _prompt(template, asked[0])
-        # A label that another one begins with counts only where the answer stops there; a text's likelihood does not.
-        begins = {text for text in texts if any(other != text and other.startswith(text) for other in texts)}
-        for group in ([text for text in texts if text not in begins], *([text] for text in texts if text in begins)):
-            readings = backend.read_labels([prompt], group)
-            if len(readings) != 1 or (readings[0].logprobs is not None and len(readings[0].logprobs) != len(group)):
-                raise BackendError(
-                    f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
-                )
-            note = readings[0].note or note
-            logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
+    for group in _groups(asked):
+        readings = backend.read_labels([_prompt(template, asked[0])], group)
+        if len(readings) != 1 or (readings[0].logprobs is not None and len(readings[0].logprobs) != len(group)):
+            raise BackendError(
+                f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
+            )
+        note = readings[0].note or note
+        logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
     judgments = []
     for question in asked:
         found = logprobs.get(question.target)
@@ -121,3 +140,106 @@ def mean_logprobs(
             raise BackendError(f"the judge read the text {text[:40]!r} and counts {count} tokens in it")
         read[text] /= count
     return [read.get(question.target) for question in asked]
+
+
+class _Likelihoods(NamedTuple):
+    """What is asked: `questions` of one context and dimension at a time, with the number of the context."""
+
+    backend: Backend
+    template: Template
+    questions: list[tuple[int, Dimension, list[Question]]]
+    run: Run
+    judgments: Path | None
+
+
+def _opened(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
+) -> _Likelihoods:
+    """What the method asks.
+
+    Raises:
+        LabelsUnavailableError: the judge cannot be asked for it.
+    """
+    settings.own(NAME, {})
+    backend = judge()
+    template = load_template(benchmark.contexts[0].task, ROLE, settings.prompts)
+    check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
+    recipe = Recipe(backend=backend.fingerprint, prompts=(template.signature,), sampling=None, version=__version__)
+    return _Likelihoods(
+        backend,
+        template,
+        list(_questions(benchmark, dimensions)),
+        Run(recipe=recipe, ladders="none", dimensions=tuple(dimensions), rungs=0, orders=1),
+        None if settings.work is None else settings.work / f"{NAME}.judgments.jsonl",
+    )
+
+
+def _questions(
+    benchmark: Benchmark, dimensions: Sequence[Dimension]
+) -> Iterator[tuple[int, Dimension, list[Question]]]:
+    outputs: dict[str, list[Output]] = {}
+    for output in benchmark.outputs:
+        outputs.setdefault(output.context_id, []).append(output)
+    for number, context in enumerate(benchmark.contexts, start=1):
+        for dimension in dimensions if context.id in outputs else ():
+            yield number, dimension, [grade_question(output, context, dimension) for output in outputs[context.id]]
+
+
+def _run(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Mean log-probability of the tokens of every output, after the instruction to write the best text."""
+    try:
+        opened = _opened(benchmark, dimensions, judge, settings)
+    except LabelsUnavailableError as error:
+        return MethodResult(method=None, skipped=str(error))
+    recipe = opened.run.recipe
+    scores: dict[tuple[str, str], float | None] = {}
+    count = unreadable = 0
+    measures: list[Measures] = []
+    with (
+        JudgmentLog(opened.judgments, opened.run, restart=settings.restart) as log,
+        settings.progress(NAME) as progress,
+    ):
+        for number, dimension, asked in opened.questions:
+            judgments = log.stored(asked)
+            fresh = read_texts(opened.backend, opened.template, recipe.digest, asked[len(judgments) :])
+            log.append(fresh)
+            judgments += fresh
+            values = mean_logprobs(opened.backend, opened.template, asked, judgments)
+            for question, value in zip(asked, values, strict=True):
+                scores[question.comparison.subject, dimension.name] = value
+            count += len(asked)
+            unreadable += values.count(None)
+            measures.append(of_judgments(judgments))
+            if progress is not None:
+                progress(number, len(benchmark.contexts))
+        log.finish()
+        reused = log.reused
+    return MethodResult(
+        method=Method(name=NAME, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),
+        judgments=count,
+        reused=reused,
+        unreadable=unreadable,
+        measures=joined(measures),
+        notes=(NO_ANSWERS,) if settings.answers else (),
+    )
+
+
+def _plan(
+    costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> tuple[str, ...]:
+    try:
+        opened = _opened(benchmark, dimensions, judge, settings)
+    except LabelsUnavailableError as error:
+        return (str(error),)
+    with kept_judgments(opened.judgments, opened.run) as log:
+        for _, _, asked in opened.questions:
+            missing = asked[len(log.stored(asked)) :]
+            for group in _groups(missing):
+                costs.read_labels(opened.backend, [_prompt(opened.template, missing[0])], group)
+        log.finish()
+    return (NO_ANSWERS,) if settings.answers else ()
+
+
+gptscore = EvaluationMethod(run=_run, plan=_plan)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.prompts import Template
     from refladder.records import LabelReading, Ladder, Output, Prompt, Sampling
 
@@ -134,7 +135,7 @@ def judge(
     if not asked:
         return []
     labels = list(template.labels.values())
-    order = sorted(range(len(asked)), key=lambda place: asked[place].context.id)
+    order = _by_context(asked)
     prompts = [prompt for place in order for prompt in _prompts(template, asked[place])]
     readings: Sequence[LabelReading]
     if answers and sampling is not None:
@@ -148,6 +149,26 @@ def judge(
         own = readings[start * each : (start + 1) * each]
         judgments[place] = _judgment(asked[place], own, outcomes, tuple(template.labels), recipe)
     return [judgment for judgment in judgments if judgment is not None]
+
+
+def plan_judging(
+    plan: Plan,
+    backend: Backend,
+    template: Template,
+    asked: Sequence[Question],
+    *,
+    answers: int = 0,
+    sampling: Sampling | None = None,
+) -> None:
+    """Add the prompts that `judge` asks to a plan."""
+    if asked:
+        prompts = [prompt for position in _by_context(asked) for prompt in _prompts(template, asked[position])]
+        plan.judge(backend, prompts, list(template.labels.values()), answers=answers, sampling=sampling)
+
+
+def _by_context(asked: Sequence[Question]) -> list[int]:
+    """The positions of questions, those of one context next to each other."""
+    return sorted(range(len(asked)), key=lambda position: asked[position].context.id)
 
 
 def _judgment(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.prompts import Template
     from refladder.records import LabelReading, Output, Sampling
 
@@ -145,20 +146,38 @@ class PairJudge:
         answers = [_about(self.kept[question.key], question.comparison) for question in questions]
         return trusted(answers, self.least_mass)
 
-    @property
-    def only_counts(self) -> bool:
-        """Whether the backend is a stand-in that counts what a run will ask, and answers nothing."""
-        return self.backend.only_counts
+    def plan(self, plan: Plan, questions: Sequence[PairQuestion], most: int | None = None) -> list[Judgment | None]:
+        """Add the prompts that `ask` would ask to a plan.
 
-    def ask_at_most(self, questions: Sequence[PairQuestion], most: int) -> None:
-        """Let a backend that only counts know that at most `most` of these questions will be asked."""
+        Args:
+            plan: what the run asks.
+            questions: the questions.
+            most: how many of them will be asked at most, where answers decide which; None if all will.
+
+        Returns:
+            For each question the judgment that exists already, or None.
+        """
         new = {question.key: question for question in questions if question.key not in self.kept}
-        prompts = [fill(self.template, question.slots) for question in new.values()]
-        if self.answers and self.sampling is not None:
-            for answer in range(self.answers):
-                self.backend.write_at_most(prompts, replace(self.sampling, seed=self.sampling.seed + answer), most)
+        if most is not None:
+            self._plan(plan, list(new.values()), most)
         else:
-            self.backend.read_at_most(prompts, list(self.template.labels.values()), most)
+            asked = [new[key] for key in plan.new_questions(self.signature, new)]
+            for batch in in_batches(self.backend, sorted(asked, key=lambda question: question.context.id), BATCH):
+                for question, reading in zip(batch, self._plan(plan, batch, None), strict=True):
+                    if reading is not None:
+                        self.kept[question.key] = self._judgment(question, reading.logprobs, reading.mass, reading.note)
+        kept = [self.kept.get(question.key) for question in questions]
+        return [None if judgment is None else trusted([judgment], self.least_mass)[0] for judgment in kept]
+
+    def _plan(self, plan: Plan, questions: Sequence[PairQuestion], most: int | None) -> list[LabelReading | None]:
+        return plan.judge(
+            self.backend,
+            [fill(self.template, question.slots) for question in questions],
+            list(self.template.labels.values()),
+            answers=self.answers,
+            sampling=self.sampling,
+            most=most,
+        )
 
     def _keep(self, judgments: Sequence[Judgment]) -> None:
         if self.path is not None:

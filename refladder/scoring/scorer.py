@@ -14,7 +14,7 @@ from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling
 from refladder.scoring.columns import Columns, Scale, ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.drawing import ANSWER_TOKENS
-from refladder.scoring.judging import inconsistency, judge, questions, trusted, verdicts
+from refladder.scoring.judging import inconsistency, judge, plan_judging, questions, trusted, verdicts
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
@@ -140,19 +141,7 @@ class Scorer:
             notes: why, for those rows.
             log: where judgments are kept.
         """
-        asked: list[Question] = []
-        places: list[tuple[int, int]] = []  # which output and which dimension each block of questions is about
-        reasons: dict[tuple[int, int], str] = {}
-        for place, (output, note) in enumerate(zip(outputs, notes, strict=True)):
-            for number, dimension in enumerate(self.dimensions):
-                reason = note if output is None else self._why_not(output.context_id, dimension.name)
-                if reason is not None or output is None:
-                    reasons[place, number] = reason or "no output"
-                    continue
-                ladder = self.ladders.ladders[output.context_id, dimension.name]
-                context = self._contexts[output.context_id]
-                asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
-                places.append((place, number))
+        asked, places, reasons = self._asked(outputs, notes)
         judgments = log.stored(asked)
         fresh = judge(
             self.judge,
@@ -181,6 +170,39 @@ class Scorer:
         for values in columns:
             values["signature"] = self.report.signature
         return columns
+
+    def plan(self, plan: Plan, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog) -> int:
+        """Add the prompts that `score` would ask to a plan; returns how many judgments the log holds already."""
+        asked, _, _ = self._asked(outputs, notes)
+        kept = len(log.stored(asked))
+        plan_judging(
+            plan,
+            self.judge,
+            self._template,
+            asked[kept:],
+            answers=self.run.answers,
+            sampling=self._recipe.sampling,
+        )
+        return kept
+
+    def _asked(
+        self, outputs: Sequence[Output | None], notes: Sequence[str | None]
+    ) -> tuple[list[Question], list[tuple[int, int]], dict[tuple[int, int], str]]:
+        """The questions about outputs, the output and dimension of each block of them, and why others have none."""
+        asked: list[Question] = []
+        places: list[tuple[int, int]] = []  # which output and which dimension each block of questions is about
+        reasons: dict[tuple[int, int], str] = {}
+        for place, (output, note) in enumerate(zip(outputs, notes, strict=True)):
+            for number, dimension in enumerate(self.dimensions):
+                reason = note if output is None else self._why_not(output.context_id, dimension.name)
+                if reason is not None or output is None:
+                    reasons[place, number] = reason or "no output"
+                    continue
+                ladder = self.ladders.ladders[output.context_id, dimension.name]
+                context = self._contexts[output.context_id]
+                asked.extend(questions(output, context, dimension, ladder, orders=self._orders))
+                places.append((place, number))
+        return asked, places, reasons
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
