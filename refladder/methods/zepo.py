@@ -7,6 +7,7 @@ shipped ones or the user's, so that it does something where nothing can reword; 
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -198,9 +199,12 @@ def _plan(
         )
         return candidate
 
-    def length(candidate: _Candidate) -> int:
-        """In characters; an unwritten token counts as one, the least that it can be."""
-        return len(text_of(candidate.template)) + (0 if candidate.ending is None else candidate.ending.tokens)
+    def length(candidate: _Candidate, question: PairQuestion) -> int:
+        """In tokens, with an unwritten instruction at its limit; in characters where tokens are unknown."""
+        tokens = judge().count_tokens([fill(candidate.template, question.slots)])
+        if tokens is None:
+            return len(text_of(candidate.template))
+        return tokens[0] + (0 if candidate.ending is None else candidate.ending.tokens)
 
     for dimension in dimensions:
         questions = _search_questions(benchmark, dimension, settings, options.pairs)
@@ -225,7 +229,8 @@ def _plan(
             ]
         chosen = choose_pairs(benchmark, [dimension], settings)
         compared = [question for choice in chosen for question in choice.questions]
-        planned(max(candidates, key=length), compared, len(compared))
+        longest = max(candidates, key=functools.partial(length, question=questions[0]))
+        planned(longest, compared, len(compared))
     return tuple(
         f"{dimension.name}: counted with the longest instruction; the fairest is not known yet"
         for dimension in dimensions
