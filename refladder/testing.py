@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from refladder.backends import Backend, connect
+from refladder.backends.estimate import Plan
+from refladder.backends.metered import Counted
 from refladder.errors import BackendError, ShapeError, UnknownNameError, UsageError
 from refladder.loaders.integrity import check_integrity
 from refladder.methods.contract import MethodResult, MethodSettings
@@ -34,9 +36,10 @@ from refladder.records import (
 from refladder.scoring.rules import bounds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from refladder.methods.contract import Judge, MethodFunction
+    from refladder.backends.estimate import Estimate
+    from refladder.methods.contract import EvaluationMethod, Judge
     from refladder.prompts import Template
     from refladder.scoring.rules import Rule
 
@@ -310,7 +313,7 @@ class _Unreadable(Backend):
 
 def check_method(
     name: str,
-    method: MethodFunction,
+    method: EvaluationMethod,
     *,
     judge: Judge | None = None,
     options: Mapping[str, str] | None = None,
@@ -321,11 +324,12 @@ def check_method(
     Checked: it gives a method of its own name with finite scores or None, for outputs and dimensions that were asked
     for, and a signature of one line; or it says why it could not run. The same run gives the same scores, and so does
     one without the ratings: no method may see them. A key of an option that it does not have is refused. Counts of
-    judgments fit each other, by context and dimension. A judge that answers nothing gives no score, and is counted.
+    judgments fit each other, by context and dimension. A judge that answers nothing gives no score, and is counted. The
+    plan asks nothing, and announces as many prompts as the judge is asked, or more where the numbers are bounds.
 
     Args:
         name: of the method, for its options and for messages.
-        method: the function.
+        method: its run and its plan.
         judge: opens the judge that answers; the builtin one by default. It also writes the ladders where it can.
         options: of the method, under `NAME.KEY`.
         benchmark: what to run it on; `made_benchmark` by default.
@@ -341,11 +345,14 @@ def check_method(
     opened = judge or (lambda: connect("builtin"))
     writer = connect("builtin")
 
-    def run(on: Benchmark, by: Judge, more: Mapping[str, str] | None = None) -> MethodResult:
-        settings = MethodSettings(rungs=3, writer=lambda: writer, options={**(options or {}), **(more or {})})
-        return method(on, on.dimensions, by, settings)
+    def settings(more: Mapping[str, str] | None = None) -> MethodSettings:
+        return MethodSettings(rungs=3, writer=lambda: writer, options={**(options or {}), **(more or {})})
 
-    result = run(made, opened)
+    def run(on: Benchmark, by: Judge, more: Mapping[str, str] | None = None) -> MethodResult:
+        return method.run(on, on.dimensions, by, settings(more))
+
+    counted = Counted(opened())
+    result = run(made, lambda: counted)
     if not isinstance(result, MethodResult):
         raise UsageError(f"{whose} gave {result!r:.80}; give a MethodResult")
     if result.method is None:
@@ -354,22 +361,39 @@ def check_method(
         return result
     _check_scores(whose, name, result, made)
     _check_counts(whose, result, made)
+    asked, costs = counted.calls, Plan()
+    method.plan(costs, made, made.dimensions, lambda: counted, settings())
+    _check_plan(whose, costs.estimate(counted), asked, counted.calls - asked)
     for again, words in ((made, "a second time"), (replace(made, ratings=()), "without the ratings")):
         other = run(again, opened).method
         if other is None or dict(other.scores) != dict(result.method.scores):
             raise UsageError(f"{whose} gives other scores {words}; equal questions must have equal answers")
-    try:
-        run(made, opened, {f"{name}.no-such-option": "1"})
-    except UnknownNameError:
-        pass
-    else:
-        raise UsageError(f"{whose} takes an option that it does not have; call settings.own({name!r}, ...) first")
+    _check_options(whose, name, lambda more: run(made, opened, more))
     mute = _Unreadable(opened().fingerprint)
     silent = run(made, lambda: mute)
     if mute.asked:
         _check_silence(whose, silent)
         _check_counts(whose, silent, made)
     return result
+
+
+def _check_options(whose: str, name: str, run: Callable[[Mapping[str, str]], MethodResult]) -> None:
+    try:
+        run({f"{name}.no-such-option": "1"})
+    except UnknownNameError:
+        return
+    raise UsageError(f"{whose} takes an option that it does not have; call settings.own({name!r}, ...) first")
+
+
+def _check_plan(whose: str, estimate: Estimate, asked: int, asked_by_plan: int) -> None:
+    if asked_by_plan:
+        raise UsageError(f"{whose} asks {asked_by_plan} prompts in its plan; add them to the plan instead")
+    announced = estimate.usage.prompts + estimate.free
+    if asked > announced or (estimate.exact and asked != announced):
+        bound = "" if estimate.exact else "at most "
+        raise UsageError(
+            f"{whose} asks {asked} prompts, and its plan announces {bound}{announced}; add the prompts that run asks"
+        )
 
 
 def _check_silence(whose: str, silent: MethodResult) -> None:

@@ -125,18 +125,17 @@ class Backend(ABC):
         """What its tokens cost; None if unknown. Only a metered backend knows."""
         return None
 
-    # A dry run.
+    # Answers of earlier runs.
 
-    @property
-    def only_counts(self) -> bool:
-        """Whether this is the stand-in of a dry run, which counts prompts and answers none."""
-        return False
+    def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
+        """The text that a response store holds for each prompt; None where it must be asked."""
+        del sampling
+        return [None] * len(prompts)
 
-    def read_at_most(self, prompts: Sequence[Prompt], labels: Sequence[str], most: int) -> None:  # noqa: B027
-        """In a dry run: at most `most` of these prompts will be read; which ones depends on answers."""
-
-    def write_at_most(self, prompts: Sequence[Prompt], sampling: Sampling, most: int) -> None:  # noqa: B027
-        """In a dry run: at most `most` of these prompts will be answered with a text."""
+    def stored_readings(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading | None]:
+        """The reading that a response store holds for each prompt; None where it must be asked."""
+        del labels
+        return [None] * len(prompts)
 
 
 class Wrapper(Backend):
@@ -213,18 +212,13 @@ class Wrapper(Backend):
         """As the inner backend."""
         return self.backend.price
 
-    @property
-    def only_counts(self) -> bool:
+    def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
         """As the inner backend."""
-        return self.backend.only_counts
+        return self.backend.stored_texts(prompts, sampling)
 
-    def read_at_most(self, prompts: Sequence[Prompt], labels: Sequence[str], most: int) -> None:
+    def stored_readings(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading | None]:
         """As the inner backend."""
-        self.backend.read_at_most(prompts, labels, most)
-
-    def write_at_most(self, prompts: Sequence[Prompt], sampling: Sampling, most: int) -> None:
-        """As the inner backend."""
-        self.backend.write_at_most(prompts, sampling, most)
+        return self.backend.stored_readings(prompts, labels)
 
 
 def whole(backend: Backend, prompts: Sequence[Prompt], answers: Sequence[T]) -> Sequence[T]:

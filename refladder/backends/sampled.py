@@ -55,12 +55,6 @@ class Sampled(Wrapper):
         del prompt, labels
         return None
 
-    def read_at_most(self, prompts: Sequence[Prompt], labels: Sequence[str], most: int) -> None:
-        """In a dry run: at most `most` of these prompts will be answered, each several times."""
-        del labels
-        for sampling in self._samplings:
-            self.backend.write_at_most(prompts, sampling, most)
-
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """For each prompt, the shares of the labels among its answers; no reading where no answer names a label.
 

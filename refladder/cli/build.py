@@ -14,7 +14,7 @@ from refladder.cli.groups import DrawingOptions, grouped
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
 
 
 @click.command(short_help="Generate ladders for a benchmark or a table.")
@@ -58,7 +58,7 @@ def command(
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
-    from refladder.synth import build_ladders  # noqa: PLC0415
+    from refladder.synth import plan_ladders  # noqa: PLC0415
     from refladder.synth.journal import JOURNAL  # noqa: PLC0415  --help stays quick
 
     console.check_prompts(prompts)
@@ -66,9 +66,7 @@ def command(
     by_people = read_human_rungs(human) if human else None
     budgeted = spending.current(context)
 
-    def opened() -> Backend:
-        return budgeted.open(writer, writer_option, "--writer-option")
-
+    asked = (writer, writer_option, "--writer-option")
     how: dict[str, Any] = {
         "rungs": rungs,
         "sampling": drawing.sampling,
@@ -77,15 +75,15 @@ def command(
         "human": by_people,
     }
 
-    def rehearse() -> int:
+    def plan(costs: Plan) -> None:
         with copied(None if restart else out) as copy:
-            build_ladders(opened(), contexts, dimensions, journal=None if copy is None else copy / JOURNAL, **how)
-        return 0
+            journal = None if copy is None else copy / JOURNAL
+            plan_ladders(costs, budgeted.connect(*asked), contexts, dimensions, journal=journal, **how)
 
-    if not budgeted.goes_on(rehearse, as_json=as_json):
+    if not budgeted.continues(plan, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
-    backend = opened()
+    backend = budgeted.open(*asked)
     with console.progress("writing", budgeted.under_way) as progress:
         report = build(
             backend,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +15,8 @@ from refladder.files.tables import FORMATS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.jobs.compete import Bars, Contest
+    from refladder.backends.estimate import Plan
+    from refladder.jobs.compete import Contest
 
 
 @click.command(short_help="Generate texts with several models and compare them pairwise.")
@@ -96,7 +96,7 @@ def command(
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.files.jsonl import atomic, read_bytes, write_json  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.compete import RESULTS, compete  # noqa: PLC0415
+    from refladder.jobs.compete import RESULTS, compete, plan_compete  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
     from refladder.records import Dimension  # noqa: PLC0415
     from refladder.report.page import contest_page  # noqa: PLC0415
@@ -115,29 +115,28 @@ def command(
     targets = console.pairs(models, "--model")
     budgeted = spending.current(context)
 
-    def run(folder: Path, bars: Bars) -> Contest:
-        return compete(
-            instances,
-            {name: budgeted.open(target) for name, target in targets.items()},
-            budgeted.open(judge, judge_option),
-            [Dimension(name=name, description=text) for name, text in descriptions.items()],
-            folder,
-            sampling=drawing.sampling,
-            explain=explain,
-            prompts=prompts,
-            restart=restart,
-            bars=bars,
-        )
+    how: dict[str, Any] = {"sampling": drawing.sampling, "explain": explain, "prompts": prompts, "restart": restart}
+    dimensions = [Dimension(name=name, description=text) for name, text in descriptions.items()]
 
-    def rehearse() -> int:
+    def plan(costs: Plan) -> None:
+        backends = {name: budgeted.connect(target) for name, target in targets.items()}
         with copied(out) as copy:
-            run(copy or out, lambda _what: nullcontext())
-        return 0
+            plan_compete(
+                costs, instances, backends, budgeted.connect(judge, judge_option), dimensions, copy or out, **how
+            )
 
-    if not budgeted.goes_on(rehearse, as_json=as_json):
+    if not budgeted.continues(plan, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
-    contest = run(out, partial(console.progress, watch=budgeted.under_way))
+    contest = compete(
+        instances,
+        {name: budgeted.open(target) for name, target in targets.items()},
+        budgeted.open(judge, judge_option),
+        dimensions,
+        out,
+        bars=partial(console.progress, watch=budgeted.under_way),
+        **how,
+    )
     write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature})
     if page is not None:
         lines = [json.loads(line) for line in read_bytes(out / RESULTS).splitlines()]

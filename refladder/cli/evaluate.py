@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.jobs.evaluate import Evaluation
     from refladder.metaeval.agreement import Agreement
     from refladder.methods.contract import Method
@@ -236,8 +235,8 @@ def command(
     Exit code 3: some outputs have no score; they are excluded and counted.
     """
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
-    from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate, notes_of  # noqa: PLC0415
-    from refladder.methods.contract import MethodSettings, run_methods  # noqa: PLC0415
+    from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate  # noqa: PLC0415
+    from refladder.methods.contract import MethodSettings, plan_methods  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     if ladders.ladders is not None and ladders.writer is not None:
@@ -248,16 +247,12 @@ def command(
     others = _read_others(chosen, benchmark, dimensions)
     budgeted = spending.current(context)
 
-    def judge() -> Backend:
-        return budgeted.open(judging.judge or "builtin", judging.judge_option)
-
-    def writer() -> Backend:
-        return budgeted.open(ladders.writer or judging.judge or "builtin", ladders.writer_option, "--writer-option")
-
+    judge_asked = (judging.judge or "builtin", judging.judge_option)
+    writer_asked = (ladders.writer or judging.judge or "builtin", ladders.writer_option, "--writer-option")
     judge_writes = ladders.writer in (None, judging.judge) and not ladders.writer_option
     settings = MethodSettings(
         seed=drawing.seed,
-        writer=None if judge_writes else writer,
+        writer=None if judge_writes else partial(budgeted.open, *writer_asked),
         ladders=ladders.ladders,
         rungs=ladders.rungs,
         attempts=ladders.attempts,
@@ -287,18 +282,19 @@ def command(
     )
     check_evaluation(benchmark, dimensions, names, others, asked)  # before a dry run too
 
-    def rehearse() -> int:
+    def plan(costs: Plan) -> None:
         with copied(None if restart else work) as copy:
-            dry = replace(settings, work=copy, kept={}, counting=True, progress=lambda _what: nullcontext())
-            for note in notes_of(run_methods(names, benchmark, dimensions, judge, dry)):
-                console.say(note, err=True)
-        return 0
+            writer = None if judge_writes else partial(budgeted.connect, *writer_asked)
+            planned = replace(settings, work=copy, kept={}, writer=writer)
+            judge = partial(budgeted.connect, *judge_asked)
+            for name, sentence in plan_methods(costs, names, benchmark, dimensions, judge, planned):
+                console.say(f"{name}: {sentence}", err=True)
 
-    if not budgeted.goes_on(rehearse, as_json=output.as_json):
+    if not budgeted.continues(plan, as_json=output.as_json):
         return 0
     evaluation = evaluate(
         benchmark,
-        judge=judge,
+        judge=partial(budgeted.open, *judge_asked),
         dimensions=dimensions,
         methods=names,
         others=others,

@@ -16,6 +16,8 @@ from refladder.files.tables import STANDARD, read_once, read_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.scoring.scorer import Scorer
 
 
@@ -97,7 +99,7 @@ def command(
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
-    from refladder.scoring.dry_run import count_scoring  # noqa: PLC0415
+    from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
     from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
 
@@ -121,10 +123,11 @@ def command(
     weights_for(dimensions, scale.weights)
     checked = None if source is None else check_input(source, table.given, mapped)
     budgeted = spending.current(context)
+    judge_asked = (judging.judge or "builtin", judging.judge_option)
 
-    def scorer() -> Scorer:
+    def scorer(backend: Backend) -> Scorer:
         return Scorer(
-            budgeted.open(judging.judge or "builtin", judging.judge_option),
+            backend,
             opened,
             dimensions,
             scale,
@@ -138,23 +141,23 @@ def command(
     if judgments is None and source is not None and table.out != STANDARD and not is_device(Path(table.out)):
         judgments = Path(f"{table.out}.judgments.jsonl")
 
-    def rehearse() -> int:
+    def plan(costs: Plan) -> int:
+        asking = scorer(budgeted.connect(*judge_asked))
         if source is None:
-            return count_scoring(scorer(), ((output, EMPTY) for output in outputs), None)
+            return plan_scoring(costs, asking, ((output, EMPTY) for output in outputs), None)
         if read_once(source) and not budgeted.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
-        asking = scorer()
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
-        return count_scoring(asking, ((row.output, row.note) for row in rows), None if restart else judgments)
+        return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
-    if not budgeted.goes_on(rehearse, as_json=as_json):
+    if not budgeted.continues(plan, as_json=as_json):
         return 0
     if source is None:
-        return _score_texts(scorer(), text, context_id, as_json=as_json)
+        return _score_texts(scorer(budgeted.open(*judge_asked)), text, context_id, as_json=as_json)
     # Before a model is loaded or a server is asked:
     context.with_resource(nullcontext() if table.out == STANDARD else locked(Path(table.out)))
     context.with_resource(nullcontext() if judgments is None else locked(judgments))
-    asking = scorer()
+    asking = scorer(budgeted.open(*judge_asked))
     with console.progress("scoring", budgeted.under_way) as progress:
         report = score_rows(
             asking,

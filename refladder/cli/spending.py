@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.cache.cached import Stored
     from refladder.backends.cache.store import ResponseStore
+    from refladder.backends.estimate import Estimate, Plan
     from refladder.backends.metered import Metered
     from refladder.backends.usage import Price, Usage
-    from refladder.scoring.dry_run import DryRun, Estimate
 
 COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
@@ -46,7 +46,6 @@ class _Opened(NamedTuple):
     asking: Backend
     metered: Metered
     stored: Stored | None
-    counting: DryRun
 
 
 class Spending:
@@ -84,20 +83,21 @@ class Spending:
         self._prices_file = prices
         self._prices = {} if prices is None else read_prices(prices)
         self._budget = None if budget is None else Budget(budget)
-        self._rehearsing = False
         self._opened: dict[tuple[str, tuple[str, ...]], _Opened] = {}
         self._stores: dict[Path, ResponseStore] = {}
 
-    def open(self, name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
-        """A backend with its meter and store around it; while rehearsing, the stand-in that counts. Opened once."""
+    def connect(self, name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
+        """A backend with its meter and store around it, not loaded yet. Each is opened once."""
         key = (name, tuple(given))
         if key not in self._opened:
             self._opened[key] = self._open(name, given, flag)
-        if self._rehearsing:
-            return self._opened[key].counting
-        asking = self._opened[key].asking
-        asking.load()  # so that a broken model is reported before any file is begun
-        return asking
+        return self._opened[key].asking
+
+    def open(self, name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
+        """As `connect`, and loaded, so that a broken model is reported before any file is begun."""
+        backend = self.connect(name, given, flag)
+        backend.load()
+        return backend
 
     def under_way(self) -> tuple[int, int | None]:
         """Prompts answered so far, and tokens that models ran for them; None where no backend tells."""
@@ -108,7 +108,6 @@ class Spending:
     def _open(self, name: str, given: Sequence[str], flag: str) -> _Opened:
         from refladder.backends.cache.cached import Stored  # noqa: PLC0415
         from refladder.backends.metered import Metered  # noqa: PLC0415
-        from refladder.scoring.dry_run import DryRun  # noqa: PLC0415
 
         in_batches = bool(console.pairs(given, flag).get("batch"))
         price = self._price(name, batch=in_batches)
@@ -121,7 +120,7 @@ class Spending:
         metered = Metered(backend, price, None if price is None else self._budget)
         store = self._store_for(name, costs=price is not None)
         stored = None if store is None else Stored(metered, store)
-        return _Opened(stored or metered, metered, stored, DryRun(backend, store))
+        return _Opened(stored or metered, metered, stored)
 
     def _price(self, name: str, *, batch: bool) -> Price | None:
         from refladder.scoring.dry_run import price_of  # noqa: PLC0415
@@ -144,33 +143,34 @@ class Spending:
             click.get_current_context().call_on_close(self._stores[path].close)
         return self._stores[path]
 
-    def goes_on(self, rehearse: Callable[[], int], *, as_json: bool) -> bool:
-        """Where a dry run or a budget asks for it, count the run before it is made, and tell or ask.
+    def continues(self, plan: Callable[[Plan], int | None], *, as_json: bool) -> bool:
+        """For a dry run or a budget, estimate the run before it is made; print the estimate, or ask about it.
 
         Args:
-            rehearse: does what the run is to do but keeps nothing; backends that it opens count and answer nothing.
-                Returns how many judgments are kept from before.
-            as_json: print the counts as one JSON object.
+            plan: adds what the run will ask to a plan, with backends from `connect`. Returns how many judgments exist
+                from earlier runs, where the command keeps judgments.
+            as_json: print the estimate as one JSON object.
 
         Returns:
             Whether the run itself is to follow: not after a dry run, nor when the user says no.
 
         Raises:
-            UsageError: it would cost more than the budget, and there is nobody to ask.
+            UsageError: it would cost more than the budget, and no user can be asked.
         """
         if not self.dry_run and self._budget is None:
             return True
-        self._rehearsing = True
-        kept = rehearse()
-        self._rehearsing = False
-        counted = [(name, one.counting, one.metered.price) for (name, _), one in self._opened.items()]
-        estimates = [(name, counting.estimate(price)) for name, counting, price in counted]
+        from refladder.backends.estimate import Plan  # noqa: PLC0415  --help stays quick
+
+        costs = Plan()
+        kept = plan(costs) or 0
+        opened = [(name, opened.asking, opened.metered.price) for (name, _), opened in self._opened.items()]
+        estimates = [(name, costs.estimate(backend, price)) for name, backend, price in opened]
         if self.dry_run:
             _tell_estimates(estimates, kept, as_json=as_json)
             return False
         if self._budget is None:
             return True
-        for (name, estimate), (_, _, price) in zip(estimates, counted, strict=True):
+        for (name, estimate), (_, _, price) in zip(estimates, opened, strict=True):
             if price is not None and estimate.cost is None:
                 click.echo(UNKNOWN.format(name=name), err=True)
         cost = sum(estimate.cost or 0.0 for _, estimate in estimates)

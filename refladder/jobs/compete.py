@@ -11,7 +11,7 @@ import json
 import math
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends import in_batches, whole
 from refladder.errors import UsageError
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.jobs.task_prompt import Instance
-    from refladder.records import Dimension, Progress, Sampling
+    from refladder.records import Completion, Dimension, Judgment, Progress, Sampling
+    from refladder.scoring.question import Question
 
     Bars = Callable[[str], AbstractContextManager[Progress | None]]
 
@@ -108,14 +110,7 @@ def compete(
         BackendError: a model or the judge failed; the texts and judgments so far are stored.
         DataError: the folder cannot be read or written.
     """
-    if len(models) < 2:  # noqa: PLR2004
-        raise UsageError(f"a contest needs two models or more, found {', '.join(models) or 'none'}; add one")
-    names = [criterion.name for criterion in criteria]
-    if not names or len(set(names)) < len(names) or OVERALL in names:
-        raise UsageError(
-            f"a contest needs one criterion or more, with different names and none called {OVERALL!r}, found "
-            f"{', '.join(names) or 'none'}"
-        )
+    _check(models, criteria)
     with locked_folder(folder):
         return _compete(
             instances,
@@ -129,6 +124,96 @@ def compete(
             restart=restart,
             bars=bars,
         )
+
+
+def plan_compete(  # noqa: PLR0917  the arguments of `compete` behind the plan
+    costs: Plan,
+    instances: Sequence[Instance],
+    models: Mapping[str, Backend],
+    judge: Backend,
+    criteria: Sequence[Dimension],
+    folder: Path,
+    *,
+    sampling: Sampling,
+    explain: bool = False,
+    prompts: Path | None = None,
+    restart: bool = False,
+) -> None:
+    """Add the prompts that `compete` would ask to a plan.
+
+    Answers decide which pairs get an explanation, so these are bounds.
+
+    Args:
+        costs: the plan of the run.
+        instances: see `compete`, as for all arguments below.
+        models: see there; they are not asked.
+        judge: see there; it is not asked.
+        criteria: see there.
+        folder: a copy of the folder, because files in it are opened for writing.
+        sampling: see there.
+        explain: see there.
+        prompts: see there.
+        restart: see there.
+
+    Raises:
+        RefladderError: see `compete`.
+    """
+    _check(models, criteria)
+    if restart:
+        _throw_away(folder)
+    stored = _stored(folder / GENERATED)
+    texts: dict[tuple[str, str], Generated] = {}
+    for model, backend in models.items():
+        keys = {
+            instance.id: _key(instance.prompt, backend, sampling)
+            for instance in instances
+            if instance.prompt is not None
+        }
+        texts.update(
+            {(row, model): stored[row, model, key] for row, key in keys.items() if (row, model, key) in stored}
+        )
+        missing = [instance for instance in instances if instance.id in keys and (instance.id, model) not in texts]
+        for batch in in_batches(backend, missing, BATCH):
+            asked = [instance.prompt for instance in batch if instance.prompt is not None]
+            for instance, completion in zip(batch, costs.write(backend, asked, sampling), strict=True):
+                texts[instance.id, model] = _generated(instance.id, model, keys[instance.id], completion)
+    pair_judge = _pair_judge(judge, folder, prompts)
+    pairs, questions = _pairs(instances, list(models), criteria, texts)
+    judgments = pair_judge.plan(costs, questions)
+    if not explain:
+        return
+    decided, open_pairs = [], []
+    for number, pair in enumerate(pairs):
+        both = [judgment for judgment in judgments[2 * number : 2 * number + 2] if judgment is not None]
+        if len(both) == 2:  # noqa: PLR2004
+            decided += [trial for trial in _trials([pair], both) if trial.winner is not None]
+        else:
+            open_pairs += [_trial(pair, winner=winner) for winner in (pair.one, pair.other)]
+    costs.write(judge, _explanations(decided, instances, criteria, texts), sampling)
+    most = len(open_pairs) // 2
+    costs.write(judge, _explanations(open_pairs, instances, criteria, texts), sampling, most=most)
+
+
+def _check(models: Mapping[str, Backend], criteria: Sequence[Dimension]) -> None:
+    if len(models) < 2:  # noqa: PLR2004
+        raise UsageError(f"a contest needs two models or more, found {', '.join(models) or 'none'}; add one")
+    names = [criterion.name for criterion in criteria]
+    if not names or len(set(names)) < len(names) or OVERALL in names:
+        raise UsageError(
+            f"a contest needs one criterion or more, with different names and none called {OVERALL!r}, found "
+            f"{', '.join(names) or 'none'}"
+        )
+
+
+def _throw_away(folder: Path) -> None:
+    for path in (folder / GENERATED, *folder.glob("pairwise-*.jsonl")):
+        throw_away(path)
+
+
+def _pair_judge(judge: Backend, folder: Path, prompts: Path | None) -> Asker:
+    template = load_template(TASK, "pairwise", prompts)
+    run = run_of(judge, template)
+    return Asker(judge, template, JudgmentIndex(folder / f"pairwise-{run.recipe.digest}-0.jsonl", run))
 
 
 def _compete(
@@ -146,13 +231,10 @@ def _compete(
 ) -> Contest:
     names = [criterion.name for criterion in criteria]
     if restart:
-        for path in (folder / GENERATED, *folder.glob("pairwise-*.jsonl")):
-            throw_away(path)
+        _throw_away(folder)
     with bars("writing") as progress:
         texts = _generate(instances, models, folder / GENERATED, sampling, progress)
-    template = load_template(TASK, "pairwise", prompts)
-    run = run_of(judge, template)
-    pair_judge = Asker(judge, template, JudgmentIndex(folder / f"pairwise-{run.recipe.digest}-0.jsonl", run))
+    pair_judge = _pair_judge(judge, folder, prompts)
     with bars("judging") as progress:
         trials, faint = _judge(instances, list(models), criteria, texts, pair_judge, progress=progress)
     if explain:
@@ -225,6 +307,25 @@ def _stored(path: Path) -> dict[tuple[str, str, str], Generated]:
     return stored
 
 
+def _generated(row: str, model: str, key: str, completion: Completion) -> Generated:
+    """The text of a model for a row; a completion that cannot be used leaves the reason."""
+    failure = None
+    if completion.finish == "error":
+        failure = completion.note or "the model failed"
+    elif not completion.text.strip():
+        failure = "the model wrote nothing"
+    elif not is_unicode(completion.text):
+        failure = "the text holds half a surrogate pair, which no file can hold"
+    return Generated(
+        row=row,
+        model=model,
+        text=completion.text if failure is None else None,
+        finish=completion.finish,
+        key=key,
+        note=failure or completion.note,
+    )
+
+
 def _generate(
     instances: Sequence[Instance],
     models: Mapping[str, Backend],
@@ -249,23 +350,7 @@ def _generate(
             asked = [prompts[row] for row in batch]
             fresh = []
             for row, completion in zip(batch, whole(backend, asked, backend.write(asked, sampling)), strict=True):
-                failure = None
-                if completion.finish == "error":
-                    failure = completion.note or "the model failed"
-                elif not completion.text.strip():
-                    failure = "the model wrote nothing"
-                elif not is_unicode(completion.text):
-                    failure = "the text holds half a surrogate pair, which no file can hold"
-                fresh.append(
-                    Generated(
-                        row=row,
-                        model=model,
-                        text=completion.text if failure is None else None,
-                        finish=completion.finish,
-                        key=_key(prompts[row], backend, sampling),
-                        note=failure or completion.note,
-                    )
-                )
+                fresh.append(_generated(row, model, _key(prompts[row], backend, sampling), completion))
             append_records(path, fresh)
             texts.update({(generated.row, generated.model): generated for generated in fresh})
             done += len(batch)
@@ -284,6 +369,27 @@ def _judge(
     progress: Progress | None,
 ) -> tuple[list[Trial], int]:
     """The result of every pair, and the number of judgments with a low label mass."""
+    pairs, questions = _pairs(instances, models, criteria, texts)
+    judgments = judge.ask(questions, progress)
+    return _trials(pairs, judgments), sum(map(is_faint, judgments))
+
+
+class _Pair(NamedTuple):
+    """Two models whose texts for a row are compared by a criterion."""
+
+    row: str
+    criterion: str
+    one: str
+    other: str
+
+
+def _pairs(
+    instances: Sequence[Instance],
+    models: Sequence[str],
+    criteria: Sequence[Dimension],
+    texts: Mapping[tuple[str, str], Generated],
+) -> tuple[list[_Pair], list[Question]]:
+    """Every pair of texts for one row, and two questions about each: both orders, one after the other."""
     pairs, questions = [], []
     for instance in instances:
         if instance.prompt is None:
@@ -296,33 +402,46 @@ def _judge(
                 outputs[model] = Output(id=model, context_id=instance.id, system=model, text=text)
         for criterion in criteria:
             for first, second in itertools.combinations(outputs, 2):
-                pairs.append((instance.id, criterion.name, first, second))
+                pairs.append(_Pair(instance.id, criterion.name, first, second))
                 questions.append(pair_question(context, criterion, outputs[first], outputs[second]))
                 questions.append(pair_question(context, criterion, outputs[second], outputs[first]))
-    judgments = judge.ask(questions, progress)
+    return pairs, questions
+
+
+def _trials(pairs: Sequence[_Pair], judgments: Sequence[Judgment]) -> list[Trial]:
+    """The results of pairs from two judgments of each."""
     probabilities = first_probabilities(judgments).reshape(-1, 2)
     probabilities[:, 1] = 1 - probabilities[:, 1]
     trials = []
-    for number, (row, criterion_name, first, second) in enumerate(pairs):
+    for number, pair in enumerate(pairs):
         forward, backward = probabilities[number].tolist()
         decision, swapped = decisions(probabilities[number]).tolist()
         unparsed = math.isnan(decision) or math.isnan(swapped)
         decided = not unparsed and decision == swapped != 0.5  # noqa: PLR2004
         notes = [judgment.note for judgment in judgments[2 * number : 2 * number + 2] if judgment.logprobs is None]
         trials.append(
-            Trial(
-                row=row,
-                criterion=criterion_name,
-                one=first,
-                other=second,
+            _trial(
+                pair,
                 forward=None if math.isnan(forward) else forward,
                 backward=None if math.isnan(backward) else backward,
-                winner=None if not decided else first if decision == 1 else second,
+                winner=None if not decided else pair.one if decision == 1 else pair.other,
                 tie=not unparsed and not decided,
                 note=notes[0] if notes else None,
             )
         )
-    return trials, sum(map(is_faint, judgments))
+    return trials
+
+
+def _trial(
+    pair: _Pair,
+    *,
+    forward: float | None = None,
+    backward: float | None = None,
+    winner: str | None = None,
+    tie: bool = False,
+    note: str | None = None,
+) -> Trial:
+    return Trial(**pair._asdict(), forward=forward, backward=backward, winner=winner, tie=tie, note=note)
 
 
 def _explained(
@@ -336,24 +455,11 @@ def _explained(
     progress: Progress | None,
 ) -> list[Trial]:
     """Add the judge's explanation to trials with a winner, or a note where the judge gave none."""
-    requests = {instance.id: instance.prompt.text for instance in instances if instance.prompt is not None}
-    descriptions = {criterion.name: criterion.description for criterion in criteria}
     decided = [number for number, trial in enumerate(trials) if trial.winner is not None]
     explained = list(trials)
     done = 0
     for batch in in_batches(judge, decided, BATCH):
-        prompts = []
-        for number in batch:
-            trial = trials[number]
-            loser = trial.other if trial.winner == trial.one else trial.one
-            slots = {
-                "context": requests[trial.row],
-                "target": texts[trial.row, trial.winner or ""].text or "",
-                "reference": texts[trial.row, loser].text or "",
-                "dimension": trial.criterion,
-                "description": descriptions[trial.criterion],
-            }
-            prompts.append(Prompt(task=TASK, role="explain", literals=_EXPLAIN, names=_EXPLAIN_NAMES, slots=slots))
+        prompts = _explanations([trials[number] for number in batch], instances, criteria, texts)
         for number, completion in zip(batch, whole(judge, prompts, judge.write(prompts, sampling)), strict=True):
             if completion.finish == "error":
                 explained[number] = replace(trials[number], note=f"no explanation: {completion.note}")
@@ -363,3 +469,26 @@ def _explained(
         if progress is not None:
             progress(done, len(decided))
     return explained
+
+
+def _explanations(
+    trials: Sequence[Trial],
+    instances: Sequence[Instance],
+    criteria: Sequence[Dimension],
+    texts: Mapping[tuple[str, str], Generated],
+) -> list[Prompt]:
+    """The prompts that ask why the winner of each trial won."""
+    requests = {instance.id: instance.prompt.text for instance in instances if instance.prompt is not None}
+    descriptions = {criterion.name: criterion.description for criterion in criteria}
+    prompts = []
+    for trial in trials:
+        loser = trial.other if trial.winner == trial.one else trial.one
+        slots = {
+            "context": requests[trial.row],
+            "target": texts[trial.row, trial.winner or ""].text or "",
+            "reference": texts[trial.row, loser].text or "",
+            "dimension": trial.criterion,
+            "description": descriptions[trial.criterion],
+        }
+        prompts.append(Prompt(task=TASK, role="explain", literals=_EXPLAIN, names=_EXPLAIN_NAMES, slots=slots))
+    return prompts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +11,24 @@ import numpy as np
 
 from refladder.backends.hf.opening import ENCODER
 from refladder.errors import UsageError
-from refladder.methods.checkpoints import Machine, open_reader
-from refladder.methods.reference_metrics import ReferenceMetric
+from refladder.methods.checkpoints import CUT, MACHINE, NO_CHECKPOINT, Machine, machine_of, open_reader
+from refladder.methods.without_judge import (
+    NO_REFERENCES,
+    ReferenceMetric,
+    against_references,
+    has_references,
+    method_without_judge,
+    notes_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf.readers import Reader
+    from refladder.methods.contract import MethodResult, MethodSettings
+    from refladder.methods.without_judge import Opener
+    from refladder.records import Benchmark, Dimension
 
 
 # The layer that agrees best with people on WMT16, as the reference package has it, by the last part of a name or path.
@@ -111,3 +123,30 @@ def _embed(reader: Reader, texts: Sequence[str], layer: int) -> tuple[list[tuple
         vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         found.append((vectors, np.array([token not in special for token in row.ids], dtype=np.float64)))
     return found, sum(row.cut for row in rows)
+
+
+def _prepare(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
+) -> str | Opener:
+    """`bertscore:PATH`; option `layer` takes another layer than the usual one."""
+    layer = options["layer"]
+    if layer and not layer.isdecimal():
+        raise UsageError(f"bertscore.layer={layer}: a whole number, 0 or more, is needed")
+    if not options["checkpoint"]:
+        return NO_CHECKPOINT + SUGGESTION
+    if not has_references(benchmark):
+        return NO_REFERENCES.format(name=benchmark.name)
+
+    def opened() -> Callable[[], MethodResult]:
+        metric, cut = bert_score(options["checkpoint"], int(layer) if layer else None, machine_of(options))
+
+        def compute() -> MethodResult:
+            result = against_references("bertscore", metric, benchmark, dimensions, settings)
+            return replace(result, notes=(*result.notes, *notes_of(Counter({CUT: cut[0]}))))
+
+        return compute
+
+    return opened
+
+
+BERTSCORE = method_without_judge("bertscore", {"checkpoint": "", "layer": "", **MACHINE}, _prepare)

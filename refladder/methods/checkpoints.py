@@ -16,11 +16,12 @@ from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.backends.hf.opening import Opened
     from refladder.backends.hf.tokens import Tokens
 
+NO_CHECKPOINT = "no checkpoint was named; "
 # Sentences about what went amiss, each with its count.
 CUT = "{:,} inputs were longer than the model takes and were cut off"
 EMPTY = "{:,} outputs are empty and have no score"
@@ -37,6 +38,14 @@ class Machine:
     dtype: str = "float32"
     device: str = "auto"
     memory: str = "auto"
+
+
+MACHINE = {"dtype": "float32", "device": "auto", "memory": "auto"}  # options of every method with checkpoints
+
+
+def machine_of(options: Mapping[str, str]) -> Machine:
+    """How the options of a method ask for its checkpoints to be run."""
+    return Machine(**{key: options[key] for key in MACHINE})
 
 
 class Found(NamedTuple):

@@ -1,21 +1,29 @@
 """The evaluation methods by name, and what a method is.
 
-A method is a function::
+A method has a name and a description, which are its line in METHODS, and two functions, in one `EvaluationMethod`::
 
-    def my_method(
+    def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
     ) -> MethodResult: ...
 
+    def plan(
+        costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
+    ) -> tuple[str, ...]: ...
+
+    my_method = EvaluationMethod(run=run, plan=plan)
+
 - `judge()` opens the backend that the user named, the first time it is called; a method that needs no judge (BLEU)
-  never calls it. What comes back counts prompts, characters and seconds for the report card.
-- `settings` holds what the user asked for. What only one method knows comes in `settings.options` as text under
+  never calls it. The backend that it returns counts prompts, characters and seconds for the report card.
+- `settings` holds what the user asked for. Options of one method are in `settings.options` as text under
   `METHOD.KEY`; `settings.own("METHOD", {"answers": "1"})` gives that method's options over their defaults and refuses
-  a key it does not have.
-- The result holds one `Method`: its scores by (output id, dimension name), higher is better, None where an output has
+  an unknown key.
+- `run` returns one `Method`: its scores by (output id, dimension name), higher is better, None where an output has
   no score (it is counted, never filled in), and the signature of all that made them. A method that has nothing to work
   on (no references, no checkpoint) gives `method` None and says in `skipped` why and what to do.
+- `plan` adds the prompts that `run` would ask to `costs`, asks nothing, and returns sentences for the user. It raises
+  the same errors for wrong options as `run`. `plan_nothing` is the plan of a method that needs no judge.
 
-To add one, write the function and put one line in METHODS, or register it as an entry point of the group
+To add one, write one file and put one line in METHODS, or register it as an entry point of the group
 `refladder.method`; `refladder.testing.check_method` tests it. `run_methods` runs them in the order asked for; the
 tables show them in that order.
 """
@@ -25,7 +33,7 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from refladder import registry
 from refladder.backends.metered import Counted, total
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.backends.metered import Spent
     from refladder.methods.measures import Part
     from refladder.records import Benchmark, Dimension, Judgment
@@ -113,55 +122,55 @@ METHODS = {
         "the expected grade of 1 to 10",
     ),
     "gptscore": Entry(
-        "refladder.methods.direct:gptscore",
+        "refladder.methods.gptscore:gptscore",
         "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166",
     ),
     "bleu": Entry(
-        "refladder.methods.metrics:BLEU",
+        "refladder.methods.reference_metrics:BLEU",
         "sentence BLEU of sacrebleu against the references; pip install sacrebleu",
     ),
     "chrf": Entry(
-        "refladder.methods.metrics:CHRF",
+        "refladder.methods.reference_metrics:CHRF",
         "sentence chrF2 of sacrebleu against the references",
     ),
     "rouge-1": Entry(
-        "refladder.methods.metrics:ROUGE_1",
+        "refladder.methods.reference_metrics:ROUGE_1",
         "ROUGE-1 F1 of rouge-score, the best of the references; pip install rouge-score",
     ),
     "rouge-2": Entry(
-        "refladder.methods.metrics:ROUGE_2",
+        "refladder.methods.reference_metrics:ROUGE_2",
         "ROUGE-2 F1, likewise",
     ),
     "rouge-l": Entry(
-        "refladder.methods.metrics:ROUGE_L",
+        "refladder.methods.reference_metrics:ROUGE_L",
         "ROUGE-L F1, likewise",
     ),
     "meteor": Entry(
-        "refladder.methods.metrics:METEOR",
+        "refladder.methods.reference_metrics:METEOR",
         "METEOR of nltk, with synonyms where WordNet is installed; the best of the references; pip install nltk",
     ),
     "bertscore": Entry(
-        "refladder.methods.metrics:bertscore",
+        "refladder.methods.bert_score:BERTSCORE",
         "bertscore:PATH, BERTScore F1 with an encoder, the best of the references",
     ),
     "unieval": Entry(
-        "refladder.methods.metrics:unieval",
+        "refladder.methods.trained:UNIEVAL",
         "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197",
     ),
     "nli": Entry(
-        "refladder.methods.metrics:nli",
+        "refladder.methods.trained:NLI",
         "nli:PATH, entailment both ways between data and text",
     ),
     "regressor": Entry(
-        "refladder.methods.metrics:regressor",
+        "refladder.methods.trained:REGRESSOR",
         "regressor:PATH, the output of a trained sequence classifier",
     ),
     "questeval": Entry(
-        "refladder.methods.metrics:questeval",
+        "refladder.methods.questeval:QUESTEVAL",
         "questeval:GENERATOR+READER, questions answered from the other text, arXiv 2103.12693",
     ),
     "mqag": Entry(
-        "refladder.methods.metrics:mqag",
+        "refladder.methods.mqag:MQAG",
         "mqag:GENERATOR+DISTRACTORS+READER, multiple-choice questions, arXiv 2301.12307",
     ),
 }
@@ -180,7 +189,7 @@ class MethodSettings:
     exists. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's folder of templates.
     A judgment whose label mass is below `least_mass` is unparsed.
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
-    that away. `counting` is set where calls are counted and none is made: a method that asks no judge then has no work.
+    that away.
 
     `answers` 0 reads label probabilities, K samples K written answers. For methods that compare outputs with each
     other: `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
@@ -207,7 +216,6 @@ class MethodSettings:
     prompts: Path | None = None
     work: Path | None = None
     restart: bool = False
-    counting: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[str], AbstractContextManager[Progress | None]] = _silent
 
@@ -285,14 +293,50 @@ class MethodResult:
     notes: tuple[str, ...] = ()
 
 
-class MethodFunction(Protocol):
-    """What stands behind a name of METHODS; see the top of this module."""
+class RunMethod(Protocol):
+    """Scores outputs; see the top of this module."""
 
     def __call__(
         self, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
     ) -> MethodResult:
         """Score every output of a benchmark on every dimension."""
         ...
+
+
+class PlanMethod(Protocol):
+    """Estimates the cost of a method; see the top of this module."""
+
+    def __call__(
+        self,
+        costs: Plan,
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        judge: Judge,
+        settings: MethodSettings,
+        /,
+    ) -> tuple[str, ...]:
+        """Add the prompts that the method asks to a plan, and return sentences for the user."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationMethod:
+    """A method of `evaluate`: what it does, and what that will cost; see the top of this module."""
+
+    run: RunMethod
+    plan: PlanMethod
+
+
+def plan_nothing(
+    _costs: Plan,
+    _benchmark: Benchmark,
+    _dimensions: Sequence[Dimension],
+    _judge: Judge,
+    _settings: MethodSettings,
+    /,
+) -> tuple[str, ...]:
+    """The plan of a method that asks no judge."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,13 +356,20 @@ class MethodRun:
     seconds: float
 
 
-def method_named(name: str) -> MethodFunction:
+def method_named(name: str) -> EvaluationMethod:
     """The method of that name, built in or registered under `refladder.method`.
 
     Raises:
         UnknownNameError: no such method.
+        UsageError: a package registers something else under this name.
     """
-    return cast("MethodFunction", registry.find("method", name, METHODS))
+    method = registry.find("method", name, METHODS)
+    if not isinstance(method, EvaluationMethod):
+        raise UsageError(
+            f"method {name!r} is registered as {method!r:.60}, which is no EvaluationMethod; "
+            "give run and plan as refladder.methods.contract describes"
+        )
+    return method
 
 
 def run_methods(
@@ -343,27 +394,72 @@ def run_methods(
         UsageError: a name stands there twice, or another process is writing to the folder `work`.
         RefladderError: see the methods.
     """
-    functions = {name: method_named(name.partition(":")[0]) for name in names}
-    if len(functions) < len(names):
-        twice = next(name for name in functions if list(names).count(name) > 1)
-        raise UsageError(f"method {twice!r} is asked for twice; name each method once")
-    plain = {name.partition(":")[0] for name in functions}
+    methods = _methods(names, settings)
+    with nullcontext() if settings.work is None else locked_folder(settings.work):
+        return _run(methods, benchmark, dimensions, judge, settings)
+
+
+def plan_methods(  # noqa: PLR0917  the arguments of `run_methods` behind the plan
+    costs: Plan,
+    names: Sequence[str],
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
+) -> list[tuple[str, str]]:
+    """Add the prompts that `run_methods` would ask to a plan, in the same order; answers that methods share count once.
+
+    Args:
+        costs: the plan of the run.
+        names: see `run_methods`, as for all arguments below.
+        benchmark: see there.
+        dimensions: see there.
+        judge: opens the judge, which is not asked.
+        settings: as there; `work` is a copy of the folder, because files in it are opened for writing.
+
+    Returns:
+        Sentences for the user, each with the name of its method.
+
+    Raises:
+        RefladderError: see `run_methods`.
+    """
+    return [
+        (name, sentence)
+        for name, method in _methods(names, settings).items()
+        for sentence in method.plan(costs, benchmark, dimensions, judge, _with_checkpoint(settings, name))
+    ]
+
+
+def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, EvaluationMethod]:
+    """The methods by name, once names and options are known to be right."""
+    methods = {name: method_named(name.partition(":")[0]) for name in names}
+    if len(methods) < len(names):
+        repeated = next(name for name in methods if list(names).count(name) > 1)
+        raise UsageError(f"method {repeated!r} is asked for twice; name each method once")
+    plain = {name.partition(":")[0] for name in methods}
     for key in settings.options:
         if key.partition(".")[0] not in plain:
             raise UnknownNameError("method of this run", key.partition(".")[0], plain)
-    with nullcontext() if settings.work is None else locked_folder(settings.work):
-        return _run(functions, benchmark, dimensions, judge, settings)
+    return methods
+
+
+def _with_checkpoint(settings: MethodSettings, name: str) -> MethodSettings:
+    """Settings with the option that a name of the form `METHOD:PATH` sets."""
+    method, _, checkpoint = name.partition(":")
+    if not checkpoint:
+        return settings
+    return replace(settings, options={**settings.options, f"{method}.{CHECKPOINT}": checkpoint})
 
 
 def _run(
-    functions: Mapping[str, MethodFunction],
+    methods: Mapping[str, EvaluationMethod],
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
     judge: Judge,
     settings: MethodSettings,
 ) -> list[MethodRun]:
     runs = []
-    for name, function in functions.items():
+    for name, method in methods.items():
         meters: dict[int, Counted] = {}
 
         def metered(open_backend: Judge, meters: dict[int, Counted] = meters) -> Judge:
@@ -373,13 +469,12 @@ def _run(
 
             return opened
 
-        own = settings if settings.writer is None else replace(settings, writer=metered(settings.writer))
-        method, _, checkpoint = name.partition(":")
-        if checkpoint:
-            own = replace(own, options={**own.options, f"{method}.{CHECKPOINT}": checkpoint})
+        own = _with_checkpoint(settings, name)
+        if settings.writer is not None:
+            own = replace(own, writer=metered(settings.writer))
         started = time.perf_counter()
-        result = function(benchmark, dimensions, metered(judge), own)
-        if checkpoint and result.method is not None:
+        result = method.run(benchmark, dimensions, metered(judge), own)
+        if name != name.partition(":")[0] and result.method is not None:
             result = replace(result, method=replace(result.method, name=name))
         runs.append(
             MethodRun(

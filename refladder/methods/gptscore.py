@@ -1,4 +1,4 @@
-"""GPTScore: how likely a model finds a text after an instruction to write a good one.
+"""GPTScore (arXiv 2302.04166): how likely a model finds a text after an instruction to write a good one.
 
 The instruction is the task's writing prompt of role `best`: it shows the context and the dimension and asks for the
 best text there can be. Only a backend that reads the log-probability of texts of any length, and can count their
@@ -7,22 +7,31 @@ tokens, can be asked: one that overrides `Backend.count_label_tokens`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.errors import BackendError, LabelsUnavailableError
-from refladder.prompts import criterion, fill
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult
+from refladder.methods.measures import Measures, joined, of_judgments
+from refladder.prompts import criterion, fill, load_template
 from refladder.records import TEXT
+from refladder.scoring.asker import run_of
+from refladder.scoring.grades import grade_question
 from refladder.scoring.judging import judgment_of
+from refladder.scoring.judgment_file import JudgmentIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
+    from refladder.methods.contract import Judge, MethodSettings
     from refladder.prompts import Template
-    from refladder.records import Judgment, Prompt
+    from refladder.records import Benchmark, Dimension, Judgment, Output, Prompt
     from refladder.scoring.question import Question
 
+NAME = "gptscore"
 ROLE = "best"
+NO_ANSWERS = "--answers is not used: gptscore reads the log-probability of whole texts, which are not answers"
 
 
 def check_reads_texts(backend: Backend, prompt: Prompt) -> None:
@@ -42,6 +51,19 @@ def _prompt(template: Template, question: Question) -> Prompt:
     return fill(template, criterion(question.context, question.dimension))
 
 
+def _groups(asked: Sequence[Question]) -> list[list[str]]:
+    """The texts of questions in groups that a backend can read as labels.
+
+    A label that another one begins with counts only where the answer stops there; a text's likelihood does not. Such a
+    text is in a group of its own.
+    """
+    texts = list(dict.fromkeys(question.texts["target"] for question in asked if question.texts["target"]))
+    prefixes = {text for text in texts if any(other != text and other.startswith(text) for other in texts)}
+    if not texts:
+        return []
+    return [[text for text in texts if text not in prefixes], *([text] for text in texts if text in prefixes)]
+
+
 def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
     """Log-probabilities of the texts of one context on one dimension.
 
@@ -58,23 +80,18 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
     Raises:
         BackendError: the judge failed as a whole, or broke its contract.
     """
-    texts = list(dict.fromkeys(question.texts["target"] for question in asked if question.texts["target"]))
     logprobs: dict[str, float] = {}
     note: str | None = None
     cut = False
-    if texts:
-        prompt = _prompt(template, asked[0])
-        # A label that another one begins with counts only where the answer stops there; a text's likelihood does not.
-        begins = {text for text in texts if any(other != text and other.startswith(text) for other in texts)}
-        for group in ([text for text in texts if text not in begins], *([text] for text in texts if text in begins)):
-            readings = backend.read_labels([prompt], group)
-            if len(readings) != 1 or (readings[0].logprobs is not None and len(readings[0].logprobs) != len(group)):
-                raise BackendError(
-                    f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
-                )
-            note = readings[0].reason or readings[0].note or note
-            cut = cut or readings[0].cut
-            logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
+    for group in _groups(asked):
+        readings = backend.read_labels([_prompt(template, asked[0])], group)
+        if len(readings) != 1 or (readings[0].logprobs is not None and len(readings[0].logprobs) != len(group)):
+            raise BackendError(
+                f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
+            )
+        note = readings[0].reason or readings[0].note or note
+        cut = cut or readings[0].cut
+        logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
     judgments = []
     for question in asked:
         found = logprobs.get(question.texts["target"])
@@ -125,3 +142,94 @@ def mean_logprobs(
             raise BackendError(f"the judge read the text {text[:40]!r} and counts {count} tokens in it")
         read[text] /= count
     return [read.get(question.texts["target"]) for question in asked]
+
+
+class _Likelihoods(NamedTuple):
+    """What is asked: `questions` of one context and dimension at a time, with the number of the context."""
+
+    backend: Backend
+    template: Template
+    questions: list[tuple[int, Dimension, list[Question]]]
+    log: JudgmentIndex
+
+
+def _opened(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
+) -> _Likelihoods:
+    """What the method asks.
+
+    Raises:
+        LabelsUnavailableError: the judge cannot be asked for it.
+    """
+    settings.own(NAME, {})
+    backend = judge()
+    template = load_template(benchmark.contexts[0].task, ROLE, settings.prompts)
+    check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
+    path = None if settings.work is None else settings.work / f"{NAME}.judgments.jsonl"
+    log = JudgmentIndex(path, run_of(backend, template), restart=settings.restart)
+    return _Likelihoods(backend, template, list(_questions(benchmark, dimensions)), log)
+
+
+def _questions(
+    benchmark: Benchmark, dimensions: Sequence[Dimension]
+) -> Iterator[tuple[int, Dimension, list[Question]]]:
+    outputs: dict[str, list[Output]] = {}
+    for output in benchmark.outputs:
+        outputs.setdefault(output.context_id, []).append(output)
+    for number, context in enumerate(benchmark.contexts, start=1):
+        for dimension in dimensions if context.id in outputs else ():
+            yield number, dimension, [grade_question(output, context, dimension) for output in outputs[context.id]]
+
+
+def _run(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """Mean log-probability of the tokens of every output, after the instruction to write the best text."""
+    try:
+        opened = _opened(benchmark, dimensions, judge, settings)
+    except LabelsUnavailableError as error:
+        return MethodResult(method=None, skipped=str(error))
+    recipe = opened.log.run.recipe
+    scores: dict[tuple[str, str], float | None] = {}
+    count = unreadable = 0
+    measures: list[Measures] = []
+
+    def read(questions: Sequence[Question]) -> list[list[Judgment]]:
+        return [read_texts(opened.backend, opened.template, recipe.digest, questions)]
+
+    with settings.progress(NAME) as progress:
+        for number, dimension, asked in opened.questions:
+            judgments = opened.log.complete(asked, read)
+            values = mean_logprobs(opened.backend, opened.template, asked, judgments)
+            for question, value in zip(asked, values, strict=True):
+                scores[question.comparison.subject, dimension.name] = value
+            count += len(asked)
+            unreadable += values.count(None)
+            measures.append(of_judgments(judgments))
+            if progress is not None:
+                progress(number, len(benchmark.contexts))
+    return MethodResult(
+        method=Method(name=NAME, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),
+        judgments=count,
+        reused=opened.log.reused,
+        unreadable=unreadable,
+        measures=joined(measures),
+        notes=(NO_ANSWERS,) if settings.answers else (),
+    )
+
+
+def _plan(
+    costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> tuple[str, ...]:
+    try:
+        opened = _opened(benchmark, dimensions, judge, settings)
+    except LabelsUnavailableError as error:
+        return (str(error),)
+    for _, _, asked in opened.questions:
+        missing = opened.log.unanswered(asked)
+        for group in _groups(missing):
+            costs.read_labels(opened.backend, [_prompt(opened.template, missing[0])], group)
+    return (NO_ANSWERS,) if settings.answers else ()
+
+
+gptscore = EvaluationMethod(run=_run, plan=_plan)

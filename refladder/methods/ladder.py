@@ -10,13 +10,14 @@ from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, read_ladder_set
 from refladder.files.locks import locked_folder
-from refladder.methods.contract import LADDER, Method, MethodResult, MethodSettings
+from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Measures, joined, of_judgments, of_orders
 from refladder.scoring.columns import Scale, ScoreReport
+from refladder.scoring.dry_run import plan_scoring
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Scorer, batches
-from refladder.synth import build_ladders
+from refladder.synth import build_ladders, plan_ladders
 from refladder.synth.journal import JOURNAL
 
 if TYPE_CHECKING:
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
-    from refladder.records import Benchmark, Dimension, Judgment, LadderFailure, Progress, Sampling
+    from refladder.records import Benchmark, Dimension, Judgment, Ladder, LadderFailure, Progress, Sampling
 
     Scores = dict[tuple[str, str], float | None]
+
+JUDGMENTS = "judgments.jsonl"  # in the work folder
 
 
 def evaluation_ladders(
@@ -79,10 +83,16 @@ def evaluation_ladders(
             journal=journal,
             progress=progress,
         )
+    return _set_of(benchmark, dimensions, ladders, failures), failures
+
+
+def _set_of(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: Sequence[Ladder], failures: Sequence[LadderFailure]
+) -> LadderSet:
     if not ladders:
         reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
         raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another --writer")
-    return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures), failures
+    return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures)
 
 
 def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet) -> LadderSet:
@@ -140,21 +150,20 @@ def score_benchmark(
     return Method(name=name, signature=scorer.report.signature, scores=scores), scorer.report
 
 
-def ladder(
+def _run(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
     """Compare every output with the rungs of its context's ladder, which are written unless a set is named.
 
     Source: arXiv 2509.05440, section 2.
     """
-    settings.own(LADDER, {})
-    rule_named(settings.rule)
-    notes: tuple[str, ...] = ()
+    _check(settings)
+    failures: Sequence[LadderFailure] = ()
     if settings.ladders is not None:
-        opened = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
+        ladders = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
     else:
         with settings.progress("writing ladders") as progress:
-            opened, failures = evaluation_ladders(
+            ladders, failures = evaluation_ladders(
                 (settings.writer or judge)(),
                 benchmark,
                 dimensions,
@@ -166,19 +175,7 @@ def ladder(
                 restart=settings.restart,
                 progress=progress,
             )
-        if failures:
-            notes = (f"{len(failures):,} rungs could not be written; their outputs have no score",)
-    scorer = Scorer(
-        judge(),
-        opened,
-        dimensions,
-        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
-        role="compare-yesno" if settings.yes_no else "compare",
-        orders=settings.orders,
-        prompts=settings.prompts,
-        answers=settings.answers,
-        sampling=replace(settings.sampling, seed=settings.seed),
-    )
+    scorer = _scorer(judge(), ladders, dimensions, settings)
     with settings.progress("judging") as progress:
         measures: list[Measures] = []
 
@@ -191,7 +188,7 @@ def ladder(
         method, report = score_benchmark(
             scorer,
             benchmark,
-            judgments=settings.work / "judgments.jsonl" if settings.work else None,
+            judgments=settings.work / JUDGMENTS if settings.work else None,
             restart=settings.restart,
             progress=progress,
         )
@@ -202,5 +199,58 @@ def ladder(
         unreadable=report.unreadable,
         measures=joined(measures),
         report=report,
-        notes=notes,
+        notes=_notes(failures),
     )
+
+
+def _plan(
+    costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> tuple[str, ...]:
+    _check(settings)
+    failures: Sequence[LadderFailure] = ()
+    if settings.ladders is not None:
+        ladders = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
+    else:
+        written, failures = plan_ladders(
+            costs,
+            (settings.writer or judge)(),
+            benchmark.contexts,
+            dimensions,
+            rungs=settings.rungs,
+            sampling=settings.sampling,
+            attempts=settings.attempts,
+            prompts=settings.prompts,
+            journal=None if settings.work is None else settings.work / JOURNAL,
+        )
+        ladders = _set_of(benchmark, dimensions, written, failures)
+    outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)
+    judgments = None if settings.work is None else settings.work / JUDGMENTS
+    scorer = _scorer(judge(), ladders, dimensions, settings)
+    plan_scoring(costs, scorer, ((output, None) for output in outputs), judgments)
+    return _notes(failures)
+
+
+ladder = EvaluationMethod(run=_run, plan=_plan)
+
+
+def _check(settings: MethodSettings) -> None:
+    settings.own(LADDER, {})
+    rule_named(settings.rule)
+
+
+def _scorer(judge: Backend, ladders: LadderSet, dimensions: Sequence[Dimension], settings: MethodSettings) -> Scorer:
+    return Scorer(
+        judge,
+        ladders,
+        dimensions,
+        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
+        role="compare-yesno" if settings.yes_no else "compare",
+        orders=settings.orders,
+        prompts=settings.prompts,
+        answers=settings.answers,
+        sampling=replace(settings.sampling, seed=settings.seed),
+    )
+
+
+def _notes(failures: Sequence[LadderFailure]) -> tuple[str, ...]:
+    return (f"{len(failures):,} rungs could not be written; their outputs have no score",) if failures else ()

@@ -1,14 +1,18 @@
-"""PairS: the outputs of a context sorted by a judge's comparisons, all contexts side by side."""
+"""PairS (arXiv 2403.16950): the outputs of a context sorted by a judge's comparisons, all contexts side by side.
+
+`pairs-greedy` is a merge sort that believes every answer. `pairs-beam` keeps several paths and prunes those that are
+uncertain; its options are `beam`, the number of paths, and `gap`, how far from 1/2 a probability is still uncertain.
+"""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.methods.contract import Comparisons, Method, MethodResult, MethodSettings
+from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
 from refladder.methods.pairwise import Tally, groups, measures_of, open_pair_judge, seed_of, template_of
 from refladder.ranking.sorting import beam_sort, comparisons_between, greedy_sort, run_together
@@ -17,51 +21,86 @@ from refladder.scoring.pairs import first_probabilities, pair_question
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
     from refladder.ranking.sorting import Sort
     from refladder.records import Benchmark, Context, Dimension, Output
-    from refladder.scoring.asker import Asker
+    from refladder.scoring.question import Question
 
 _BEAM = {"beam": "10", "gap": "0.1"}
 
 
-def pairs_greedy(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """PairS-greedy: merge sort that believes every answer (arXiv 2403.16950)."""
+class _Sorting(NamedTuple):
+    """How a method sorts; `signature` is what its options add to that of the scores."""
+
+    sort: Callable[[Sequence[int]], Sort]
+    beam: int = 1
+    signature: str = ""
+
+
+def _greedy(settings: MethodSettings) -> _Sorting:
     settings.own("pairs-greedy", {})
-    return _sorted(benchmark, dimensions, judge, settings, name="pairs-greedy", sort=greedy_sort)
+    return _Sorting(greedy_sort)
 
 
-def pairs_beam(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """PairS-beam: merge sort with a beam and uncertainty pruning (arXiv 2403.16950).
-
-    Options: `beam`, paths kept; `gap`, how far from 1/2 a probability is still uncertain.
-    """
-    own = settings.own("pairs-beam", _BEAM)
+def _beam(settings: MethodSettings) -> _Sorting:
+    options = settings.own("pairs-beam", _BEAM)
     try:
-        beam, gap = int(own["beam"]), float(own["gap"])
+        beam, gap = int(options["beam"]), float(options["gap"])
     except ValueError:
         raise UsageError(
-            f"pairs-beam.beam={own['beam']}, pairs-beam.gap={own['gap']}: beam must be a whole number and gap a number"
+            f"pairs-beam.beam={options['beam']}, pairs-beam.gap={options['gap']}: beam must be a whole number and gap "
+            "a number"
         ) from None
-    beam_sort([], beam=beam, gap=gap)  # refuses what is out of range before anything is asked
+    beam_sort([], beam=beam, gap=gap)  # refuses values out of range before anything is asked
 
     def sort(items: Sequence[int]) -> Sort:
         return beam_sort(items, beam=beam, gap=gap)
 
-    return _sorted(
-        benchmark,
-        dimensions,
-        judge,
-        settings,
-        name="pairs-beam",
-        sort=sort,
-        beam=beam,
-        signature=f"|beam:{beam}|gap:{gap:g}",
-    )
+    return _Sorting(sort, beam, f"|beam:{beam}|gap:{gap:g}")
+
+
+def _method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> EvaluationMethod:
+    def run(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> MethodResult:
+        return _sorted(benchmark, dimensions, judge, settings, name=name, sorting=sorting_of(settings))
+
+    def plan(
+        costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> tuple[str, ...]:
+        return _plan(costs, benchmark, dimensions, judge, settings, sorting=sorting_of(settings))
+
+    return EvaluationMethod(run=run, plan=plan)
+
+
+pairs_greedy = _method("pairs-greedy", _greedy)
+pairs_beam = _method("pairs-beam", _beam)
+
+
+class _Cell(NamedTuple):
+    """The outputs of one context to sort on one dimension, and the random order in which the sort begins."""
+
+    context: Context
+    dimension: Dimension
+    outputs: tuple[Output, ...]
+    start: list[int]
+
+    def question(self, first: int, second: int) -> Question:
+        return pair_question(self.context, self.dimension, self.outputs[first], self.outputs[second])
+
+
+def _cells(benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings) -> list[_Cell]:
+    cells = []
+    for context, outputs in groups(benchmark):
+        for dimension in dimensions:
+            random = np.random.default_rng(seed_of(settings, context.id, dimension.name))
+            cells.append(_Cell(context, dimension, outputs, random.permutation(len(outputs)).tolist()))
+    return cells
+
+
+def _orders(first: int, second: int, settings: MethodSettings) -> list[tuple[int, int]]:
+    return [(first, second), (second, first)][: settings.orders]
 
 
 def _sorted(
@@ -71,54 +110,39 @@ def _sorted(
     settings: MethodSettings,
     *,
     name: str,
-    sort: Callable[[Sequence[int]], Sort],
-    beam: int = 1,
-    signature: str = "",
+    sorting: _Sorting,
 ) -> MethodResult:
     """Sort every context and dimension; with two orders, a comparison is the mean of both."""
     pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
-    cells = [(context, dimension, own) for context, own in groups(benchmark) for dimension in dimensions]
+    cells = _cells(benchmark, dimensions, settings)
     tally = Tally()
     answered: list[dict[tuple[int, int], float]] = [{} for _ in cells]
 
     def ask(asked: list[tuple[int, int, int]]) -> list[float]:
-        shown = [
-            (number, *pair)
-            for number, first, second in asked
-            for pair in ((first, second), (second, first))[: settings.orders]
-        ]
-        questions = [
-            pair_question(cells[number][0], cells[number][1], cells[number][2][first], cells[number][2][second])
-            for number, first, second in shown
-        ]
+        shown = [(number, *pair) for number, first, second in asked for pair in _orders(first, second, settings)]
+        questions = [cells[number].question(first, second) for number, first, second in shown]
         judgments = tally.ask(pair_judge, questions, "unreadable, so that its context cannot be sorted")
-        found = first_probabilities(judgments)
-        for (number, first, second), probability in zip(shown, found.tolist(), strict=True):
+        probabilities = first_probabilities(judgments)
+        for (number, first, second), probability in zip(shown, probabilities.tolist(), strict=True):
             answered[number][first, second] = probability
         if settings.orders == 1:
-            return [float(value) for value in found]
-        return [float((there + 1 - back) / 2) for there, back in found.reshape(-1, 2).tolist()]
+            return [float(value) for value in probabilities]
+        return [float((there + 1 - back) / 2) for there, back in probabilities.reshape(-1, 2).tolist()]
 
-    starts = []
-    for context, dimension, outputs in cells:
-        random = np.random.default_rng(seed_of(settings, context.id, dimension.name))
-        starts.append(random.permutation(len(outputs)).tolist())
-    if pair_judge.backend.only_counts:
-        return _counted(name, pair_judge, cells, starts, orders=settings.orders, beam=beam)
     with settings.progress("sorting"):
-        found, _ = run_together([sort(start) for start in starts], ask)
+        orderings, _ = run_together([sorting.sort(cell.start) for cell in cells], ask)
     scores: dict[tuple[str, str], float | None] = {
         (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
     }
     comparisons = []
-    for (context, dimension, outputs), one, asked in zip(cells, found, answered, strict=True):
-        for output, value in zip(outputs, one.scores(len(outputs)), strict=True):
-            scores[output.id, dimension.name] = value
+    for cell, ordering, asked in zip(cells, orderings, answered, strict=True):
+        for output, value in zip(cell.outputs, ordering.scores(len(cell.outputs)), strict=True):
+            scores[output.id, cell.dimension.name] = value
         comparisons.append(
             Comparisons(
-                context=context,
-                dimension=dimension,
-                outputs=outputs,
+                context=cell.context,
+                dimension=cell.dimension,
+                outputs=cell.outputs,
                 pairs=np.array(list(asked), dtype=np.int64).reshape(-1, 2),
                 probabilities=np.array(list(asked.values()), dtype=np.float64),
             )
@@ -126,7 +150,7 @@ def _sorted(
     return MethodResult(
         method=Method(
             name=name,
-            signature=f"{name}|{pair_judge.signature}|orders:{settings.orders}|seed:{settings.seed}{signature}",
+            signature=f"{name}|{pair_judge.signature}|orders:{settings.orders}|seed:{settings.seed}{sorting.signature}",
             scores=scores,
         ),
         judgments=tally.judgments,
@@ -139,31 +163,29 @@ def _sorted(
     )
 
 
-def _counted(
-    name: str,
-    judge: Asker,
-    cells: Sequence[tuple[Context, Dimension, tuple[Output, ...]]],
-    starts: Sequence[Sequence[int]],
+def _plan(
+    costs: Plan,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
     *,
-    orders: int,
-    beam: int,
-) -> MethodResult:
-    """Let a backend that only counts know what the sorts may ask: which comparisons, their answers will tell.
+    sorting: _Sorting,
+) -> tuple[str, ...]:
+    """A pool for every sort: answers decide which of its comparisons are made.
 
     A merge shows the item of its left half first, so a sort can only ask the pairs in the order of its start.
     """
+    pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
     least = most = 0
-    for (context, dimension, outputs), start in zip(cells, starts, strict=True):
-        fewest, limit = comparisons_between(len(outputs), beam=beam)
+    for cell in _cells(benchmark, dimensions, settings):
+        fewest, limit = comparisons_between(len(cell.outputs), beam=sorting.beam)
         least, most = least + fewest, most + limit
         questions = [
-            pair_question(context, dimension, outputs[first], outputs[second])
-            for one, other in itertools.combinations(start, 2)
-            for first, second in ((one, other), (other, one))[:orders]
+            cell.question(*pair)
+            for left, right in itertools.combinations(cell.start, 2)
+            for pair in _orders(left, right, settings)
         ]
-        judge.ask_at_most(questions, orders * limit)
-    scores = {(output.id, dimension.name): None for _, dimension, outputs in cells for output in outputs}
-    return MethodResult(
-        method=Method(name=name, signature=name, scores=scores),
-        notes=(f"needs {least * orders:,} to {most * orders:,} comparisons, as its answers make it; counted at most",),
-    )
+        pair_judge.plan(costs, questions, settings.orders * limit)
+    least, most = least * settings.orders, most * settings.orders
+    return (f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most",)

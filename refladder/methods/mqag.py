@@ -7,22 +7,40 @@ else than its context.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.methods.checkpoints import CUT, EMPTY, Found, joined, token_id
+from refladder.backends.hf.opening import MULTIPLE_CHOICE
+from refladder.errors import UsageError
+from refladder.methods.checkpoints import (
+    CUT,
+    EMPTY,
+    MACHINE,
+    NO_CHECKPOINT,
+    Found,
+    joined,
+    machine_of,
+    open_reader,
+    open_writer,
+    split_checkpoints,
+    token_id,
+)
+from refladder.methods.without_judge import method_without_judge, trained_scores
 from refladder.records import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf import Local
     from refladder.backends.hf.readers import Reader, Row
     from refladder.engine.sampling import GeneratedText
-    from refladder.records import Context
+    from refladder.methods.contract import MethodResult, MethodSettings
+    from refladder.methods.without_judge import Opener
+    from refladder.records import Benchmark, Context, Dimension
 
 
 SUGGESTION = (
@@ -171,3 +189,33 @@ def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice
 
 def _choice_logits(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
     return model(**{name: values[:, None] for name, values in arguments.items()}).logits
+
+
+def _prepare(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
+) -> str | Opener:
+    """`mqag:GENERATOR+DISTRACTORS+READER`; the same number on every dimension.
+
+    Option `questions` is how many are drawn for each output.
+    """
+    if not options["questions"].isdecimal() or int(options["questions"]) < 1:
+        raise UsageError(f"mqag.questions={options['questions']}: a whole number, 1 or more, is needed")
+    if not options["checkpoint"]:
+        return NO_CHECKPOINT + SUGGESTION
+    names = split_checkpoints(options["checkpoint"], ROLES, "mqag", SUGGESTION)
+
+    def opened() -> Callable[[], MethodResult]:
+        machine = machine_of(options)
+        generator, distractors = (open_writer(name, "mqag", SUGGESTION, machine) for name in names[:2])
+        reader = open_reader(names[2], MULTIPLE_CHOICE, "mqag", SUGGESTION, machine)
+        models = "+".join(model.opened.fingerprint for model in (generator, distractors, reader))
+        signature = f"models:{models}|questions:{options['questions']}|seed:{settings.seed}|distance:total-variation"
+        count, seed = int(options["questions"]), settings.seed
+        score = functools.partial(mqag, generator, distractors, reader, questions=count, seed=seed)
+        functions = [([dimension.name for dimension in dimensions], score)]
+        return lambda: trained_scores("mqag", benchmark, settings, signature, functions)
+
+    return opened
+
+
+MQAG = method_without_judge("mqag", {"checkpoint": "", "questions": str(QUESTIONS), **MACHINE}, _prepare)

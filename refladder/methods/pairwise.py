@@ -6,19 +6,18 @@ import hashlib
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.methods.contract import Comparisons, Method, MethodResult, MethodSettings
+from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Measures, Part, add, joined, of_judgments
 from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
 from refladder.scoring.asker import Asker, run_of
-from refladder.scoring.dry_run import DRY
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.pairs import first_probabilities, pair_question
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray, IntArray
+    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
     from refladder.prompts import Template
     from refladder.records import Benchmark, Context, Dimension, Judgment, Output, Progress
@@ -56,7 +56,7 @@ class Tally:
         words: str = "unreadable",
         progress: Progress | None = None,
     ) -> list[Judgment]:
-        """The judge's answers, counted, with why some could not be read; in a dry run there is no why."""
+        """The judge's answers, counted, with why some could not be read."""
         self.judgments += len(questions)
         reused = judge.log.reused
         self.characters += sum(map(judge.characters, questions))
@@ -65,8 +65,7 @@ class Tally:
         for judgment in judgments:
             if judgment.logprobs is None:
                 self.unreadable += 1
-                if judgment.note != DRY:
-                    self.reasons[f"{words}: {judgment.note}"] += 1
+                self.reasons[f"{words}: {judgment.note}"] += 1
         self.measures = joined([self.measures, of_judgments(judgments)])
         return judgments
 
@@ -123,27 +122,30 @@ def seed_of(settings: MethodSettings, *names: str) -> int:
     return int.from_bytes(hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def compare_all(
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    judge: Asker,
-    settings: MethodSettings,
-    *,
-    known: bool = True,
-) -> tuple[list[Comparisons], Tally]:
-    """Ask the pairs of every context and dimension: all of them, or as many as the budget allows.
+class Choice(NamedTuple):
+    """The pairs to compare in one context on one dimension: `pairs` has shape (R, 2), positions of the outputs."""
 
-    Args:
-        benchmark: whose outputs.
-        dimensions: on which.
-        judge: asks with the template that is used; where this is not `known` yet, it only counts, and these are bounds.
-        settings: budget, selection and seed.
-        known: see above.
+    context: Context
+    dimension: Dimension
+    outputs: tuple[Output, ...]
+    pairs: IntArray
+
+    @property
+    def questions(self) -> list[Question]:
+        """A question for each pair."""
+        return [
+            pair_question(self.context, self.dimension, self.outputs[first], self.outputs[second])
+            for first, second in self.pairs.tolist()
+        ]
+
+
+def choose_pairs(benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings) -> list[Choice]:
+    """The pairs of every context and dimension: all of them, or as many as the budget allows.
 
     Raises:
         UsageError: no context has two outputs, or one has fewer pairs than the budget; it is named.
     """
-    chosen: list[tuple[Context, Dimension, tuple[Output, ...], IntArray]] = []
+    chosen = []
     for context, outputs in groups(benchmark):
         for dimension in dimensions:
             if settings.budget is None:
@@ -154,32 +156,30 @@ def compare_all(
                     pairs = select_pairs(len(outputs), settings.budget, settings.selection, seed)
                 except UsageError as error:
                     raise UsageError(f"context {context.id!r}: {error}") from error
-            chosen.append((context, dimension, outputs, pairs))
-    questions = [
-        pair_question(context, dimension, outputs[first], outputs[second])
-        for context, dimension, outputs, pairs in chosen
-        for first, second in pairs.tolist()
-    ]
+            chosen.append(Choice(context, dimension, outputs, pairs))
+    return chosen
+
+
+def compare_all(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Asker, settings: MethodSettings
+) -> tuple[list[Comparisons], Tally]:
+    """Ask about the pairs of `choose_pairs`.
+
+    Raises:
+        UsageError: see `choose_pairs`.
+    """
+    chosen = choose_pairs(benchmark, dimensions, settings)
+    questions = [question for choice in chosen for question in choice.questions]
     tally = Tally()
-    if not known:
-        judge.ask_at_most(questions, len(questions))
-        return [], tally
     with settings.progress("comparing") as progress:
         judgments = tally.ask(judge, questions, progress=progress)
     probabilities = first_probabilities(judgments)
-    found, start = [], 0
-    for context, dimension, outputs, pairs in chosen:
-        found.append(
-            Comparisons(
-                context=context,
-                dimension=dimension,
-                outputs=outputs,
-                pairs=pairs,
-                probabilities=probabilities[start : start + len(pairs)],
-            )
-        )
-        start += len(pairs)
-    return found, tally
+    comparisons, start = [], 0
+    for choice in chosen:
+        count = len(choice.pairs)
+        comparisons.append(Comparisons(**choice._asdict(), probabilities=probabilities[start : start + count]))
+        start += count
+    return comparisons, tally
 
 
 def measures_of(comparisons: Sequence[Comparisons]) -> Measures:
@@ -193,32 +193,6 @@ def measures_of(comparisons: Sequence[Comparisons]) -> Measures:
         add(found, Part("inconsistency", *place), *bias.inconsistency(items, one.pairs, one.probabilities))
         add(found, Part("intransitive", *place), *bias.intransitive_triples(items, one.pairs, one.probabilities))
     return found
-
-
-def _run(
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    judge: Judge,
-    settings: MethodSettings,
-    *,
-    name: str,
-    estimator: Estimator,
-    debiased: bool = False,
-) -> MethodResult:
-    settings.own(name, {})
-    pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
-    comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
-    return result_of(
-        benchmark,
-        dimensions,
-        pair_judge,
-        settings,
-        name=name,
-        estimator=estimator,
-        comparisons=comparisons,
-        tally=tally,
-        debiased=debiased,
-    )
 
 
 def result_of(
@@ -268,9 +242,9 @@ def result_of(
     )
 
 
-def plain_mean_probability(one: Comparisons, _mean_of_dimension: float) -> FloatArray:
+def plain_mean_probability(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
     """Mean probability as an estimator of this module."""
-    return estimators.mean_probability(len(one.outputs), one.pairs, one.probabilities)
+    return estimators.mean_probability(len(comparisons.outputs), comparisons.pairs, comparisons.probabilities)
 
 
 def _by_dimension(comparisons: Sequence[Comparisons]) -> dict[str, FloatArray]:
@@ -309,79 +283,71 @@ def _thresholds(comparisons: Sequence[Comparisons], *, sampled: bool) -> tuple[d
     return thresholds, notes
 
 
-def win_ratio(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """Comparative assessment: the share of its comparisons that an output wins (arXiv 2307.07889, equation 6)."""
-    return _run(benchmark, dimensions, judge, settings, name="win-ratio", estimator=plain_win_ratio)
-
-
-def plain_win_ratio(one: Comparisons, _mean_of_dimension: float) -> FloatArray:
+def plain_win_ratio(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
     """Win ratio as an estimator of this module."""
-    return estimators.win_ratio(len(one.outputs), one.pairs, one.probabilities)
+    return estimators.win_ratio(len(comparisons.outputs), comparisons.pairs, comparisons.probabilities)
 
 
-def win_ratio_debiased(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """Win ratio with the threshold at which the first is chosen half of the time (arXiv 2307.07889, equation 10)."""
-    return _run(
-        benchmark, dimensions, judge, settings, name="win-ratio-debiased", estimator=plain_win_ratio, debiased=True
+def _strengths(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
+    items, names = len(comparisons.outputs), comparisons.names
+    return estimators.bradley_terry(items, comparisons.pairs, comparisons.probabilities, prior=PRIOR, names=names)
+
+
+def _expert_scores(comparisons: Comparisons, mean_of_dimension: float) -> FloatArray:
+    return estimators.product_of_experts(
+        len(comparisons.outputs),
+        comparisons.pairs,
+        comparisons.probabilities,
+        position_bias=mean_of_dimension,
+        names=comparisons.names,
     )
 
 
-def mean_probability(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """The mean probability with which an output wins its comparisons."""
-    return _run(benchmark, dimensions, judge, settings, name="mean-probability", estimator=plain_mean_probability)
+def _ranks(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
+    items, names = len(comparisons.outputs), comparisons.names
+    return likelihood_ranking(items, comparisons.pairs, comparisons.probabilities, names=names)
 
 
-def mean_probability_debiased(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """Mean probability, after a weight took the preference for one place out (arXiv 2307.07889, equation 9)."""
-    return _run(
-        benchmark,
-        dimensions,
-        judge,
-        settings,
-        name="mean-probability-debiased",
-        estimator=plain_mean_probability,
-        debiased=True,
-    )
+def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> EvaluationMethod:
+    """The method that asks about all pairs, or those that the budget allows, and applies an estimator."""
 
+    def opened(benchmark: Benchmark, judge: Judge, settings: MethodSettings) -> Asker:
+        settings.own(name, {})
+        return open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
 
-def bradley_terry(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """Bradley-Terry strengths with soft wins and a prior of a hundredth of a tie."""
-
-    def strengths(one: Comparisons, _mean_of_dimension: float) -> FloatArray:
-        return estimators.bradley_terry(len(one.outputs), one.pairs, one.probabilities, prior=PRIOR, names=one.names)
-
-    return _run(benchmark, dimensions, judge, settings, name="bradley-terry", estimator=strengths)
-
-
-def product_of_experts(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """Scores from a product of Gaussian experts (arXiv 2405.05894), with one position bias for each dimension."""
-
-    def scores(one: Comparisons, mean_of_dimension: float) -> FloatArray:
-        return estimators.product_of_experts(
-            len(one.outputs), one.pairs, one.probabilities, position_bias=mean_of_dimension, names=one.names
+    def run(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> MethodResult:
+        pair_judge = opened(benchmark, judge, settings)
+        comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
+        return result_of(
+            benchmark,
+            dimensions,
+            pair_judge,
+            settings,
+            name=name,
+            estimator=estimator,
+            comparisons=comparisons,
+            tally=tally,
+            debiased=debiased,
         )
 
-    return _run(benchmark, dimensions, judge, settings, name="poe", estimator=scores)
+    def plan(
+        costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> tuple[str, ...]:
+        pair_judge = opened(benchmark, judge, settings)
+        chosen = choose_pairs(benchmark, dimensions, settings)
+        pair_judge.plan(costs, [question for choice in chosen for question in choice.questions])
+        return ()
+
+    return EvaluationMethod(run=run, plan=plan)
 
 
-def likelihood(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> MethodResult:
-    """The ranking that makes the comparisons most likely (arXiv 2307.07889, appendix B)."""
-
-    def places(one: Comparisons, _mean_of_dimension: float) -> FloatArray:
-        return likelihood_ranking(len(one.outputs), one.pairs, one.probabilities, names=one.names)
-
-    return _run(benchmark, dimensions, judge, settings, name="likelihood", estimator=places)
+# arXiv 2307.07889: equation 6 (win ratio), 9 and 10 (debiasing a probability and a win), appendix B (likelihood).
+win_ratio = _method("win-ratio", plain_win_ratio)
+win_ratio_debiased = _method("win-ratio-debiased", plain_win_ratio, debiased=True)
+mean_probability = _method("mean-probability", plain_mean_probability)
+mean_probability_debiased = _method("mean-probability-debiased", plain_mean_probability, debiased=True)
+bradley_terry = _method("bradley-terry", _strengths)
+product_of_experts = _method("poe", _expert_scores)  # arXiv 2405.05894, with one position bias for each dimension
+likelihood = _method("likelihood", _ranks)

@@ -7,6 +7,7 @@ written from their sentence, and its learnt weights of questions are left out: a
 
 from __future__ import annotations
 
+import functools
 import re
 import string
 from collections import Counter
@@ -14,15 +15,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.methods.checkpoints import CUT, EMPTY, Found, joined, token_id
+from refladder.methods.checkpoints import (
+    CUT,
+    EMPTY,
+    MACHINE,
+    NO_CHECKPOINT,
+    Found,
+    joined,
+    machine_of,
+    open_writer,
+    split_checkpoints,
+    token_id,
+)
 from refladder.methods.trained import first_logprobs, sentences
+from refladder.methods.without_judge import method_without_judge, trained_scores
 from refladder.records import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from refladder.backends.hf import Local
-    from refladder.records import Context
+    from refladder.methods.contract import MethodResult, MethodSettings
+    from refladder.methods.without_judge import Opener
+    from refladder.records import Benchmark, Context, Dimension
 
 SUGGESTION = (
     "fetch ThomasNLG/t5-qg_squad1-en and ThomasNLG/t5-qa_squad2neg-en as safetensors and pass "
@@ -197,3 +212,24 @@ def _greedy_texts(writer: Local, inputs: Sequence[Sequence[int]], most: int) -> 
     """The most probable text after each input; None where it is empty, has not ended after `most` tokens or is NaN."""
     written = writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0))
     return [(writer.tokens.text(one.ids) or None) if one.ended and not one.has_nan else None for one in written]
+
+
+def _prepare(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
+) -> str | Opener:
+    """`questeval:GENERATOR+READER`; the same number on every dimension."""
+    if not options["checkpoint"]:
+        return NO_CHECKPOINT + SUGGESTION
+    names = split_checkpoints(options["checkpoint"], ROLES, "questeval", SUGGESTION)
+
+    def opened() -> Callable[[], MethodResult]:
+        generator, reader = (open_writer(name, "questeval", SUGGESTION, machine_of(options)) for name in names)
+        signature = f"models:{generator.opened.fingerprint}+{reader.opened.fingerprint}|spans:rule|weights:uniform"
+        score = functools.partial(questeval, generator, reader)
+        functions = [([dimension.name for dimension in dimensions], score)]
+        return lambda: trained_scores("questeval", benchmark, settings, signature, functions)
+
+    return opened
+
+
+QUESTEVAL = method_without_judge("questeval", {"checkpoint": "", **MACHINE}, _prepare)

@@ -7,29 +7,16 @@ BLEU and chrF take all of them into one score, ROUGE and METEOR take the best. B
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError
+from refladder.methods.without_judge import ReferenceMetric, reference_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ROUGE_TYPES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceMetric:
-    """An open metric.
-
-    `signature` has the settings and the version of the package. `score(texts, references)` gives one number for each
-    text of one context, higher is better. `note` tells the user what this machine lacks for the full metric.
-    """
-
-    signature: str
-    score: Callable[[Sequence[str], Sequence[str]], list[float]]
-    note: str | None = None
 
 
 def missing_package(package: str) -> UsageError:
@@ -166,3 +153,9 @@ class _CachedTokenizer:
 class _CachedStemmer:
     def __init__(self, stemmer: Any) -> None:  # noqa: ANN401
         self.stem = functools.lru_cache(maxsize=1 << 16)(stemmer.stem)
+
+
+BLEU = reference_method("bleu", bleu)
+CHRF = reference_method("chrf", chrf)
+ROUGE_1, ROUGE_2, ROUGE_L = (reference_method(name, functools.partial(rouge, name)) for name in ROUGE_TYPES)
+METEOR = reference_method("meteor", meteor)

@@ -7,17 +7,33 @@ checkpoints, are in modules of their own.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.backends.hf.opening import CLASSIFIER
 from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.methods.checkpoints import CUT, EMPTY, NO_NUMBER, TOO_LONG, Found, joined, token_id
+from refladder.methods.checkpoints import (
+    CUT,
+    EMPTY,
+    MACHINE,
+    NO_CHECKPOINT,
+    NO_NUMBER,
+    TOO_LONG,
+    Found,
+    joined,
+    machine_of,
+    open_reader,
+    open_writer,
+    token_id,
+)
+from refladder.methods.without_judge import has_references, method_without_judge, trained_scores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +41,9 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
     from refladder.backends.hf import Local
     from refladder.backends.hf.readers import Reader
-    from refladder.records import Context
+    from refladder.methods.contract import MethodResult, MethodSettings
+    from refladder.methods.without_judge import Opener, Score
+    from refladder.records import Benchmark, Context, Dimension
 
 
 UNIEVAL_LENGTH = 1024  # tokens that UniEval was trained on; T5 itself takes any number
@@ -327,3 +345,83 @@ def _of_pairs(
             values.append(_finite(mine, amiss))
         start += count or 0
     return Found(values, amiss)
+
+
+def _prepare_unieval(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
+) -> str | Opener:
+    """`unieval:PATH`. Dimensions that UniEval has no question for have no score."""
+    if not options["checkpoint"]:
+        return NO_CHECKPOINT + UNIEVAL_SUGGESTION
+    task = benchmark.contexts[0].task
+    asked: dict[str, BooleanQuestion] = {}
+    unscored, unreferenced = [], []
+    for dimension in dimensions:
+        question = UNIEVAL_QUESTIONS.get((task, dimension.name))
+        if question is None:
+            unscored.append(dimension.name)
+        elif question.needs_reference and not has_references(benchmark):
+            unreferenced.append(dimension.name)
+        else:
+            asked[dimension.name] = question
+    unscored += unreferenced
+    if not asked:
+        return f"UniEval has no question for {task} on {', '.join(unscored)} with the data there is"
+
+    def opened() -> Callable[[], MethodResult]:
+        writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))
+        functions: list[tuple[list[str], Score]] = [
+            ([dimension], functools.partial(unieval, writer, question)) for dimension, question in asked.items()
+        ]
+        signature = f"model:{writer.opened.fingerprint}|nrefs:best|sentences:rule"
+
+        def compute() -> MethodResult:
+            result = trained_scores("unieval", benchmark, settings, signature, functions)
+            notes = (f"UniEval has no question for {', '.join(unscored)}; no score there",) if unscored else ()
+            return replace(result, notes=(*notes, *result.notes))
+
+        return compute
+
+    return opened
+
+
+def _prepare_nli(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
+) -> str | Opener:
+    """`nli:PATH`: entailment both ways between data and text; the same number on every dimension."""
+    task = benchmark.contexts[0].task
+    if task != "data-to-text":
+        return f"it reads triples of data, and the task of {benchmark.name} is {task}"
+    return _classified("nli", NLI_SUGGESTION, data_entailment, benchmark, dimensions, options, settings)
+
+
+def _prepare_regressor(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
+) -> str | Opener:
+    """`regressor:PATH`: the output of a trained sequence classifier; the same number on every dimension."""
+    return _classified("regressor", REGRESSOR_SUGGESTION, regression, benchmark, dimensions, options, settings)
+
+
+def _classified(  # noqa: PLR0917  what `_prepare_*` are given, behind three of their own
+    name: str,
+    suggestion: str,
+    score: Callable[[Reader, Context, Sequence[str]], Found],
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    options: dict[str, str],
+    settings: MethodSettings,
+) -> str | Opener:
+    if not options["checkpoint"]:
+        return NO_CHECKPOINT + suggestion
+
+    def opened() -> Callable[[], MethodResult]:
+        reader = open_reader(options["checkpoint"], CLASSIFIER, name, suggestion, machine_of(options))
+        functions = [([dimension.name for dimension in dimensions], functools.partial(score, reader))]
+        return lambda: trained_scores(name, benchmark, settings, f"model:{reader.opened.fingerprint}", functions)
+
+    return opened
+
+
+UNIEVAL = method_without_judge("unieval", {"checkpoint": "", **MACHINE}, _prepare_unieval)
+NLI = method_without_judge("nli", {"checkpoint": "", **MACHINE}, _prepare_nli)
+REGRESSOR = method_without_judge("regressor", {"checkpoint": "", **MACHINE}, _prepare_regressor)

@@ -7,6 +7,7 @@ shipped ones or the user's, so that it does something where nothing can reword; 
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.backends.estimate import Unwritten
 from refladder.errors import DataError, PromptError, UsageError
 from refladder.files.jsonl import read_bytes
-from refladder.methods.contract import Method, MethodResult, MethodSettings
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
 from refladder.methods.pairwise import (
     Tally,
+    choose_pairs,
     compare_all,
     groups,
     open_pair_judge,
@@ -28,18 +31,19 @@ from refladder.methods.pairwise import (
     seed_of,
     template_of,
 )
-from refladder.prompts import Template, text_of, with_text
+from refladder.prompts import Template, fill, text_of, with_text
 from refladder.ranking.bias import share_of_first
 from refladder.records import Prompt
-from refladder.scoring.dry_run import is_stand_in
 from refladder.scoring.pairs import first_probabilities, pair_question
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
-    from refladder.records import Benchmark, Dimension
+    from refladder.records import Benchmark, Completion, Dimension, Judgment, Sampling
+    from refladder.scoring.question import Question
 
 _DEFAULTS = {"pairs": "32", "instructions": "", "rewrites": "0", "rounds": "5"}
 _REWRITE_TOKENS = 256  # a reworded instruction that is longer is cut, and not used
@@ -67,17 +71,40 @@ _REWRITE = (
 )
 
 
-class _Search(NamedTuple):
-    """An instruction and what its fairness is; None where no pair was read in both orders."""
+class _Candidate(NamedTuple):
+    """An instruction and its fairness; None where no pair was read in both orders.
+
+    In a plan, an instruction that is still to be written is the `ending` of a template without one.
+    """
 
     template: Template
     fairness: float | None
+    ending: Unwritten | None = None
 
 
-def zepo(
+class _Options(NamedTuple):
+    pairs: int
+    instructions: str
+    rewrites: int
+    rounds: int
+
+
+def _options(settings: MethodSettings) -> _Options:
+    given = settings.own("zepo", _DEFAULTS)
+    shown = ", ".join(f"zepo.{name}={given[name]}" for name in ("pairs", "rewrites", "rounds"))
+    try:
+        count, rewrites, rounds = int(given["pairs"]), int(given["rewrites"]), int(given["rounds"])
+    except ValueError:
+        raise UsageError(f"{shown}: all must be whole numbers") from None
+    if count < 1 or rewrites < 0 or rounds < 1:
+        raise UsageError(f"{shown}: at least 1 pair, no less than 0 rewrites, and at least 1 round")
+    return _Options(count, given["instructions"], rewrites, rounds)
+
+
+def _run(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
-    """Win ratio with the instruction under which the judge chooses both places most equally.
+    """Win ratio with the instruction under which the judge chooses both positions most equally.
 
     For each dimension, the same random pairs are asked with every instruction, in both orders, so that it does not
     matter which text of a pair is better. The instruction with which the first is chosen most nearly half of the time
@@ -88,58 +115,50 @@ def zepo(
     one instruction in each paragraph, in place of the shipped ones; `rewrites`, how many the writer makes of the
     fairest so far in each of `rounds`; a search ends before where no instruction could be fairer.
     """
-    own = settings.own("zepo", _DEFAULTS)
-    given = ", ".join(f"zepo.{name}={own[name]}" for name in ("pairs", "rewrites", "rounds"))
-    try:
-        count, rewrites, rounds = int(own["pairs"]), int(own["rewrites"]), int(own["rounds"])
-    except ValueError:
-        raise UsageError(f"{given}: all must be whole numbers") from None
-    if count < 1 or rewrites < 0 or rounds < 1:
-        raise UsageError(f"{given}: at least 1 pair, no less than 0 rewrites, and at least 1 round")
+    options = _options(settings)
     template = template_of(benchmark, settings)
-    candidates = [template, *_reworded(template, own["instructions"])]
+    initial = [template, *_reworded(template, options.instructions)]
     notes: list[str] = []
     total = Tally()
     parts = []
     for dimension in dimensions:
+        questions = _search_questions(benchmark, dimension, settings, options.pairs)
 
-        def tried(one: Template, dimension: Dimension = dimension) -> _Search:
-            return _Search(one, _fairness(benchmark, dimension, judge, settings, one, count=count, tally=total))
+        def tried(template: Template, questions: Sequence[Question] = questions) -> _Candidate:
+            pair_judge = open_pair_judge(benchmark, judge, settings, template)
+            return _Candidate(template, _fairness(total.ask(pair_judge, questions, "unreadable, of the search")))
 
-        found = [tried(one) for one in candidates]
+        candidates = [tried(template) for template in initial]
         failed: list[str] = []
         asked = 0
-        for number in range(rounds if rewrites else 0):
-            best = _fairest(found)
+        for number in range(options.rounds if options.rewrites else 0):
+            best = _fairest(candidates)
             if best.fairness == 0:
                 break
             writer = (settings.writer or judge)()
-            made, unusable = rewritten(writer, best.template, rewrites, settings, start=number * rewrites)
+            made, unusable = rewritten(
+                writer, best.template, options.rewrites, settings, start=number * options.rewrites
+            )
             failed += unusable
-            asked += rewrites
-            known = {one.template.digest for one in found}
-            found += [tried(one) for one in made if one.digest not in known]
+            asked += options.rewrites
+            candidates += [tried(template) for template in _new(made, candidates)]
         if failed:
             notes.append(
                 f"{dimension.name}: {len(failed)} of {asked} rewritten instructions cannot be used, e.g. {failed[0]}"
             )
-        best = _fairest(found)
-        pair_judge = open_pair_judge(benchmark, judge, settings, best.template)
-        if pair_judge.backend.only_counts:
-            longest = max((one.template for one in found), key=lambda one: len(text_of(one)))
-            pair_judge = open_pair_judge(benchmark, judge, settings, longest)
-            notes.append(f"{dimension.name}: counted with the longest instruction; the fairest is not known yet")
-        elif best.fairness is None:
+        best = _fairest(candidates)
+        if best.fairness is None:
             notes.append(
                 f"{dimension.name}: no pair was read in both orders with any instruction; the template's own is used"
             )
         else:
-            listed = ", ".join("unreadable" if one.fairness is None else f"{-one.fairness:.3f}" for one in found)
-            place = found.index(best)
-            notes.append(f"{dimension.name}: instruction {place} of 0-{len(found) - 1}, |P(first) - 1/2| {listed}")
-        comparisons, tally = compare_all(
-            benchmark, [dimension], pair_judge, settings, known=not pair_judge.backend.only_counts
-        )
+            listed = ", ".join(
+                "unreadable" if candidate.fairness is None else f"{-candidate.fairness:.3f}" for candidate in candidates
+            )
+            number, last = candidates.index(best), len(candidates) - 1
+            notes.append(f"{dimension.name}: instruction {number} of 0-{last}, |P(first) - 1/2| {listed}")
+        pair_judge = open_pair_judge(benchmark, judge, settings, best.template)
+        comparisons, tally = compare_all(benchmark, [dimension], pair_judge, settings)
         parts.append(
             result_of(
                 benchmark,
@@ -152,12 +171,89 @@ def zepo(
                 tally=tally,
             )
         )
-    searched = f"|zepo:{count}x2of{len(candidates)}" + (f"+{rewrites}x{rounds}" if rewrites else "")
+    searched = f"|zepo:{options.pairs}x2of{len(initial)}"
+    searched += f"+{options.rewrites}x{options.rounds}" if options.rewrites else ""
     return _joined(parts, total, notes, searched)
 
 
-def _fairest(found: Sequence[_Search]) -> _Search:
-    return max(found, key=lambda one: -1.0 if one.fairness is None else one.fairness)
+def _plan(
+    costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> tuple[str, ...]:
+    """All instructions of the search, then the comparisons with the longest one: the fairest is not known yet."""
+    options = _options(settings)
+    template = template_of(benchmark, settings)
+    initial = [template, *_reworded(template, options.instructions)]
+
+    def planned(candidate: _Candidate, questions: Sequence[Question], most: int | None = None) -> _Candidate:
+        pair_judge = open_pair_judge(benchmark, judge, settings, candidate.template)
+        if candidate.ending is None:
+            return candidate._replace(fairness=_fairness(pair_judge.plan(costs, questions, most)))
+        different = {question.key: question for question in questions}
+        costs.judge(
+            pair_judge.backend,
+            [_ended(fill(candidate.template, question.slots), candidate.ending) for question in different.values()],
+            list(candidate.template.labels.values()),
+            answers=settings.answers,
+            sampling=settings.sampling,
+            most=most,
+        )
+        return candidate
+
+    def length(candidate: _Candidate, question: Question) -> int:
+        """In tokens, with an unwritten instruction at its limit; in characters where tokens are unknown."""
+        tokens = judge().count_tokens([fill(candidate.template, question.slots)])
+        if tokens is None:
+            return len(text_of(candidate.template))
+        return tokens[0] + (0 if candidate.ending is None else candidate.ending.tokens)
+
+    for dimension in dimensions:
+        questions = _search_questions(benchmark, dimension, settings, options.pairs)
+        candidates = [planned(_Candidate(template, None), questions) for template in initial]
+        for number in range(options.rounds if options.rewrites else 0):
+            best = _fairest(candidates)
+            if best.fairness == 0:
+                break
+            writer = (settings.writer or judge)()
+            completions = [
+                costs.write(writer, [prompt], sampling)[0]
+                for prompt, sampling in _rewriting(best.template, options.rewrites, settings, number * options.rewrites)
+            ]
+            made, _ = _usable(best.template, [text for text in completions if not isinstance(text.text, Unwritten)])
+            candidates += [planned(_Candidate(template, None), questions) for template in _new(made, candidates)]
+            head, _ = _head_and_instruction(best.template)
+            without = with_text(best.template, f"{head}\n\n")
+            candidates += [
+                planned(_Candidate(without, None, completion.text), questions)
+                for completion in completions
+                if isinstance(completion.text, Unwritten)
+            ]
+        chosen = choose_pairs(benchmark, [dimension], settings)
+        compared = [question for choice in chosen for question in choice.questions]
+        longest = max(candidates, key=functools.partial(length, question=questions[0]))
+        planned(longest, compared, len(compared))
+    return tuple(
+        f"{dimension.name}: counted with the longest instruction; the fairest is not known yet"
+        for dimension in dimensions
+    )
+
+
+zepo = EvaluationMethod(run=_run, plan=_plan)
+
+
+def _ended(prompt: Prompt, ending: Unwritten) -> Prompt:
+    """A prompt with a text that is still to be written at its end."""
+    slots = {**prompt.slots, "ending": ending}
+    return replace(prompt, literals=(*prompt.literals, ""), names=(*prompt.names, "ending"), slots=slots)
+
+
+def _fairest(candidates: Sequence[_Candidate]) -> _Candidate:
+    return max(candidates, key=lambda candidate: -1.0 if candidate.fairness is None else candidate.fairness)
+
+
+def _new(made: Sequence[Template], candidates: Sequence[_Candidate]) -> list[Template]:
+    """Templates that are not among the candidates."""
+    digests = {candidate.template.digest for candidate in candidates}
+    return [template for template in made if template.digest not in digests]
 
 
 def _joined(parts: Sequence[MethodResult], total: Tally, notes: Sequence[str], signature: str) -> MethodResult:
@@ -173,7 +269,7 @@ def _joined(parts: Sequence[MethodResult], total: Tally, notes: Sequence[str], s
         unreadable=total.unreadable + sum(part.unreadable for part in parts),
         characters=total.characters + sum(part.characters or 0 for part in parts),
         measures=joined([total.measures, *(part.measures for part in parts)]),
-        comparisons=[one for part in parts for one in part.comparisons],
+        comparisons=[comparison for part in parts for comparison in part.comparisons],
         notes=(*notes, *total.notes(), *(note for part in parts for note in part.notes)),
     )
 
@@ -239,25 +335,37 @@ def rewritten(
         BackendError: the writer failed as a whole.
         PromptError: the template has no instruction of its own.
     """
-    head, instruction = _head_and_instruction(template)
+    completions = []
+    for prompt, sampling in _rewriting(template, count, settings, start):
+        completions += writer.write([prompt], sampling)
+    return _usable(template, completions)
+
+
+def _rewriting(
+    template: Template, count: int, settings: MethodSettings, start: int
+) -> Iterator[tuple[Prompt, Sampling]]:
+    """The prompt that asks for other words of the instruction, with the sampling of each time it is asked."""
+    _, instruction = _head_and_instruction(template)
     names = " and ".join(f'"{label}"' for label in template.labels.values())
-    asked = Prompt(
+    prompt = Prompt(
         task=template.task,
         role="rewrite",
         literals=(_REWRITE.format(names=names) + instruction,),
         names=(),
         slots={},
     )
-    found: dict[str, Template] = {}
-    failed = []
+    drawn = settings.sampling
     for number in range(count):
-        drawn = settings.sampling
-        sampling = replace(drawn, max_tokens=min(drawn.max_tokens, _REWRITE_TOKENS), seed=drawn.seed + start + number)
-        (completion,) = writer.write([asked], sampling)
-        if is_stand_in(completion.text):
-            made = with_text(template, f"{head}\n\n{completion.text}")
-            found[made.digest] = made
-            continue
+        tokens = min(drawn.max_tokens, _REWRITE_TOKENS)
+        yield prompt, replace(drawn, max_tokens=tokens, seed=drawn.seed + start + number)
+
+
+def _usable(template: Template, completions: Sequence[Completion]) -> tuple[list[Template], list[str]]:
+    """Templates with the instructions that were written, each once, and why others cannot be used."""
+    head, _ = _head_and_instruction(template)
+    templates: dict[str, Template] = {}
+    failed = []
+    for completion in completions:
         if completion.finish != "stop":
             failed.append(completion.note or "the text was cut")
             continue
@@ -266,31 +374,28 @@ def rewritten(
         except PromptError as error:
             failed.append(str(error))
         else:
-            found[made.digest] = made
-    return list(found.values()), failed
+            templates[made.digest] = made
+    return list(templates.values()), failed
 
 
-def _fairness(
-    benchmark: Benchmark,
-    dimension: Dimension,
-    judge: Judge,
-    settings: MethodSettings,
-    template: Template,
-    *,
-    count: int,
-    tally: Tally,
-) -> float | None:
-    """How near P(first) is to 1/2 in both orders of random pairs, as -|P(first) - 1/2|; None when none was read."""
-    pair_judge = open_pair_judge(benchmark, judge, settings, template)
+def _search_questions(
+    benchmark: Benchmark, dimension: Dimension, settings: MethodSettings, count: int
+) -> list[Question]:
+    """Random pairs in both orders, the swapped pair behind each."""
     random = np.random.default_rng(seed_of(settings, "zepo", dimension.name))
     cells = groups(benchmark)
     questions = []
-    for place in random.integers(len(cells), size=count).tolist():
-        context, outputs = cells[place]
+    for number in random.integers(len(cells), size=count).tolist():
+        context, outputs = cells[number]
         first, second = random.choice(len(outputs), 2, replace=False).tolist()
         questions.append(pair_question(context, dimension, outputs[first], outputs[second]))
         questions.append(pair_question(context, dimension, outputs[second], outputs[first]))
-    judgments = tally.ask(pair_judge, questions, "unreadable, of the search")
-    both = first_probabilities(judgments).reshape(-1, 2)
+    return questions
+
+
+def _fairness(judgments: Sequence[Judgment | None]) -> float | None:
+    """-|P(first) - 1/2| over the pairs that were read in both orders; None where there is none."""
+    probabilities = [math.nan if judgment is None else first_probabilities([judgment])[0] for judgment in judgments]
+    both = np.array(probabilities, dtype=np.float64).reshape(-1, 2)
     share = share_of_first(both[~np.isnan(both).any(axis=1)])
     return None if math.isnan(share) else -abs(share - 0.5)

@@ -219,7 +219,7 @@ class JudgmentLog:
             DataError: the file continues with other questions (the texts, or their order, have changed since), or
                 cannot be written.
         """
-        judgments = self._stored(questions)
+        judgments = self._next(questions)
         self.reused += len(judgments)
         for batch in answer(questions[len(judgments) :]):
             self.append(batch)
@@ -227,10 +227,15 @@ class JudgmentLog:
         return judgments
 
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
-        """The questions that may have to be asked; a file in canonical order is not searched for them."""
-        return list(questions)
+        """The questions without a judgment; those with one are read, so the next call continues behind them."""
+        return list(questions[len(self._next(questions)) :])
 
-    def _stored(self, questions: Sequence[Question]) -> list[Judgment]:
+    def stored(self, questions: Sequence[Question]) -> list[Judgment | None]:
+        """For each question its judgment in the file, or None; the next call continues behind them."""
+        judgments = self._next(questions)
+        return [*judgments, *[None] * (len(questions) - len(judgments))]
+
+    def _next(self, questions: Sequence[Question]) -> list[Judgment]:
         judgments: list[Judgment] = []
         for question in questions:
             line = self._next_line()
@@ -345,6 +350,13 @@ class JudgmentIndex(JudgmentLog):
         for batch in answer(self.unanswered(questions)):
             self.append(batch)
         return [_about(self.judgments[question.key], question.comparison) for question in questions]
+
+    def stored(self, questions: Sequence[Question]) -> list[Judgment | None]:
+        """For each question its judgment, with the ids that the question is about, or None."""
+        return [
+            _about(self.judgments[question.key], question.comparison) if question.key in self.judgments else None
+            for question in questions
+        ]
 
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
         """The questions without a judgment, each key once, the questions of a context next to each other."""

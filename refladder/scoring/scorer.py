@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
@@ -220,12 +221,22 @@ class Scorer:
         """
         asked, blocks, reasons = self._asked(outputs, notes)
         reused = log.reused
-        judgments = Asker(self.judge, self._template, log, self.scale.least_mass, batch=max(len(asked), 1)).ask(asked)
+        judgments = self._asker(log, asked).ask(asked)
         self.report.reused += log.reused - reused
         if self.watch is not None:
             self.watch(judgments)
         ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judgments, blocks, reasons)
+
+    def plan(self, plan: Plan, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog) -> int:
+        """Add the prompts that `score` would ask to a plan; returns how many judgments the log holds already."""
+        asked, _, _ = self._asked(outputs, notes)
+        missing = log.unanswered(asked)
+        self._asker(log, asked).plan_readings(plan, missing)
+        return len(asked) - len(missing)
+
+    def _asker(self, log: JudgmentLog, asked: Sequence[Question]) -> Asker:
+        return Asker(self.judge, self._template, log, self.scale.least_mass, batch=max(len(asked), 1))
 
     def _asked(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None]

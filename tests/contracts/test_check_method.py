@@ -11,12 +11,15 @@ from doubles import Double
 
 from refladder.backends import connect
 from refladder.errors import UsageError
-from refladder.methods.contract import Method, MethodResult, method_named
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult, method_named, plan_nothing
 from refladder.methods.measures import Part, of_judgments
-from refladder.records import Judgment
+from refladder.records import Judgment, Prompt, Sampling
 from refladder.testing import check_benchmark, check_method, made_benchmark
 
 HERE = Path(__file__).parents[1]
+
+
+EMPTY = Prompt(task="t", role="r", literals=("",), names=(), slots={})
 
 
 def scored(benchmark, dimensions, value=lambda output: float(len(output.text)), **more):
@@ -36,7 +39,7 @@ def judging(benchmark, dimensions, judge, settings, /, *, fill=None, counted=Tru
     given = judge()
     judgments, scores = [], {}
     for output in benchmark.outputs:
-        (answer,) = given.write([None], None) if given.fingerprint == "mute" else ("1",)
+        (answer,) = given.write([EMPTY], Sampling()) if given.fingerprint == "mute" else ("1",)
         read = answer == "1"
         judgments.append(
             Judgment(
@@ -64,9 +67,45 @@ class Answering(Double):
         return ["1"]
 
 
+def planned(costs, benchmark, _dimensions, judge, settings, /):
+    """The prompts of `judging`, which are the same for all outputs."""
+    settings.own("mine", {})
+    costs.write(judge(), [EMPTY] * len(benchmark.outputs), Sampling())
+    return ()
+
+
+def check(run, plan=plan_nothing, **more):
+    return check_method("mine", EvaluationMethod(run=run, plan=plan), **more)
+
+
 def test_a_good_method_passes():
-    assert check_method("mine", mine).method.name == "mine"
-    assert check_method("mine", judging, judge=Answering).judgments == 12
+    assert check(mine).method.name == "mine"
+    assert check(judging, planned, judge=Answering).judgments == 12
+
+
+def test_a_plan_announces_what_is_asked():
+    with pytest.raises(UsageError, match="method 'mine' asks 12 prompts, and its plan announces 0; add the prompts"):
+        check(judging, judge=Answering)
+
+    def half(costs, benchmark, *rest):
+        return planned(costs, replace(benchmark, outputs=benchmark.outputs[:6]), *rest)
+
+    with pytest.raises(UsageError, match="asks 12 prompts, and its plan announces 6"):
+        check(judging, half, judge=Answering)
+
+    def bounded(costs, _benchmark, _dimensions, judge, _settings, /):
+        costs.write(judge(), [EMPTY], Sampling(), most=1)
+        return ()
+
+    with pytest.raises(UsageError, match="asks 12 prompts, and its plan announces at most 1"):
+        check(judging, bounded, judge=Answering)
+
+    def asking(_costs, _benchmark, _dimensions, judge, _settings, /):
+        judge().write([EMPTY], Sampling())
+        return ()
+
+    with pytest.raises(UsageError, match="asks 1 prompts in its plan; add them to the plan instead"):
+        check(judging, asking, judge=Answering)
 
 
 def wrong(**more):
@@ -120,7 +159,7 @@ def with_measures(measures):
 )  # fmt: skip
 def test_what_breaks_the_contract_is_told(method, message):
     with pytest.raises(UsageError, match=message):
-        check_method("mine", method)
+        check(method)
 
 
 def test_no_number_may_come_from_a_judge_that_answers_nothing():
@@ -128,14 +167,14 @@ def test_no_number_may_come_from_a_judge_that_answers_nothing():
         return judging(*arguments, fill=0.5)
 
     with pytest.raises(UsageError, match="made numbers from a judge that answered nothing; what could not be judged"):
-        check_method("mine", filling, judge=Answering)
+        check(filling, planned, judge=Answering)
 
     def silent(benchmark, dimensions, judge, settings, /):
         found = judging(benchmark, dimensions, judge, settings)
         return replace(found, judgments=0, unreadable=0, measures={})
 
     with pytest.raises(UsageError, match="told 0 unreadable of 0 judgments of a judge that answered nothing; count"):
-        check_method("mine", silent, judge=Answering)
+        check(silent, planned, judge=Answering)
 
 
 @pytest.mark.parametrize("task", ["summarization", "data-to-text"])

@@ -8,7 +8,7 @@ from refladder import registry
 from refladder.backends import BACKENDS, connect
 from refladder.files.ladder_sets import published_names
 from refladder.loaders import BENCHMARKS, load_benchmark
-from refladder.methods.contract import METHODS, method_named
+from refladder.methods.contract import METHODS, EvaluationMethod, method_named
 from refladder.prompts import list_templates
 from refladder.scoring.rules import RULES, rule_named
 from refladder.testing import check_backend, check_benchmark, check_estimator, check_method, check_prompt
@@ -47,4 +47,5 @@ def test_methods(name):
 )
 def test_every_path_leads_somewhere(kind, table):
     for name in table:
-        assert callable(registry.find(kind, name, table))
+        entry = registry.find(kind, name, table)
+        assert isinstance(entry, EvaluationMethod) if kind == "method" else callable(entry)

@@ -392,6 +392,8 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out.count("2 calls") == 2  # a text of each model for each of two rows
     assert "4 calls" in printed.out  # one pair in each row, in both orders
+    assert run_command([*command, "--prompt", str(prompt), "--explain", "--dry-run"]) == 0
+    assert "at most 6 calls" in capsys.readouterr().out  # an explanation for each pair, if it gets a winner
     assert not (tmp_path / "out").exists()
     assert run_command([*command, "--prompt", str(prompt)]) == 3
     printed = capsys.readouterr()

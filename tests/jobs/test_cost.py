@@ -6,16 +6,17 @@ from doubles import Double
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
+from refladder.backends.estimate import Plan
 from refladder.backends.metered import Metered
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.ladder_sets import read_ladder_set
 from refladder.loaders import load_benchmark
 from refladder.records import Context, Dimension, Sampling
 from refladder.scoring.columns import Scale
-from refladder.scoring.dry_run import DryRun, copied, count_scoring, price_of, read_prices
+from refladder.scoring.dry_run import copied, plan_scoring, price_of, read_prices
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import Scorer
-from refladder.synth import build_ladders
+from refladder.synth import build_ladders, plan_ladders
 
 
 class Words(Double):
@@ -53,13 +54,13 @@ def outputs(count):
 @pytest.mark.parametrize("more", [{}, {"orders": 2}, {"role": "compare-yesno"}])
 def test_what_is_counted_for_judging_is_what_is_sent(more):
     judge = Words()
-    dry = DryRun(judge)
-    assert count_scoring(scorer(dry, **more), [*outputs(8), (None, "no text")], None) == 0
+    plan = Plan()
+    assert plan_scoring(plan, scorer(judge, **more), [*outputs(8), (None, "no text")], None) == 0
     assert judge.sent == []
     metered = Metered(judge)
     with JudgmentLog(None, scorer(judge).run) as log:
         scorer(metered, **more).score(*zip(*outputs(8), strict=True), log)
-    estimate = dry.estimate(None)
+    estimate = plan.estimate(judge)
     assert estimate.exact
     assert estimate.usage.prompts == len(judge.sent) > 0
     assert estimate.usage.prompt_tokens == sum(judge.sent) == metered.usage.prompt_tokens
@@ -78,14 +79,14 @@ def test_what_is_stored_or_kept_or_asked_already_costs_nothing(tmp_path):
             real.score(*zip(*outputs(2), strict=True), log)
         before = path.read_bytes()
         path.write_bytes(before + b'{"torn')
-        dry = DryRun(judge, store)
+        plan, stored = Plan(), Stored(judge, store)
         # two outputs are in the judgments file; without it, they are in the store; a third is asked twice
-        assert count_scoring(scorer(dry), outputs(3), path) == 2 * each
-        assert (dry.usage.prompts, dry.free) == (each, 0)
+        assert plan_scoring(plan, scorer(stored), outputs(3), path) == 2 * each
+        assert (plan.estimate(stored).usage.prompts, plan.estimate(stored).free) == (each, 0)
         assert path.read_bytes() == before + b'{"torn'
-        assert count_scoring(scorer(dry), outputs(3), None) == 0
-        assert (dry.usage.prompts, dry.free) == (each, 3 * each)
-        assert count_scoring(scorer(dry), outputs(3), tmp_path / "none.jsonl") == 0
+        assert plan_scoring(plan, scorer(stored), outputs(3), None) == 0
+        assert (plan.estimate(stored).usage.prompts, plan.estimate(stored).free) == (each, 3 * each)
+        assert plan_scoring(plan, scorer(stored), outputs(3), tmp_path / "none.jsonl") == 0
     assert not (tmp_path / "none.jsonl").exists()
 
 
@@ -94,17 +95,18 @@ def test_ladders_to_be_written_are_counted_at_their_length_limit():
     contexts = [Context(id="c", task="summarization", text="One two three. Four five six seven. Eight nine ten.")]
     dimensions = [Dimension(name="fluency", description="It reads well.")]
     sampling = Sampling(max_tokens=64)
-    dry = DryRun(writer)
-    build_ladders(dry, contexts, dimensions, rungs=5, sampling=sampling)
+    plan = Plan()
+    plan_ladders(plan, writer, contexts, dimensions, rungs=5, sampling=sampling)
     assert writer.sent == []
     build_ladders(writer, contexts, dimensions, rungs=5, sampling=sampling)
-    usage = dry.usage
+    usage = plan.estimate(writer).usage
     assert usage.prompts == len(writer.sent) == 5
     # worst and best are exact; three prompts hold two texts that are yet to be written, of 64 tokens at most
     assert sum(writer.sent) <= usage.prompt_tokens <= sum(writer.sent) + 3 * 2 * 64
     assert usage.prompt_tokens >= 3 * 2 * 64
     assert usage.answer_tokens == 5 * 64
-    assert not dry.exact
+    assert not plan.estimate(writer).exact
+    assert plan.estimate(writer).unwritten
 
 
 def test_texts_that_are_stored_make_the_rest_exact(tmp_path):
@@ -112,11 +114,13 @@ def test_texts_that_are_stored_make_the_rest_exact(tmp_path):
     contexts = BENCHMARK.contexts[:1]
     with ResponseStore(tmp_path / "r.sqlite") as store:
         build_ladders(Stored(writer, store), contexts, BENCHMARK.dimensions, rungs=3)
-        dry = DryRun(writer, store)
-        build_ladders(dry, contexts, BENCHMARK.dimensions, rungs=3)
-        assert (dry.usage.prompts, dry.free, dry.exact) == (0, 3 * len(BENCHMARK.dimensions), True)
-        build_ladders(dry, contexts, BENCHMARK.dimensions, rungs=5)  # the middle is there; two more are not
-        assert (dry.usage.prompts, dry.exact) == (2 * len(BENCHMARK.dimensions), True)
+        plan, stored = Plan(), Stored(writer, store)
+        plan_ladders(plan, stored, contexts, BENCHMARK.dimensions, rungs=3)
+        estimate = plan.estimate(stored)
+        assert (estimate.usage.prompts, estimate.free, estimate.exact) == (0, 3 * len(BENCHMARK.dimensions), True)
+        plan_ladders(plan, stored, contexts, BENCHMARK.dimensions, rungs=5)  # the middle is stored; two more are not
+        estimate = plan.estimate(stored)
+        assert (estimate.usage.prompts, estimate.exact) == (2 * len(BENCHMARK.dimensions), True)
 
 
 def test_a_copy_of_a_folder_is_thrown_away(tmp_path):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from simulated import DIMENSION, Simulated, benchmark_of
 
+from refladder.backends.estimate import Plan
 from refladder.backends.metered import Metered
 from refladder.backends.usage import Price
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings, plan_methods, run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, Sampling
-from refladder.scoring.dry_run import DryRun
 
 MADE = benchmark_of([[2.0, 0.5, 1.0, 3.0, 2.5], [1.0, 2.0, 3.0, 4.0, 0.0], [1.5, 1.0, 0.0, 4.0, 2.0]])
 PRICE = Price(model="m", input=2.0, output=8.0)
@@ -33,12 +33,12 @@ def told_and_asked(names, **options):
     """The estimate of a dry run, and the usage of the run itself."""
     settings = {**options, "sampling": options.get("sampling", Sampling(max_tokens=300))}
     judge = Counting(noise=2.0, first=0.3)
-    dry = DryRun(judge)
-    run_methods(names, MADE, [DIMENSION], lambda: dry, MethodSettings(**settings))
+    plan = Plan()
+    plan_methods(plan, names, MADE, [DIMENSION], lambda: judge, MethodSettings(**settings))
     assert judge.asked == 0
     metered = Metered(judge, PRICE)
     run_methods(names, MADE, [DIMENSION], lambda: metered, MethodSettings(**settings))
-    return dry.estimate(PRICE), metered.usage
+    return plan.estimate(judge, PRICE), metered.usage
 
 
 ROUNDS = {"zepo.pairs": "9", "zepo.rewrites": "3", "zepo.rounds": "2"}
@@ -73,18 +73,18 @@ def pair_prompts(*lengths):
 
 
 def test_the_dearest_of_a_pool_are_counted_but_for_what_is_asked_for_sure():
-    dry = DryRun(Counting())
+    plan, judge, labels = Plan(), Counting(), ["Story A", "Story B"]
     prompts = pair_prompts(10, 40, 20, 30)
     sizes = [len(prompt.text) for prompt in prompts]
-    dry.read_at_most(prompts, ["Story A", "Story B"], 2)
-    estimate = dry.estimate(PRICE)
+    plan.read_labels(judge, prompts, labels, most=2)
+    estimate = plan.estimate(judge, PRICE)
     assert (estimate.usage.prompts, estimate.usage.prompt_tokens) == (2, sizes[1] + sizes[3])
     assert (estimate.usage.characters, estimate.usage.answer_tokens) == (sizes[1] + sizes[3], 2)
     assert estimate.cost == pytest.approx(PRICE.of(sizes[1] + sizes[3], 2))
-    dry.read_at_most(prompts, ["Story A", "Story B"], 1)  # another sort of the same texts asks one more at most
-    assert dry.estimate(None).usage.prompt_tokens == sizes[1] + sizes[3] + sizes[2]
-    dry.read_labels(prompts[1:], ["Story A", "Story B"])  # three of them are asked for sure: one is left to both
-    estimate = dry.estimate(None)
+    plan.read_labels(judge, prompts, labels, most=1)  # another sort of the same texts asks one more at most
+    assert plan.estimate(judge).usage.prompt_tokens == sizes[1] + sizes[3] + sizes[2]
+    plan.read_labels(judge, prompts[1:], labels)  # three of them are asked for sure: one is left to both
+    estimate = plan.estimate(judge)
     assert (estimate.usage.prompts, estimate.usage.prompt_tokens, estimate.exact) == (4, sum(sizes), False)
 
 
@@ -103,18 +103,20 @@ def test_what_is_asked_for_sure_is_not_counted_twice():
 
 
 def test_a_backend_that_cannot_count_tokens_is_told_in_characters():
-    dry, judge = DryRun(Simulated()), Simulated(noise=2.0)
-    run_methods(["pairs-greedy"], MADE, [DIMENSION], lambda: dry, MethodSettings())
-    estimate = dry.estimate(None)
+    plan, judge = Plan(), Simulated(noise=2.0)
+    plan_methods(plan, ["pairs-greedy"], MADE, [DIMENSION], lambda: judge, MethodSettings())
+    estimate = plan.estimate(judge)
     assert (estimate.usage.prompt_tokens, estimate.cost) == (None, None)
     (run,) = run_methods(["pairs-greedy"], MADE, [DIMENSION], lambda: judge, MethodSettings())
     assert run.characters <= estimate.usage.characters
 
 
 def test_the_range_is_told():
-    dry = DryRun(Simulated())
-    (run,) = run_methods(["pairs-beam"], MADE, [DIMENSION], lambda: dry, MethodSettings(orders=2))
+    def sentences(name, **settings):
+        return plan_methods(Plan(), [name], MADE, [DIMENSION], Simulated, MethodSettings(**settings))
+
     # at least 5 comparisons of five texts (2 for the last merge, 1 and 2 for the halves), at most all 10; both orders
-    assert run.result.notes == ("needs 30 to 60 comparisons, as its answers make it; counted at most",)
-    (run,) = run_methods(["zepo"], MADE, [DIMENSION], lambda: DryRun(Simulated()), MethodSettings())
-    assert run.result.notes == ("worth: counted with the longest instruction; the fairest is not known yet",)
+    words = "needs 30 to 60 comparisons, as its answers make it; counted at most"
+    assert sentences("pairs-beam", orders=2) == [("pairs-beam", words)]
+    words = "worth: counted with the longest instruction; the fairest is not known yet"
+    assert sentences("zepo") == [("zepo", words)]

@@ -10,14 +10,14 @@ import pytest
 from doubles import Double
 
 from refladder.backends import connect
+from refladder.backends.estimate import Plan
 from refladder.backends.metered import Metered
 from refladder.backends.scripted import Rule, Scripted
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError
 from refladder.loaders import load_benchmark
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings, plan_methods, run_methods
 from refladder.records import LabelReading
-from refladder.scoring.dry_run import DryRun
 
 
 @pytest.fixture(scope="module")
@@ -169,13 +169,19 @@ def test_gptscore_is_a_mean_over_tokens_and_is_kept(dialogues, tmp_path):
 
 
 def test_gptscore_is_counted_before_it_is_run(dialogues):
-    letters, judge = DryRun(Letters()), Metered(Letters())
-    assert one("gptscore", dialogues, letters).result.skipped is None
+    plan, letters, judge = Plan(), Letters(), Metered(Letters())
+
+    def sentences(backend):
+        asked = ["gptscore"], dialogues, dialogues.dimensions
+        return plan_methods(plan, *asked, lambda: backend, MethodSettings())
+
+    assert sentences(letters) == []
     one("gptscore", dialogues, judge)
-    assert letters.estimate(None).usage.prompts == judge.usage.prompts > 0
-    assert letters.backend.asked == 0
-    told = one("gptscore", dialogues, DryRun(connect("builtin"))).result.skipped
-    assert told.startswith("judge 'builtin/1' cannot read the log-probability of a whole text")
+    assert plan.estimate(letters).usage.prompts == judge.usage.prompts > 0
+    assert letters.asked == 0
+    ((name, reason),) = sentences(connect("builtin"))
+    assert name == "gptscore"
+    assert reason.startswith("judge 'builtin/1' cannot read the log-probability of a whole text")
 
 
 def test_gptscore_of_a_judge_that_cannot_is_told(capsys):

@@ -17,17 +17,27 @@ from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
 from refladder.loaders import load_benchmark
 from refladder.methods import contract as methods
-from refladder.methods.contract import METHODS, Method, MethodResult, MethodSettings, method_named, run_methods
+from refladder.methods.contract import (
+    METHODS,
+    EvaluationMethod,
+    Method,
+    MethodResult,
+    MethodSettings,
+    method_named,
+    plan_nothing,
+    run_methods,
+)
 from refladder.methods.ladder import ladder
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading
+from refladder.registry import Entry
 from refladder.testing import made_benchmark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends import Backend
-    from refladder.methods.contract import Judge, MethodFunction
+    from refladder.methods.contract import Judge
     from refladder.records import Benchmark, Dimension
 
 
@@ -41,8 +51,17 @@ def dialogues():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_name_leads_to_a_function(name):
-    assert callable(method_named(name))
+def test_every_name_leads_to_a_method(name):
+    method = method_named(name)
+    assert isinstance(method, EvaluationMethod)
+    assert callable(method.run)
+    assert callable(method.plan)
+
+
+def test_a_registered_function_that_is_no_method_is_refused(monkeypatch):
+    monkeypatch.setitem(METHODS, "plain", Entry("refladder.methods.contract:run_methods", ""))
+    with pytest.raises(UsageError, match=r"method 'plain' is registered as <function run_methods .* no Evaluation"):
+        method_named("plain")
 
 
 def test_an_unknown_method_gets_the_near_name():
@@ -86,7 +105,7 @@ def test_a_method_from_another_package_plugs_in(dialogues, monkeypatch):
         scores = {(output.id, dimensions[0].name): float(output.text.count("!")) for output in benchmark.outputs}
         return MethodResult(method=Method(name="shouting", signature="shouting", scores=scores))
 
-    monkeypatch.setattr(registry, "find", lambda *_arguments: shouting)
+    monkeypatch.setattr(registry, "find", lambda *_arguments: EvaluationMethod(run=shouting, plan=plan_nothing))
     run = run_methods(["shouting"], dialogues, dialogues.dimensions, builtin, MethodSettings())[0]
     assert (run.calls, run.characters, run.result.judgments) == (0, 0, 0)
 
@@ -126,12 +145,12 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     def skipping(*_arguments: object) -> MethodResult:
         return MethodResult(method=None, skipped="the benchmark has no references; choose another method")
 
-    monkeypatch.setattr(methods, "method_named", lambda _name: skipping)
+    monkeypatch.setattr(methods, "method_named", lambda _name: EvaluationMethod(run=skipping, plan=plan_nothing))
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 2
     assert "bleu: the benchmark has no references; choose another method" in capsys.readouterr().err
 
-    def second(name: str) -> MethodFunction:
-        return skipping if name == "bleu" else ladder
+    def second(name: str) -> EvaluationMethod:
+        return EvaluationMethod(run=skipping, plan=plan_nothing) if name == "bleu" else ladder
 
     monkeypatch.setattr(methods, "method_named", second)
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"]) == 3

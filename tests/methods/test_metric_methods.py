@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from refladder.backends.estimate import Plan
 from refladder.errors import UnknownNameError, UsageError
 from refladder.loaders import load_benchmark
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings, plan_methods, run_methods
 from refladder.methods.reference_metrics import NO_WORDNET
 from refladder.records import Benchmark, Context, Dimension, Output
 
@@ -231,14 +232,17 @@ def test_a_number_that_is_none_has_no_score(small):
 
 
 @pytest.mark.parametrize("name", ["bertscore", "unieval", "regressor", "questeval"])
-def test_counting_opens_the_checkpoints_and_scores_nothing(small, name):
+def test_a_plan_opens_the_checkpoints_and_asks_nothing(small, name):
     data = benchmark("summarization", ("fluency",), (("a storm",), ("the storm",)))
-    settings = MethodSettings(counting=True)
-    result = run_methods([f"{name}:{small[name]}"], data, data.dimensions, no_judge, settings)[0].result
-    assert (result.skipped, result.method.scores) == (None, {})
-    names = "+".join(["/no/such-folder"] * len(str(small[name]).split("+")))
-    missing = run_methods([f"{name}:{names}"], data, data.dimensions, no_judge, settings)[0].result
-    assert "such-folder" in missing.skipped
+
+    def sentences(paths):
+        settings = MethodSettings()
+        return plan_methods(Plan(), [f"{name}:{paths}"], data, data.dimensions, no_judge, settings)
+
+    assert sentences(small[name]) == []
+    missing = "+".join(["/no/such-folder"] * len(str(small[name]).split("+")))
+    ((_, reason),) = sentences(missing)
+    assert "such-folder" in reason
 
 
 def test_unieval_has_no_score_where_a_context_lacks_its_reference(small):
