@@ -383,7 +383,7 @@ def run_methods(
 
     Args:
         names: of METHODS, each once. `METHOD:PATH` names a checkpoint (`METHOD:PATH+PATH` several), and a method may
-            stand there with several.
+            appear with several.
         benchmark: whose outputs are scored.
         dimensions: on which.
         judge: opens the judge.
@@ -391,7 +391,7 @@ def run_methods(
 
     Raises:
         UnknownNameError: no such method, or an option of one that is not asked for.
-        UsageError: a name stands there twice, or another process is writing to the folder `work`.
+        UsageError: a name appears twice, or another process is writing to the folder `work`.
         RefladderError: see the methods.
     """
     methods = _methods(names, settings)
@@ -493,7 +493,7 @@ def _run(
 def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[Method]:
     """The methods of a table: what was run, then others.
 
-    A method that could not be run stands there without a score, and its signature says why.
+    A method that could not be run has no score, and its signature says why.
 
     Raises:
         UsageError: methods were asked for, none of them could be run, and there are no others.

@@ -61,7 +61,7 @@ def read_scores(
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise DataError(f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}")
         if output_id in seen:
-            raise DataError(f"{row.where}: output {output_id!r} stands there twice")
+            raise DataError(f"{row.where}: output {output_id!r} appears twice")
         seen.add(output_id)
         for dimension, column in columns.items():
             scores[output_id, dimension] = number_in(row, column) if column in row.fields else None

@@ -104,7 +104,7 @@ def test_outputs_without_a_score_are_counted(command, tmp_path):
     ("rows", "message"),
     [
         ([{"output_id": "story-01/astr", "score": 1}], "{path}:1: output 'story-01/astr' is not in demo/story; did "),
-        ([{"output_id": "story-01/aster", "score": 1}] * 2, "{path}:2: output 'story-01/aster' stands there twice"),
+        ([{"output_id": "story-01/aster", "score": 1}] * 2, "{path}:2: output 'story-01/aster' appears twice"),
         ([{"output_id": "story-01/aster", "score": "x"}], NOT_FINITE),
         ([{"output_id": "story-01/aster", "score": float("nan")}], NOT_FINITE),
         (
