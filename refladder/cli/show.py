@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.cli import console
+from refladder.cli.certify import print_certificate
 from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Dimension, Ladder
 
 
@@ -23,27 +27,21 @@ if TYPE_CHECKING:
 def command(
     *, ladders: str, context_id: str | None, dimension: tuple[str, ...], scores: str | None, as_json: bool
 ) -> None:
-    """Print the ladder of CONTEXT_ID in SET, best rung first. Without CONTEXT_ID, list the contexts.
+    """Print the ladder of CONTEXT_ID in SET, best rung first. Without CONTEXT_ID, list contexts and the certificate.
 
     Long texts are shortened; --json prints them in full.
     """
     from refladder.files.jsonl import to_json  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.report.certificate_tables import ladder_line  # noqa: PLC0415
     from refladder.report.ladder_tables import ladder_view  # noqa: PLC0415
-    from refladder.report.plain_text import short  # noqa: PLC0415
 
     out = console.console()
     opened = read_ladder_set(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
     known = list(dict.fromkeys(context for context, _ in opened.ladders))
     if context_id is None:
-        for name in known:
-            text = opened.contexts[name].text if name in opened.contexts else ""
-            line = {"context_id": name, "text": text}
-            if as_json:
-                click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
-            else:
-                console.say(f"{name}  {short(text, 70)}")
+        _list_contexts(opened, known, as_json=as_json)
         return
     if context_id not in known:
         raise UnknownNameError("context", context_id, known)
@@ -58,6 +56,26 @@ def command(
         else:
             for part in ladder_view(opened, ladder, chosen, placed):
                 out.print(part)
+            if opened.certificate is not None:
+                console.say(ladder_line(opened.certificate, context_id, chosen.name))
+
+
+def _list_contexts(opened: LadderSet, known: Sequence[str], *, as_json: bool) -> None:
+    from refladder.report.plain_text import short  # noqa: PLC0415
+
+    for name in known:
+        text = opened.contexts[name].text if name in opened.contexts else ""
+        line = {"context_id": name, "text": text}
+        if as_json:
+            click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
+        else:
+            console.say(f"{name}  {short(text, 70)}")
+    if as_json:
+        return
+    if opened.certificate is None:
+        console.say("no certificate; see whether the ladders rise with `refladder certify`")
+    else:
+        print_certificate(opened.certificate)
 
 
 def _plain(ladder: Ladder) -> dict[str, Any]:

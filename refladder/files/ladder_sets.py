@@ -6,26 +6,35 @@ SET/
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
   run.json           the resolved configuration of `refladder build`
+  certificate.json   what `refladder certify` found, if it was run
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UnknownNameError, UsageError
-from refladder.files.jsonl import read_records, throw_away, to_line, write_records
+from refladder.files.jsonl import read_bytes, read_records, throw_away, to_line, write_json, write_records
+from refladder.parsing import parse_json
 from refladder.records import Context, Dimension, Ladder, LadderFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+CERTIFICATE = "certificate.json"
+CERTIFICATE_SCHEMA = "certificate/1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderSet:
-    """Ladders by (context id, dimension name), with their contexts and dimensions."""
+    """Ladders by (context id, dimension name), with their contexts and dimensions.
+
+    `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one.
+    """
 
     name: str
     digest: str
@@ -34,6 +43,13 @@ class LadderSet:
     contexts: Mapping[str, Context]
     ladders: Mapping[tuple[str, str], Ladder]
     failures: Mapping[tuple[str, str], LadderFailure]
+    certificate: Mapping[str, Any] | None = None
+
+    @property
+    def signature(self) -> str:
+        """The set in the signatures of scores: its name and digest, and the digest of its certificate if it has one."""
+        certified = "" if self.certificate is None else f"|certificate:{self.certificate['digest']}"
+        return f"{self.name}@{self.digest}{certified}"
 
     @property
     def task(self) -> str:
@@ -161,15 +177,50 @@ def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
             )
 
 
-def read_ladder_set(name: str) -> LadderSet:
+def certificate_digest(certificate: Mapping[str, Any]) -> str:
+    """Digest (twelve hexadecimal digits) of a certificate without its key `digest`, whatever the order of its keys."""
+    rest = {key: value for key, value in certificate.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def _read_certificate(path: Path, ladders: LadderSet) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    again = "certify the set again with `refladder certify`, or delete the file to use the set without a certificate"
+    certificate = parse_json(read_bytes(path), str(path), whole_file=True)
+    if not isinstance(certificate, dict) or certificate.get("schema") != CERTIFICATE_SCHEMA:
+        raise DataError(f'{path}: not a certificate: expected an object with "schema": "{CERTIFICATE_SCHEMA}"; {again}')
+    if certificate.get("ladders") != ladders.digest:
+        raise DataError(
+            f"{path}: the certificate is of other ladders ({certificate.get('ladders')!s:.20}) than those in the "
+            f"folder ({ladders.digest}), which have changed since; {again}"
+        )
+    if certificate.get("digest") != certificate_digest(certificate):
+        raise DataError(f"{path}: the certificate was changed after it was written; {again}")
+    return certificate
+
+
+def write_certificate(folder: Path, certificate: dict[str, Any]) -> None:
+    """Write the certificate of the ladder set in a folder.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    write_json(folder / CERTIFICATE, certificate)
+
+
+def read_ladder_set(name: str, *, certified: bool = True) -> LadderSet:
     """Open a shipped ladder set by name, or one in a folder.
 
     Args:
         name: one of `published_names`, or the path of a folder written by `write_ladder_set`.
+        certified: read the set's certificate too; False ignores it, for the command that replaces it.
 
     Raises:
         UnknownNameError: no such set and no such folder.
-        DataError: with path:line, a file is missing or a line does not follow its schema.
+        DataError: with path:line, a file is missing, a line does not follow its schema, or the certificate is of other
+            ladders.
         UsageError: the ladders do not form one scale.
     """
     folder = find_folder(name)
@@ -183,6 +234,8 @@ def read_ladder_set(name: str) -> LadderSet:
         list(read_records(Ladder, folder / "ladders.jsonl")),
         read_records(LadderFailure, failures) if failures.is_file() else (),
     )
+    if certified:
+        ladders = replace(ladders, certificate=_read_certificate(folder / CERTIFICATE, ladders))
     # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
     return ladders if name in published_names() else replace(ladders, name=folder.resolve().name)
 
@@ -194,7 +247,7 @@ def write_ladder_set(
     ladders: Sequence[Ladder],
     failures: Sequence[LadderFailure],
 ) -> None:
-    """Write a ladder set; each file appears complete or not at all.
+    """Write a ladder set; each file appears complete or not at all. A certificate of other ladders is removed.
 
     Args:
         folder: output folder, created if necessary.
@@ -206,6 +259,9 @@ def write_ladder_set(
     Raises:
         DataError: the folder cannot be written.
     """
+    before = folder / "ladders.jsonl"
+    if not before.is_file() or before.read_bytes() != b"".join(map(to_line, ladders)):
+        throw_away(folder / CERTIFICATE)
     write_records(folder / "dimensions.jsonl", dimensions)
     write_records(folder / "contexts.jsonl", contexts)
     write_records(folder / "ladders.jsonl", ladders)

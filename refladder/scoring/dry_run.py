@@ -77,6 +77,18 @@ def copied(folder: Path | None) -> Iterator[Path | None]:
         yield copy
 
 
+@contextmanager
+def copied_file(path: Path | None) -> Iterator[Path | None]:
+    """A temporary copy of a file, from which a plan continues; None where there is no file."""
+    if path is None or not path.is_file():
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="refladder-dry-run-") as name:
+        copy = Path(name) / path.name
+        shutil.copyfile(path, copy)
+        yield copy
+
+
 def read_prices(path: Path) -> dict[str, dict[str, float]]:
     """A table of prices in TOML, with a table for each model.
 

@@ -316,7 +316,9 @@ class JudgmentIndex(JudgmentLog):
                 if judgment.against is None:
                     check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
-                    check_outcomes(line[0], judgment, (WIN, LOSS))
+                    check_outcomes(
+                        line[0], judgment, (WIN, LOSS) if len(judgment.outcomes) < len(OUTCOMES) else OUTCOMES
+                    )
                 self.judgments[judgment.key] = judgment
 
     def _check_run(self, where: str, line: str) -> None:

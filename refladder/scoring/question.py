@@ -8,6 +8,7 @@ pair.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,4 +112,23 @@ def ladder_questions(
                     "target": rung.text if swapped else output.text,
                     "reference": output.text if swapped else rung.text,
                 },
+            )
+
+
+def rung_questions(context: Context, dimension: Dimension, ladder: Ladder) -> Iterator[Question]:
+    """Every comparison of two rungs of a ladder: about the higher rung, then about the lower one.
+
+    Args:
+        context: the context of the ladder.
+        dimension: the dimension of the ladder.
+        ladder: its pairs are asked as (1, 2), (1, 3), ..., (N - 1, N).
+    """
+    for low, high in itertools.combinations(ladder.rungs, 2):
+        for target, reference in ((high, low), (low, high)):
+            yield question_about(
+                context,
+                dimension,
+                subject=rung_id(target.level),
+                against=rung_id(reference.level),
+                texts={"target": target.text, "reference": reference.text},
             )

@@ -196,7 +196,7 @@ class Scorer:
         )
         self.run = Run(
             recipe=recipe,
-            ladders=f"{ladders.name}@{ladders.digest}",
+            ladders=ladders.signature,
             dimensions=self.dimensions,
             rungs=ladders.rungs,
             orders=orders,

@@ -15,7 +15,7 @@ from refladder.files.ladder_sets import (
     write_ladder_set,
 )
 
-SET = read_ladder_set("demo/story")
+SET = read_ladder_set("demo/story", certified=False)
 LADDERS, CONTEXTS, FIRST = list(SET.ladders.values()), list(SET.contexts.values()), next(iter(SET.ladders.values()))
 PLACE = "x: the coherence ladder of context 'story-01'"
 
