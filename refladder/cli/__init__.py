@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "audit": "refladder.cli.audit",
     "build": "refladder.cli.build",
     "certify": "refladder.cli.certify",
     "compete": "refladder.cli.compete",

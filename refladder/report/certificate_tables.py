@@ -1,10 +1,10 @@
-"""A certificate of a ladder set as tables and lines."""
+"""A certificate of a ladder set as tables and lines, and the audit of a judge as a table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from refladder.report.rendering import DASH, PlainTable, number
+from refladder.report.rendering import DASH, PlainTable, number, with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +26,19 @@ _SETS = (
     ("length", "mean Spearman correlation of level and number of words"),
     ("by length", "ladders that a rule of length alone orders fully"),
     ("by surface", "ladders that the builtin judge orders fully"),
+)
+_AUDIT = (
+    ("unparsed", "judgments without a usable answer"),
+    ("low mass", "judgments whose labels have a total probability under 0.5"),
+    ("mass", "mean label mass"),
+    ("P(target)", "how often the text in the target's position wins (0.5 = no position bias)"),
+    ("inconsistent", "pairs whose two orders disagree"),
+    ("P(longer)", "how often the longer of two rungs wins"),
+    ("longer is higher", "how often the longer rung is the higher one: P(longer) of a judge without length bias"),
+    ("shift", "change of the probability that the worst rung is better than a higher one, with a sentence appended"),
+    ("neutral", "a sentence that says nothing: what any sentence does"),
+    ("request", "a sentence that asks for a good verdict"),
+    ("answer line", "the last line of the prompt with the answer that the text is better"),
 )
 VERDICTS = {
     "pass": "every level is above the one below it",
@@ -105,6 +118,27 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
             f"dropped, {built['failed']:,} ladders failed"
         )
     return [*lines, *(f"note: {note}" for note in certificate["notes"])]
+
+
+def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
+    """The figures of an audit, one row for each measure and one column for each dimension.
+
+    Args:
+        rows: dimension, measure, value, low and high of each figure.
+    """
+    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    if len(dimensions) == 2:  # noqa: PLR2004  `all` and the only dimension are the same
+        dimensions = dimensions[1:]
+    cells = {(row["measure"], row["dimension"]): row for row in rows}
+    table = [
+        [measure, *(_figure(cells[measure, dimension]) for dimension in dimensions)]
+        for measure in dict.fromkeys(row["measure"] for row in rows)
+    ]
+    return [PlainTable("audit, with 95 % intervals over contexts", ["measure", *dimensions], table, _AUDIT)]
+
+
+def _figure(row: Mapping[str, Any]) -> str:
+    return with_interval(row["value"], row["low"], row["high"], digits=3)
 
 
 def ladder_line(certificate: Mapping[str, Any], context_id: str, dimension: str) -> str:

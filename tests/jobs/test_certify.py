@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 
 import pytest
-from doubles import Double
-from simulated import quality_of, text_of
+from ladder_judges import DIMENSION, RECIPE, Comparing, set_of
 
 from refladder.backends import connect
 from refladder.errors import DataError, UsageError
@@ -23,52 +21,7 @@ from refladder.files.ladder_sets import (
     write_ladder_set,
 )
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
-from refladder.records import Context, Dimension, LabelReading, Ladder, Recipe, Rung
-
-DIMENSION = Dimension(name="worth", description="What a text is worth.")
-RECIPE = Recipe(backend="by hand", prompts=(), sampling=None, version="1")
-
-
-class Comparing(Double):
-    """Log-odds of a win over a loss: the difference of qualities, and `first` for the text that is judged."""
-
-    fingerprint = "comparing/1"
-
-    def __init__(self, *, first=0.0, unreadable=lambda _target, _reference: False):
-        self.first, self.unreadable, self.asked = first, unreadable, 0
-
-    def read_labels(self, prompts, labels):
-        self.asked += len(prompts)
-        readings = []
-        for prompt in prompts:
-            target, reference = prompt.slots["target"], prompt.slots["reference"]
-            if self.unreadable(target, reference):
-                readings.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
-                continue
-            half = (quality_of(target) - quality_of(reference) + self.first) / 2
-            weights = {"win": math.exp(half), "loss": math.exp(-half), "tie": 0.5}
-            whole = sum(weights.values())
-            chosen = [weights[prompt.outcomes[prompt.labels.index(label)]] / whole for label in labels]
-            readings.append(LabelReading(logprobs=tuple(map(math.log, chosen)), mass=1.0))
-        return readings
-
-
-def set_of(qualities, name="made"):
-    """A set with one ladder for each row of qualities, from the worst rung."""
-    contexts = [Context(id=f"c{row}", task="story", text=f"Idea {row}.") for row in range(len(qualities))]
-    ladders = [
-        Ladder(
-            context_id=context.id,
-            task="story",
-            dimension="worth",
-            rungs=tuple(
-                Rung(level=level, text=text_of(value, f"{context.id} {level}")) for level, value in enumerate(row, 1)
-            ),
-            recipe=RECIPE,
-        )
-        for context, row in zip(contexts, qualities, strict=True)
-    ]
-    return ladder_set(name, [DIMENSION], contexts, ladders)
+from refladder.records import Ladder, Rung
 
 
 def certificate_of(qualities, judge=None):
