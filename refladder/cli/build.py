@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 @click.option(
     "--human", type=str, help="Table of human-written rungs with the columns context_id, dimension, level and text."
 )
+@click.option(
+    "--certify",
+    is_flag=True,
+    help="Judge the rungs against each other. Rungs out of order are generated again, in at most 2 rounds; then their "
+    "level is dropped, or their ladder fails.",
+)
+@console.backend_option("--judge", "Judge model of --certify (see `refladder list backends`).", default="builtin")
+@console.JUDGE_OPTION
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -46,6 +54,9 @@ def command(
     rungs: int,
     attempts: int,
     human: str | None,
+    certify: bool,
+    judge: str,
+    judge_option: tuple[str, ...],
     prompts: Path | None,
     restart: bool,
     as_json: bool,
@@ -53,10 +64,14 @@ def command(
     """Generate a ladder for every context and dimension of BENCHMARK (`own` for your own table).
 
     Run the same command again to resume an interrupted build. Exit code 3: some ladders failed; the reasons are in
-    failures.jsonl.
+    failures.jsonl. The estimates of --dry-run and --budget do not include rungs that --certify generates again.
     """
+    from refladder.files.ladder_sets import ladder_set  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.certify import JUDGMENTS, open_asker, plan_certify  # noqa: PLC0415
+    from refladder.jobs.mend import Mender  # noqa: PLC0415
+    from refladder.report.certificate_tables import certificate_lines  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
     from refladder.synth import plan_ladders  # noqa: PLC0415
     from refladder.synth.journal import JOURNAL  # noqa: PLC0415  --help stays quick
@@ -66,6 +81,7 @@ def command(
     by_people = read_human_rungs(human) if human else None
     budgeted = spending.current(context)
 
+    judge_asked = (judge, judge_option)
     asked = (writer, writer_option, "--writer-option")
     how: dict[str, Any] = {
         "rungs": rungs,
@@ -78,12 +94,32 @@ def command(
     def plan(costs: Plan) -> None:
         with copied(None if restart else out) as copy:
             journal = None if copy is None else copy / JOURNAL
-            plan_ladders(costs, budgeted.connect(*asked), contexts, dimensions, journal=journal, **how)
+            planned, _ = plan_ladders(costs, budgeted.connect(*asked), contexts, dimensions, journal=journal, **how)
+            if certify and planned:
+                opened = ladder_set(str(out), dimensions, contexts, planned)
+                judgments = None if copy is None else copy / JUDGMENTS
+                plan_certify(
+                    costs, opened, open_asker(opened, budgeted.connect(*judge_asked), judgments, prompts=prompts)
+                )
 
     if not budgeted.continues(plan, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
     backend = budgeted.open(*asked)
+    mender = None
+    if certify:
+        mender = Mender(
+            writer=backend,
+            judge=budgeted.open(*judge_asked),
+            contexts=contexts,
+            dimensions=dimensions,
+            folder=out,
+            sampling=drawing.sampling,
+            attempts=attempts,
+            prompts=prompts,
+            human=by_people,
+            restart=restart,
+        )
     with console.progress("writing", budgeted.under_way) as progress:
         report = build(
             backend,
@@ -93,14 +129,21 @@ def command(
             restart=restart,
             config=console.resolved(context),
             progress=progress,
+            mender=mender,
             **how,
         )
+    certificate = report.certificate
     if as_json:
-        counts = {"folder": str(out), "ladders": report.ladders, "failed": len(report.failures)}
+        counts: dict[str, Any] = {"folder": str(out), "ladders": report.ladders, "failed": len(report.failures)}
+        if certificate is not None:
+            counts |= {key: certificate[key] for key in ("verdict", "digest", "built")}
         click.echo(json.dumps({**counts, "spent": budgeted.spent()}))
     else:
         failed = len(report.failures)
-        console.say(f"{report.ladders:,} ladders of {rungs} rungs in {out}, {failed:,} rungs failed", err=True)
+        left = rungs if certificate is None else certificate["counts"]["rungs"]
+        console.say(f"{report.ladders:,} ladders of {left} rungs in {out}, {failed:,} rungs failed", err=True)
+        if certificate is not None:
+            console.say_lines(certificate_lines(certificate))
         for failure in report.failures[:10]:
             place = f"{failure.context_id} {failure.dimension} rung {failure.level}"
             console.say(f"  {place}: {failure.reasons[-1]}", err=True)

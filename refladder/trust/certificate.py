@@ -80,8 +80,8 @@ def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
 def rising_chain(w: FloatArray) -> BoolArray:
     """The largest set of rungs of which each is better than the one before it in the set.
 
-    Of several largest sets, the one with the largest sum of w over its neighbours is chosen. The other rungs are those
-    to write anew.
+    Of several largest sets, the one with more of the two ends is chosen, because the rungs between were written from
+    them; then the one with the largest sum of w over its neighbours. The other rungs are those to write anew.
 
     Args:
         w: shape (N, N), of one ladder. A NaN is no proof of rising.
@@ -90,16 +90,17 @@ def rising_chain(w: FloatArray) -> BoolArray:
         Shape (N,), True for the rungs of the set.
     """
     rungs = len(w)
-    best: list[tuple[int, float, int]] = []  # length and sum of the best chain that ends here, and its rung before
+    best: list[tuple[int, int, float, int]] = []  # of the best chain to each rung: length, ends, sum, the rung before
     for high in range(rungs):
+        end = int(high in {0, rungs - 1})
         below = [low for low in range(high) if w[low, high] > 0.5 + EVEN]
-        options = [(best[low][0] + 1, best[low][1] + float(w[low, high]), low) for low in below]
-        best.append(max([(1, 0.0, -1), *options], key=lambda option: option[:2]))
+        options = [(best[low][0] + 1, best[low][1] + end, best[low][2] + float(w[low, high]), low) for low in below]
+        best.append(max([(1, end, 0.0, -1), *options], key=lambda option: option[:3]))
     chain = np.zeros(rungs, dtype=np.bool_)
-    end = max(range(rungs), key=lambda rung: best[rung][:2])
-    while end >= 0:
-        chain[end] = True
-        end = best[end][2]
+    rung = max(range(rungs), key=lambda number: best[number][:3])
+    while rung >= 0:
+        chain[rung] = True
+        rung = best[rung][3]
     return chain
 
 

@@ -86,6 +86,12 @@ def test_of_two_swapped_rungs_the_less_sure_is_left_out():
     assert rung_verdicts(w, ["pass"] * 4) == ["pass", "rewrite", "pass", "pass"]
 
 
+def test_of_two_swapped_rungs_an_end_is_kept():
+    # 2 and 3 (from 0: 1 and 2) are swapped, and 0-1 is surer than 0-2; the end stays, the rung between is written anew
+    assert rising_chain(square(3, {(1, 2): 0.2, (0, 1): 0.95})).tolist() == [True, False, True]
+    assert rising_chain(square(3, {(0, 1): 0.2, (1, 2): 0.95})).tolist() == [True, False, True]
+
+
 def test_a_duplicate_is_not_rising():
     w = square(3, {(1, 2): 0.5})
     assert rising_chain(w).sum() == 2
