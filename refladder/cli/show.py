@@ -54,10 +54,10 @@ def command(
         if as_json:
             click.echo(console.printable_json(to_json({**_plain(ladder), "outputs": placed}).decode()))
         else:
-            for part in ladder_view(opened, ladder, chosen, placed):
-                out.print(part)
             if opened.certificate is not None:
                 console.say(ladder_line(opened.certificate, context_id, chosen.name))
+            for part in ladder_view(opened, ladder, chosen, placed):
+                out.print(part)
 
 
 def _list_contexts(opened: LadderSet, known: Sequence[str], *, as_json: bool) -> None:

@@ -27,6 +27,7 @@ from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import rung_questions
 from refladder.scoring.rules import probabilities_from
+from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
 from refladder.version import __version__
 
@@ -231,7 +232,7 @@ def _ladder_rows(
     each = 2 * len(pairs)
     rows = []
     for number, ((context_id, name), ladder) in enumerate(ladders.ladders.items()):
-        own = trust.rung_verdicts(w[number], levels[name])
+        own = _without_copies(trust.rung_verdicts(w[number], levels[name]), ladder)
         in_order, of = _adjacent(w[number])
         surface_in_order, _ = _adjacent(of_surface[number])
         wrong, triples = intransitive_triples(ladders.rungs, pairs, w[number][pairs[:, 0], pairs[:, 1]])
@@ -255,6 +256,18 @@ def _ladder_rows(
             }
         )
     return rows
+
+
+def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
+    """The verdicts, where the copy of a lower rung is to be rewritten, whatever the judge prefers."""
+    settled: dict[int, str] = {}
+    checked = []
+    for verdict, rung in zip(verdicts, ladder.rungs, strict=True):
+        copy = verdict in {trust.PASS, trust.REFUSE} and same_text(rung.text, settled) is not None
+        checked.append(trust.REWRITE if copy else verdict)
+        if checked[-1] in {trust.PASS, trust.REFUSE}:
+            settled[rung.level] = rung.text
+    return checked
 
 
 def _lengths(ladder: Ladder) -> FloatArray:

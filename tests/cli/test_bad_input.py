@@ -134,7 +134,7 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
             "unknown reference method 'lenth'; did you mean 'length'? Known: 1-grams in context, 2-grams in ",
         ),
         (("evaluate", "hana"), "unknown benchmark 'hana'; did you mean 'hanna'? Known: "),
-        (("scor",), "unknown command 'scor'; did you mean 'score'? Known: build, "),
+        (("scor",), "unknown command 'scor'; did you mean 'score'? Known: audit, build, "),
         (
             ("show", "demo/story", "story-001"),
             "unknown context 'story-001'; did you mean 'story-01'? Known: story-01, ",

@@ -302,14 +302,16 @@ def test_texts_from_the_shell(command):
     done = command("score", "--text", "A keeper [bold]wept\x1b[2J.", "--context-id", "story-01", *LADDERS)
     assert done.code == 0
     assert "A keeper [bold]wept\ufffd[2J." in done.out  # neither markup nor control characters do anything
-    assert re.search(r"signature: ladders:demo/story@[0-9a-f]{12}\|backend:builtin/1\|", done.out)
+    assert re.search(
+        r"signature: ladders:demo/story@[0-9a-f]{12}\|certificate:[0-9a-f]{12}\|backend:builtin/1\|", done.out
+    )
     assert "score: ladder-sum, from -15 (worse than all 5 rungs) to 15 (better than all)" in done.out
 
 
 def test_the_signature_holds_all_that_made_a_score(command, stories):
     usual = command("score", stories, *LADDERS).rows[0]["signature"]
     assert re.fullmatch(
-        r"ladders:demo/story@[0-9a-f]{12}\|backend:builtin/1\|prompts:story/compare@[0-9a-f]{12}"
+        r"ladders:demo/story@[0-9a-f]{12}\|certificate:[0-9a-f]{12}\|backend:builtin/1\|prompts:story/compare@[0-9a-f]{12}"
         r"\|refladder:\d+\.\d+\.\d+\|orders:1\|rule:ladder-sum\|least-mass:0\.05",
         usual,
     )
