@@ -34,7 +34,7 @@ from refladder.records import LabelReading, Sampling
 from refladder.scoring.columns import Scale
 from refladder.scoring.scorer import Scorer
 from refladder.synth import build_ladders
-from refladder.trust.audit import mean_over_contexts
+from refladder.trust.audit_statistics import mean_over_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -261,13 +261,38 @@ HEADS = (
 )  # fmt: skip
 
 
+MEANS = (
+    "within: intact", "within: degraded", "within: certified", "pooled: intact",
+    "pooled: degraded, ladders that are left", "pooled: certified",
+)  # fmt: skip
+
+
 def main() -> None:
     """Run the study and write the page."""
     rows = [row for name in SOURCES for row in study(name)]
-    lines = ["| " + " | ".join(row) + " |" for row in (HEADS, ["---"] * 3 + ["---:"] * (len(HEADS) - 3), *rows)]
-    text = RESULTS.read_text("utf-8") if RESULTS.exists() else ""
-    head, mark, _ = text.partition("<!-- table -->\n")
-    RESULTS.write_text((head if mark else "") + "<!-- table -->\n" + "\n".join(lines) + "\n", "utf-8")
+    columns = [HEADS.index(head) for head in MEANS]
+    means = [
+        (
+            judge,
+            kind,
+            *(
+                f"{np.mean([float(row[column]) for row in rows if row[1:3] == (judge, kind)]):.3f}"
+                for column in columns
+            ),
+        )
+        for judge in JUDGES
+        for kind in KINDS
+    ]
+    head, mark, _ = RESULTS.read_text("utf-8").partition("<!-- tables -->\n")
+    tables = ["## Means over the benchmarks", "", *table(("judge", "fault", *MEANS), means, 2), ""]
+    tables += ["## Every benchmark", "", *table(HEADS, rows, 3)]
+    RESULTS.write_text(head + mark + "\n" + "\n".join(tables) + "\n", "utf-8")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> list[str]:
+    """The lines of a pipe table whose first columns are words."""
+    rule = ["---"] * words + ["---:"] * (len(heads) - words)
+    return ["| " + " | ".join(row) + " |" for row in (heads, rule, *rows)]
 
 
 if __name__ == "__main__":

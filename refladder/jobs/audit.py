@@ -20,7 +20,7 @@ from refladder.records import WIN
 from refladder.scoring.columns import is_faint
 from refladder.scoring.question import question_about, rung_id
 from refladder.trust import certificate as trust
-from refladder.trust.audit import longer_wins, mean_over_contexts
+from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -332,7 +332,7 @@ class JudgmentIndex(JudgmentLog):
         if stored != self.run:
             raise UsageError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                "name another folder with --work, or throw them away with --restart"
+                "name another file or folder (--judgments, --work or --out), or throw them away with --restart"
             )
 
     def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from ladder_judges import DIMENSION, RECIPE, Comparing, set_of
@@ -96,6 +97,17 @@ def test_what_cannot_be_parsed_is_counted_and_no_number():
     assert first["rungs"] == ["refuse", "refuse", "pass"]
     assert first["adjacent"] == {"in_order": 1, "of": 1}
     assert found["dimensions"][0]["steps"][0]["decided"] == 11
+
+
+def test_a_copy_of_a_lower_rung_is_rewritten_whatever_the_judge_says():
+    opened = set_of([[0, 1, 2, 3]] * 6)
+    first, *others = opened.ladders.values()
+    copied = replace(first, rungs=(*first.rungs[:3], replace(first.rungs[0], level=4, text=f"{first.rungs[0].text}\n")))
+    again = ladder_set("made", [DIMENSION], list(opened.contexts.values()), [copied, *others])
+    # A judge that an empty line impresses: it puts the copy above rung 3.
+    found = certify(again, open_asker(again, Comparing(raised_by={first.rungs[0].text + "\n": 9.0})))
+    assert found["of_ladders"][0]["adjacent"] == {"in_order": 3, "of": 3}
+    assert found["of_ladders"][0]["rungs"] == ["pass", "pass", "pass", "rewrite"]
 
 
 def test_a_ladder_that_length_climbs_is_counted():

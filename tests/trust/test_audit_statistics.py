@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from refladder.errors import ShapeError, UsageError
-from refladder.trust.audit import longer_wins, mean_over_contexts
+from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
 
 
 def test_the_interval_is_that_of_scipy():
