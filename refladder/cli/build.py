@@ -12,9 +12,11 @@ from refladder.cli.data import DATA, DataOptions
 from refladder.cli.groups import DrawingOptions, grouped
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends.estimate import Plan
+    from refladder.jobs.build import BuildReport
 
 
 @click.command(short_help="Generate ladders for a benchmark or a table.")
@@ -63,15 +65,17 @@ def command(
 ) -> int:
     """Generate a ladder for every context and dimension of BENCHMARK (`own` for your own table).
 
-    Run the same command again to resume an interrupted build. Exit code 3: some ladders failed; the reasons are in
-    failures.jsonl. The estimates of --dry-run and --budget do not include rungs that --certify generates again.
+    Run the same command again to resume an interrupted build. Exit code 3: some ladders failed (the reasons are in
+    failures.jsonl), or the certificate is refused. The estimates of --dry-run and --budget do not include rungs that
+    --certify generates again.
     """
+    from dataclasses import replace  # noqa: PLC0415
+
     from refladder.files.ladder_sets import ladder_set  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick
     from refladder.jobs.certify import JUDGMENTS, open_asker, plan_certify  # noqa: PLC0415
     from refladder.jobs.mend import Mender  # noqa: PLC0415
-    from refladder.report.certificate_tables import certificate_lines  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
     from refladder.synth import plan_ladders  # noqa: PLC0415
     from refladder.synth.journal import JOURNAL  # noqa: PLC0415  --help stays quick
@@ -120,7 +124,7 @@ def command(
             human=by_people,
             restart=restart,
         )
-    with console.progress("writing", budgeted.under_way) as progress:
+    with console.progress("building" if certify else "writing", budgeted.under_way) as progress:
         report = build(
             backend,
             contexts,
@@ -129,17 +133,24 @@ def command(
             restart=restart,
             config=console.resolved(context),
             progress=progress,
-            mender=mender,
+            mender=None if mender is None else replace(mender, progress=progress),
             **how,
         )
-    certificate = report.certificate
+    return _tell(report, out, rungs, budgeted.spent(), as_json=as_json)
+
+
+def _tell(report: BuildReport, out: Path, rungs: int, spent: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
+    """Print what was built; returns the exit code."""
+    from refladder.report.certificate_tables import certificate_lines  # noqa: PLC0415
+    from refladder.trust.certificate import REFUSE  # noqa: PLC0415
+
+    certificate, failed = report.certificate, len(report.failures)
     if as_json:
-        counts: dict[str, Any] = {"folder": str(out), "ladders": report.ladders, "failed": len(report.failures)}
+        counts: dict[str, Any] = {"folder": str(out), "ladders": report.ladders, "failed": failed}
         if certificate is not None:
             counts |= {key: certificate[key] for key in ("verdict", "digest", "built")}
-        click.echo(json.dumps({**counts, "spent": budgeted.spent()}))
+        click.echo(json.dumps({**counts, "spent": spent}))
     else:
-        failed = len(report.failures)
         left = rungs if certificate is None else certificate["counts"]["rungs"]
         console.say(f"{report.ladders:,} ladders of {left} rungs in {out}, {failed:,} rungs failed", err=True)
         if certificate is not None:
@@ -147,5 +158,6 @@ def command(
         for failure in report.failures[:10]:
             place = f"{failure.context_id} {failure.dimension} rung {failure.level}"
             console.say(f"  {place}: {failure.reasons[-1]}", err=True)
-        console.tell_spent(budgeted.spent())
-    return console.UNSCORED if report.failures else 0
+        console.tell_spent(spent)
+    refused = certificate is not None and certificate["verdict"] == REFUSE
+    return console.UNSCORED if failed or refused else 0

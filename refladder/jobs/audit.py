@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.jobs.certify import set_questions, verdict_arrays
+from refladder.jobs.certify import outcome_probabilities, set_questions, verdict_arrays
 from refladder.methods.measures import share_of
 from refladder.prompts import criterion, fill
 from refladder.records import WIN
@@ -124,12 +124,6 @@ def plan_audit(costs: Plan, ladders: LadderSet, asker: Asker) -> int:
     return sum(judgment is not None for judgment in stored)
 
 
-def _better(judgment: Judgment) -> float:
-    """P(win) + P(tie) / 2 of the text that a judgment is about; NaN if unparsed."""
-    win, _, tie = verdict_arrays([judgment, judgment], 1)[0, 0, 0]
-    return float(win + tie / 2)
-
-
 def _share(dimension: str, measure: str, parts: Sequence[tuple[str, tuple[float, int]]]) -> Row:
     found = share_of(parts) if parts else None
     if found is None:
@@ -139,8 +133,7 @@ def _share(dimension: str, measure: str, parts: Sequence[tuple[str, tuple[float,
 
 def _rows(ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Sequence[Judgment]) -> list[Row]:
     """The figures of one dimension, or of all."""
-    each = ladders.rungs * (ladders.rungs - 1)
-    verdicts = verdict_arrays(pairs, each // 2)
+    verdicts = verdict_arrays(pairs, ladders.rungs)
     w = trust.preferences(verdicts, ladders.rungs)
     differ, parsed = trust.order_disagreements(verdicts)
     numbers = [number for number, (_, dimension) in enumerate(ladders.ladders) if name in {ALL, dimension}]
@@ -175,15 +168,13 @@ def _rows(ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Seq
         share("P(longer)", lambda number: (longer[number][0], longer[number][2])),
         share("longer is higher", lambda number: (longer[number][1], longer[number][2])),
     ]
-    higher = ladders.rungs - 1
-    for place, kind in enumerate(SHIFTS):
-        values, of = [], []
-        for number in numbers:
-            for rung in range(higher):
-                # Pair (1, rung + 2) is number `rung` of its ladder; its second order is about the worst rung.
-                before = pairs[number * each + 2 * rung + 1]
-                after = shifted[(number * higher + rung) * len(SHIFTS) + place]
-                values.append(_better(after) - _better(before))
-                of.append(contexts[number])
-        rows.append(Row(name, f"shift {kind}", *mean_over_contexts(np.array(values), of)))
+    # The first N - 1 pairs of a ladder are those of the worst rung; their second order is about it.
+    before = verdicts[numbers, : ladders.rungs - 1, 1]
+    after = outcome_probabilities(shifted).reshape(len(contexts), ladders.rungs - 1, len(SHIFTS), -1)[numbers]
+    change = (after - before[:, :, None]) @ np.array([1.0, 0.0, 0.5])  # of P(win) + P(tie) / 2
+    of = [contexts[number] for number in numbers for _ in range(ladders.rungs - 1)]
+    rows += [
+        Row(name, f"shift {kind}", *mean_over_contexts(change[:, :, place].ravel(), of))
+        for place, kind in enumerate(SHIFTS)
+    ]
     return rows

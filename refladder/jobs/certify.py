@@ -92,8 +92,8 @@ def set_questions(ladders: LadderSet) -> list[Question]:
     ]
 
 
-def verdict_arrays(judgments: Sequence[Judgment], pairs: int) -> FloatArray:
-    """Probabilities of win, loss and tie, shape (ladders, pairs, 2, 3); NaN where a judgment is unparsed."""
+def outcome_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
+    """Probabilities of win, loss and tie of the text that each judgment is about, shape (n, 3); NaN if unparsed."""
     rows = []
     for judgment in judgments:
         if judgment.logprobs is None:
@@ -101,7 +101,12 @@ def verdict_arrays(judgments: Sequence[Judgment], pairs: int) -> FloatArray:
         else:
             value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
             rows.append([value[WIN], value[LOSS], value[TIE]])
-    return probabilities_from(np.array(rows).reshape(-1, pairs, 2, 3))
+    return probabilities_from(np.array(rows).reshape(-1, len(OUTCOMES)))
+
+
+def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
+    """The judgments of `set_questions`, shape (ladders, pairs, 2, 3), for `refladder.trust.certificate.preferences`."""
+    return outcome_probabilities(judgments).reshape(-1, rungs * (rungs - 1) // 2, 2, len(OUTCOMES))
 
 
 def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> dict[str, Any]:
@@ -125,8 +130,8 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
     judgments = asker.ask(questions, progress)
     surface = judgments
     if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:
-        # The shipped prompt: the built-in judge reads the slots of a prompt, never its words.
-        surface = open_asker(ladders, baseline).ask(questions)
+        run = run_of(baseline, asker.template)  # any prompt: the built-in judge reads its slots, never its words
+        surface = Asker(baseline, asker.template, JudgmentIndex(None, run)).ask(questions)
     certificate: dict[str, Any] = _rounded(_certificate(ladders, asker, judgments, surface))
     return {**certificate, "digest": certificate_digest(certificate)}
 
@@ -143,10 +148,9 @@ def _rounded(value: Any) -> Any:  # noqa: ANN401  any JSON value
 def _certificate(
     ladders: LadderSet, asker: Asker, judgments: Sequence[Judgment], surface: Sequence[Judgment]
 ) -> dict[str, Any]:
-    count = ladders.rungs * (ladders.rungs - 1)  # judgments of a ladder: pairs, two orders
-    verdicts = verdict_arrays(judgments, count // 2)
+    verdicts = verdict_arrays(judgments, ladders.rungs)
     w = trust.preferences(verdicts, ladders.rungs)
-    of_surface = trust.preferences(verdict_arrays(surface, count // 2), ladders.rungs)
+    of_surface = trust.preferences(verdict_arrays(surface, ladders.rungs), ladders.rungs)
     members = {
         dimension.name: [number for number, (_, name) in enumerate(ladders.ladders) if name == dimension.name]
         for dimension in ladders.dimensions

@@ -145,6 +145,7 @@ class Mender:
                 prompts=self.prompts,
                 journal=self.folder / f"rewrite-{number}-{digest}.journal.jsonl",
                 human=fixed,
+                progress=self.progress,
             )
             for ladder in again:
                 key = (ladder.context_id, ladder.dimension)

@@ -156,3 +156,17 @@ def test_the_command_writes_a_certificate(command, tmp_path):
     assert stored["digest"] == row["digest"]
     again = command("build", "demo/dialogue", "--out", tmp_path / "set", "--certify")
     assert f"certificate {row['digest']} by builtin/1" in again.err
+
+
+def test_too_few_contexts_are_exit_code_3(command, tmp_path):
+    table, task = tmp_path / "in.csv", tmp_path / "task.toml"
+    table.write_text("context_id,context\na,Why the sea comes and goes twice a day.\nb,Where rain was before.\n")
+    task.write_text(
+        'task = "open"\n\n[[dimensions]]\nname = "clarity"\ndescription = "Whether it is clear."\nlow = 1\nhigh = 5\n'
+    )
+    arguments = ("build", "own", "--source", table, "--task-file", task, "--out", tmp_path / "set")
+    assert command(*arguments).code == 0
+    done = command(*arguments, "--certify")
+    assert done.code == 3
+    assert "verdict: refuse (no step is shown to rise" in done.err
+    assert "note: clarity: fewer than 7 contexts, so no sign test of 4 can pass" in done.err
