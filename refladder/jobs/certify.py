@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 ROLE = "compare"  # the prompt that scores are made with
 JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
+BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
 _SURFACE = "builtin"
 
 
@@ -79,7 +80,7 @@ def open_asker(
     template = load_template(ladders.task, ROLE, prompts)
     sampling = Sampling(max_tokens=ANSWER_TOKENS) if answers else None
     log = JudgmentIndex(judgments, run_of(judge, template, answers=answers, sampling=sampling), restart=restart)
-    return Asker(judge, template, log, least_mass)
+    return Asker(judge, template, log, least_mass, batch=BATCH)
 
 
 def set_questions(ladders: LadderSet) -> list[Question]:
