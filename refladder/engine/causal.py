@@ -98,8 +98,7 @@ class Causal:
         named = set(getattr(self._config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
         alibi = getattr(self._config, "alibi", False)  # measures distance along the row and ignores position ids
         if croppable and named and not alibi and "position_ids" in self._arguments:
-            plain_scores = not getattr(self._config, "attn_logit_softcapping", None)
-            if plain_scores and self.model.device.type == "cpu" and self._attention_name == "sdpa":
+            if self.model.device.type == "cpu" and self._attention_name in {"sdpa", "eager"}:
                 return _ORDER
             return _ORDER[1:]
         return _ORDER[2:]
@@ -177,7 +176,7 @@ class Causal:
         description = f"{self._config.model_type} with prompts of up to {longest} tokens"
         count = len(reads)
         run: Callable[[int], FloatArray] | None = None
-        if self.strategy == "tree" and (self._window is None or longest <= self._window):
+        if self.strategy == "tree":
             run = functools.partial(self._with_tree_attention, root, count)
         elif self.strategy in {"tree", "masked"}:
             run = functools.partial(self._over_tree, root, count, self._mask)
@@ -207,10 +206,16 @@ class Causal:
             self.model.set_attn_implementation(original)
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
-        dtype, indices = self.model.dtype, _read_indices(segment)
-        few = self._kernels is not None and len(indices) * _TOKENS_PER_READ <= segment.tokens.size
-        last_layer_parts = attention.parts_of(segment, dtype, indices) if few else None
-        return {"parts": attention.parts_of(segment, dtype), "last_layer_parts": last_layer_parts}
+        few = self._kernels is not None and len(_read_indices(segment)) * _TOKENS_PER_READ <= segment.tokens.size
+        parts = {"parts": self._layer_parts(segment, None, few=few)}
+        if self._window is not None and int(segment.positions.max()) >= self._window:
+            parts["window_parts"] = self._layer_parts(segment, self._window, few=few)
+        return parts
+
+    def _layer_parts(self, segment: Segment, window: int | None, *, few: bool) -> attention.LayerParts:
+        dtype = self.model.dtype
+        last = attention.parts_of(segment, dtype, _read_indices(segment), window) if few else None
+        return attention.LayerParts(every=attention.parts_of(segment, dtype, window=window), last=last)
 
     def _over_tree(
         self, root: Node, reads: int, visibility: Callable[[Segment], dict[str, Any]], most: int
