@@ -21,6 +21,7 @@ from refladder.engine.causal import Causal
 from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.engine.memory import cache_bytes_per_token, halve_until_it_fits, tokens_that_fit, usable_memory
 from refladder.engine.sampling import BLOCK, GeneratedText, generate_batch, reproducible_batch_sizes, reused_tokens
+from refladder.engine.self_check import choose_strategy
 from refladder.engine.trie import build_trie
 from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
@@ -98,7 +99,7 @@ class Local(Backend):
         if self.opened.encoder_decoder:
             return EncoderDecoder(model, memory)
         causal = Causal(model, self.opened.dtype, memory)
-        causal.choose_strategy(self.tokens.sample())
+        choose_strategy(causal, self.tokens.sample())
         return causal
 
     def _fits_in_memory(self, length: int) -> bool:
