@@ -235,3 +235,26 @@ def test_plain_inference_uses_no_fused_kernel(folder, prompts, monkeypatch):
     monkeypatch.setattr(FusedKernels, "active", lambda *_given: pytest.fail("a fused kernel"))
     backend.scorer.strategy = "single"
     assert backend.read_labels(prompts[:1], LABELS)[0].logprobs is not None
+
+
+def test_a_model_that_does_not_follow_the_prompt_is_reported_at_the_first_prompts(folder, prompts, caplog):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32")
+    masses = sorted(reading.mass for reading in backend.read_labels(prompts, LABELS))
+    assert masses[4] < 0.05  # random weights know no label; the median of 9
+    assert len([record for record in caplog.records if "follow the prompt" in record.message]) == 1
+    message = (
+        f"gave Better, Worse, Similar a median probability of {masses[4]:.2g} in its first 9 prompts, so it does not "
+        "follow the prompt. Stop, and use an instruct model with its chat template; label_variants=true helps if it "
+        "answers in another spelling."
+    )
+    assert message in caplog.text
+    backend.read_labels(prompts, LABELS)
+    assert caplog.text.count("follow the prompt") == 1
+
+
+def test_a_model_that_follows_the_prompt_is_not_reported(folder, prompts, caplog):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32")
+    labels = [backend.opened.tokenizer.convert_ids_to_tokens(number) for number in range(len(backend.opened.tokenizer))]
+    words = [label for label in labels if label.isascii() and label.isalpha()]
+    assert backend.read_labels(prompts, words)[0].mass > 0.05
+    assert "follow the prompt" not in caplog.text
