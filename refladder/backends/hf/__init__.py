@@ -7,6 +7,7 @@ the model's architecture allows it (see `refladder.engine.causal`).
 from __future__ import annotations
 
 import logging
+import statistics
 import time
 from dataclasses import replace
 from functools import cached_property
@@ -21,6 +22,7 @@ from refladder.engine.causal import Causal
 from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.engine.memory import cache_bytes_per_token, halve_until_it_fits, tokens_that_fit, usable_memory
 from refladder.engine.sampling import BLOCK, GeneratedText, generate_batch, reproducible_batch_sizes, reused_tokens
+from refladder.engine.self_check import choose_strategy
 from refladder.engine.trie import build_trie
 from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
@@ -39,6 +41,16 @@ _GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together; beyond the first on
 _LEAST_TOKENS = 16  # in one forward pass
 _BATCH = 32  # texts generated together
 _CUT = "the context was cut from {} to {} characters to fit"
+_LOW_MASS = 0.05  # median label mass of the first prompts: a model that follows the prompt gives its labels nearly all
+_LOW_MASS_WARNING = (
+    "hf:%s gave %s a median probability of %.2g in its first %d prompts, so it does not follow the prompt. Stop, and "
+    "use an instruct model with its chat template; label_variants=true helps if it answers in another spelling."
+)
+_ENDLESS_TEXTS = 4  # with fewer, all can be long by chance
+_ENDLESS_WARNING = (
+    "hf:%s: none of the first %d texts ended within %d tokens. Stop, and use an instruct model with its chat template, "
+    "or a larger --max-tokens."
+)
 _TOO_LITTLE_MEMORY = (
     "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
     "shorten the texts, raise --memory, or free memory"
@@ -79,6 +91,7 @@ class Local(Backend):
         self.tokens_sent = 0
         self._prompt_tokens_run = 0  # of prompts to be continued
         self._tokens_written = 0
+        self._first_readings = self._first_texts = True
         self._longest: int | None = getattr(opened.config.get_text_config(), "max_position_embeddings", None)
         self.tokens = Tokens(
             opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder, variants=label_variants
@@ -98,7 +111,7 @@ class Local(Backend):
         if self.opened.encoder_decoder:
             return EncoderDecoder(model, memory)
         causal = Causal(model, self.opened.dtype, memory)
-        causal.choose_strategy(self.tokens.sample())
+        choose_strategy(causal, self.tokens.sample())
         return causal
 
     def _fits_in_memory(self, length: int) -> bool:
@@ -195,15 +208,20 @@ class Local(Backend):
                 run,
                 run / max(seconds, 1e-9),
             )
-            for prompt in group:
-                if prompt.question is None:
-                    yield prompt.row, LabelReading(logprobs=None, mass=None, reason=prompt.note)
-                else:
-                    cut = prompt.note is not None
-                    yield (
-                        prompt.row,
-                        label_reading(prompt.question.labels, next(values), counts, cut=cut, note=prompt.note),
-                    )
+            readings = [
+                LabelReading(logprobs=None, mass=None, reason=prompt.note)
+                if prompt.question is None
+                else label_reading(
+                    prompt.question.labels, next(values), counts, cut=prompt.note is not None, note=prompt.note
+                )
+                for prompt in group
+            ]
+            masses = [reading.mass for reading in readings if reading.mass is not None]
+            if self._first_readings and masses and len(labels) > 1:  # a single label is a whole text
+                self._first_readings = False
+                if (median := statistics.median(masses)) < _LOW_MASS:
+                    log.warning(_LOW_MASS_WARNING, self.opened.name, ", ".join(labels), median, len(masses))
+            yield from zip((prompt.row for prompt in group), readings, strict=True)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
         """The number of tokens of each prompt, its context cut if that is allowed; needs no weights.
@@ -269,6 +287,10 @@ class Local(Backend):
         for rows, texts in batches:
             self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
             self._tokens_written += sum(len(text.ids) for text in texts)
+            if self._first_texts and len(texts) >= _ENDLESS_TEXTS:
+                self._first_texts = False
+                if not any(text.ended for text in texts):
+                    log.warning(_ENDLESS_WARNING, self.opened.name, len(texts), sampling.max_tokens)
             for row, text in zip(rows, texts, strict=True):
                 yield fitting[row][0], self._completion(text, fitting[row][2])
 
@@ -443,7 +465,8 @@ def open_hf(
 
     Args:
         target: `ORG/MODEL`, or a folder.
-        dtype: auto, float32, bfloat16 or float16; auto is the format of the weights (bfloat16 for float16).
+        dtype: auto, float32, bfloat16 or float16; auto is the format of the weights (bfloat16 for float16), or float32
+            on a CPU where that is faster.
         device: auto, cpu, cuda, cuda:1, ...; auto is a GPU if there is one.
         revision: a commit, tag or branch of the Hub.
         memory: limit beside the weights, such as 8G; auto is a share of the free memory.
