@@ -21,7 +21,7 @@ JUDGMENTS_FROM = click.option(
     "not in the file is unparsed.",
 )
 # Options that say how a judge is asked.
-_ASKING = ("judge", "judge_option", "answers", "yes_no", "prompts", "writer", "writer_option", "text")
+_ASKING = ("judge", "judge_option", "answers", "yes_no", "prompts", "writer", "writer_option")
 
 
 def open_recorded(

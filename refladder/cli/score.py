@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 @click.option(
     "--judgments",
     type=console.PATH,
-    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -.",
+    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -, or with "
+    "--judgments-from.",
 )
 @spending.SPENDING
 @console.PROMPTS
@@ -111,6 +112,7 @@ def command(
     if text and (
         table.out != STANDARD
         or judgments is not None
+        or judgments_from is not None
         or column
         or table.given
         or table.out_format
@@ -145,7 +147,13 @@ def command(
         )
 
     outputs = text_outputs(opened, text, context_id) if source is None else []
-    if judgments is None and source is not None and table.out != STANDARD and not is_device(Path(table.out)):
+    if (
+        judgments is None
+        and recorded is None
+        and source is not None
+        and table.out != STANDARD
+        and not is_device(Path(table.out))
+    ):
         judgments = Path(f"{table.out}.judgments.jsonl")
 
     def plan(costs: Plan) -> int:

@@ -115,24 +115,24 @@ class Recorded(Backend):
         for comparison, line in self._lines.items():
             row = f"{self.path}:{line}"
             if comparison.context_id not in outputs:
-                raise unknown_id(row, "context", comparison.context_id, outputs, where)
+                raise _unknown(row, f"{where} has no context", comparison.context_id, outputs)
             if comparison.dimension not in dimensions:
-                raise unknown_id(row, "dimension", comparison.dimension, dimensions, where)
+                raise _unknown(row, f"{where} has no dimension", comparison.dimension, dimensions)
             known_ids = outputs[comparison.context_id]
             for name in _outputs_of(comparison):
                 if known_ids is not None and name not in known_ids:
-                    raise unknown_id(row, f"output of context {comparison.context_id!r}", name, known_ids, where)
+                    raise _unknown(row, f"{where}, context {comparison.context_id!r}, has no output", name, known_ids)
             for name in (comparison.subject, comparison.against):
                 if name.startswith(RUNG) and int(name.removeprefix(RUNG)) > rungs:
                     raise DataError(f"{row}: rung {name.removeprefix(RUNG)}; the ladders in {where} have {rungs} rungs")
 
 
-def unknown_id(row: str, what: str, name: str, names: Iterable[str], where: str) -> DataError:
-    """The error for an id of a recorded judgment that does not exist; it suggests a similar one."""
+def _unknown(row: str, problem: str, name: str, names: Iterable[str]) -> DataError:
+    """The error for an id that does not exist; it suggests a similar one."""
     ids = sorted(names)
     near = difflib.get_close_matches(name, ids, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(ids[:_SHOWN])}{', ...' * (len(ids) > _SHOWN)}"
-    return DataError(f"{row}: {where} has no {what} {name!r}; {hint}")
+    return DataError(f"{row}: {problem} {name!r}; {hint}")
 
 
 def _outputs_of(comparison: Comparison) -> list[str]:
@@ -242,7 +242,8 @@ def _is_swapped(row: Row) -> bool:
 
 
 def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> LabelReading:
-    if all(value_of(row, column) in {None, ""} for column in columns):
+    values = [value_of(row, column) for column in columns]
+    if all(value is None or value == "" for value in values):
         return LabelReading(logprobs=None, mass=None, reason=EMPTY)
     match columns:
         case ("outcome",):
