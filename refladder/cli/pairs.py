@@ -48,6 +48,11 @@ if TYPE_CHECKING:
     metavar="FIELD=NAME",
     help="Column for a field: context_id, context, output or output_id. Repeatable. Default: columns with these names.",
 )
+@click.option(
+    "--conversational",
+    is_flag=True,
+    help="Write prompt, chosen and rejected as chat messages, to which TRL applies the model's chat template.",
+)
 @click.option("--out", default=STANDARD, help="Output file for the pairs; - is standard output.")
 @click.option("--mix", is_flag=True, help="Allow scores with different signatures, which can be on different scales.")
 @console.FORMAT
@@ -63,6 +68,7 @@ def command(
     by: str | None,
     ladders: str | None,
     column: tuple[str, ...],
+    conversational: bool,
     mix: bool,
     table: TableOptions,
     as_json: bool,
@@ -86,6 +92,7 @@ def command(
             per_context=per_context,
             by=by,
             ladders=ladders,
+            conversational=conversational,
             given=table.given,
             out_given=table.out_format,
             escape_formulas=table.escape_formulas,

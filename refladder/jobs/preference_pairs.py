@@ -6,7 +6,7 @@ import heapq
 from array import array
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from refladder.records import Context, Progress
 
 TEXTS = ("prompt", "chosen", "rejected", "context_id", "chosen_id", "rejected_id")
+ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 NUMBERS = {"score_chosen": float, "score_rejected": float, "signature": str}
 _ROUNDING = 1e-9  # a difference this much below the margin reaches it: 0.3 - 0.2 is less than 0.1
 _PROGRESS_EVERY = 8192
@@ -82,13 +83,16 @@ def preference_pairs(
     per_context: int | None = None,
     by: str | None = None,
     ladders: str | None = None,
+    conversational: bool = False,
     given: str | None = None,
     out_given: str | None = None,
     escape_formulas: bool = False,
     mix: bool = False,
     progress: Progress | None = None,
 ) -> PairReport:
-    """Write pairs of outputs of one context whose scores differ, in the explicit preference format of TRL.
+    """Write pairs of outputs of one context whose scores differ, in the preference format of TRL with explicit prompts.
+
+    Source: the documentation of TRL 1.16, "Dataset formats and types".
 
     The pairs of a context are taken in the order of their difference, the widest first; of equal ones, those whose rows
     come first. A pair is written where its second text is in the table, so the output is the same every time.
@@ -104,6 +108,7 @@ def preference_pairs(
         per_context: most pairs of a context; None for all.
         by: the column of the scores; None for `refladder.jobs.scored_tables.score_column`.
         ladders: a ladder set with the texts of contexts, for rows without them.
+        conversational: write prompt, chosen and rejected as lists of one chat message, in the conversational format.
         given: format of the source; None to take it from the file's ending.
         out_given: format of the output, likewise.
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
@@ -116,7 +121,7 @@ def preference_pairs(
     Raises:
         DataError: with path:line, a column is missing or wrong, a context has no text or two, or the signature differs
             from that of earlier rows.
-        UsageError: the margin is no such number, or the score column is not clear.
+        UsageError: the margin is no such number, the score column is not clear, or chat messages in CSV are asked for.
     """
     if not 0 <= margin < float("inf"):
         raise UsageError(f"--margin {margin:g}: a difference of scores, 0 or more, is needed")
@@ -125,16 +130,27 @@ def preference_pairs(
     refuse_same_files({"SOURCE": source, "--out": out})
     contexts = {} if ladders is None else read_ladder_set(ladders).contexts
     form = format_of(source, given)
+    form_out = out_given or standard_form(out, form)
+    if conversational and format_of(out, form_out) == "csv":
+        raise UsageError(f"{out}: chat messages are lists, which CSV does not have; write .jsonl or .parquet")
     with ExitStack() as stack:
         path = stack.enter_context(read_twice(source, form))
         columns = read_rows(path, form).columns()
         report = PairReport(column=by or score_column("<stdin>" if source == STANDARD else source, columns))
         scored = _scored_rows(path, form, mapped, contexts, report, mix=mix)
         pairs = _choose(scored, report, margin, per_context)
-        form_out = out_given or standard_form(out, form)
         write = stack.enter_context(open_sink(out, form_out, NUMBERS, TEXTS, escape_formulas=escape_formulas))
-        _write_pairs(_texts(path, form, mapped, contexts, report), pairs, write, report, progress)
+        put = _as_messages(write) if conversational else write
+        _write_pairs(_texts(path, form, mapped, contexts, report), pairs, put, report, progress)
     return report
+
+
+def _as_messages(write: Write) -> Write:
+    def messages(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+        chat = {name: [{"role": role, "content": row.fields[name]}] for name, role in ROLES.items()}
+        write(Row(row.where, {**row.fields, **chat}), values)
+
+    return messages
 
 
 def _items(path: str, form: str, mapped: Mapped, report: PairReport) -> Iterator[tuple[Item, float | None]]:
