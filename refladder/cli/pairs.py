@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from refladder.jobs.preference_pairs import PairReport
 
 
-@click.command(short_help="Write pairs of a better and a worse output for preference training.")
+@click.command(short_help="Pair better and worse outputs for training.")
 @click.argument("source", default=STANDARD)
 @click.option(
     "--margin",

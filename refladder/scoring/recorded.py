@@ -15,6 +15,7 @@ answer that could not be parsed. Other columns are ignored.
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import math
 from typing import TYPE_CHECKING, NoReturn
@@ -284,8 +285,9 @@ def _winner(row: Row, comparison: Comparison) -> float:
     return 1.0 if first else 0.0 if second else 0.5
 
 
+@functools.cache
 def _certain(probability: float) -> LabelReading:
-    """The reading of a pair whose first text is better with this probability."""
+    """The reading of a pair whose first text is better with this probability; equal ones share one object."""
     return LabelReading(logprobs=(_log(probability), _log(1 - probability)), mass=None)
 
 

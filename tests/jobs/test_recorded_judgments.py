@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from simulated import DIMENSION, Simulated, benchmark_of, text_of
 
 from refladder.backends import connect
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import read_ladder_set
 from refladder.jobs.evaluate import evaluate
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
@@ -23,7 +23,7 @@ PAIRWISE = [
     "win-ratio", "win-ratio-debiased", "mean-probability", "mean-probability-debiased", "bradley-terry", "poe",
     "likelihood", "pairs-greedy", "pairs-beam",
 ]  # fmt: skip
-COSTS = ("calls", "characters", "prompt_tokens", "distinct_tokens", "seconds", "judge_seconds")
+COSTS = ("calls", "characters", "prompt_tokens", "distinct_tokens", "seconds", "judge_seconds", "reused")
 PAIR_COLUMNS, LADDER_COLUMNS = "context_id,dimension,first,second,", "context_id,dimension,output,rung,"
 ASTER, BIRCH = "dialogue-01/aster", "dialogue-01/birch"
 CELL = "dialogue-01,engagingness"
@@ -373,5 +373,21 @@ def test_a_dry_run_asks_nothing(command, write):
     assert (done.code, done.out) == (0, "nothing was asked\n")
 
 
-def test_rungs_of_the_shipped_set():
-    assert read_ladder_set("demo/dialogue").rungs == 5  # the tests above rely on it
+def test_recorded_verdicts_on_a_real_benchmark(write):
+    """NewsRoom: all ordered pairs of 60 contexts with 7 systems, judged by the built-in judge."""
+    source = Path(__file__).parents[3] / "shared" / "data" / "newsroom"
+    if not source.is_dir():
+        pytest.skip(f"{source} is absent: the benchmark files are not in the repository")
+    benchmark = load_benchmark("newsroom", source=source)
+    options = {"dimensions": benchmark.dimensions[:1], "methods": ["win-ratio", "bradley-terry", "pairs-greedy"]}
+    asked = evaluate(benchmark, judge=connect("builtin"), **options)
+    rows = [
+        {"context_id": part.context.id, "dimension": part.dimension.name, "first": part.names[first],
+         "second": part.names[second], "p": p}
+        for part in asked.runs[0].result.comparisons
+        for (first, second), p in zip(part.pairs.tolist(), part.probabilities.tolist(), strict=True)
+    ]  # fmt: skip
+    assert len(rows) == 60 * 7 * 6
+    path = write("".join(json.dumps(row) + "\n" for row in rows), "verdicts.jsonl")
+    recorded = evaluate(benchmark, judge=read_recorded(str(path)), **options)
+    assert without_costs(recorded) == without_costs(asked)
