@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console, spending
-from refladder.cli.data import DATA, DataOptions
+from refladder.cli.data import DATA, OWN, DataOptions
 from refladder.cli.groups import DrawingOptions, JudgingOptions, grouped
 from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
 from refladder.errors import UsageError
@@ -277,6 +277,8 @@ def command(
     )
     names = chosen.names(judging.judge or ladders.writer or ladders.ladders or judgments_from)
     if recorded is not None:
+        if data.benchmark == OWN and data.dimension:  # whose table was read without the other dimensions
+            recorded = recorded.on(data.dimension)
         names = [default_method(recorded)] if chosen.methods is None else names
         check_recorded(recorded, benchmark, names, settings)
     asked = Protocol(

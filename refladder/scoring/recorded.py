@@ -91,6 +91,11 @@ class Recorded(Backend):
     def _refuse(self) -> NoReturn:
         raise UsageError(f"{self.path}: recorded judgments answer comparisons only, and no model is open; name a judge")
 
+    def on(self, dimensions: Collection[str]) -> Recorded:
+        """The verdicts on these dimensions alone, for data that was read without the others."""
+        readings = {key: reading for key, reading in self._readings.items() if key.dimension in dimensions}
+        return Recorded(self.path, self.kind, readings, {key: self._lines[key] for key in readings})
+
     def outputs(self) -> dict[tuple[str, str], str]:
         """The outputs of the verdicts, as (context id, output id), with the path:line of the first verdict on each."""
         located: dict[tuple[str, str], str] = {}

@@ -360,6 +360,19 @@ def test_what_a_file_cannot_answer_is_refused(fails, write):
     assert "no recorded judgments in it; write one comparison per row" in error
 
 
+def test_verdicts_on_dimensions_that_are_not_chosen_are_left_out(command, write):
+    dimension = '[[dimensions]]\nname = "{}"\ndescription = "x"\nlow = 1\nhigh = 5\n'
+    task = write('task = "open"\n' + "".join(map(dimension.format, ("clarity", "wit"))), "task.toml")
+    table = "context,context_id,output,output_id,system,clarity,wit\n"
+    table += "".join(f"Say.,c,Text {name * k}.,{name},{name},{k},{4 - k}\n" for k, name in enumerate("abc", start=1))
+    rows = [f"c,{name},{first},{second},{first}\n" for name in ("clarity", "wit") for first, second in ("ab", "ca")]
+    path = write(f"{PAIR_COLUMNS}winner\n" + "".join(rows))
+    asked = ("evaluate", "own", "--source", write(table, "table.csv"), "--task-file", task, "--judgments-from", path)
+    assert command(*asked).code == 0
+    done = command(*asked, "--dimension", "wit", "--format", "json")
+    assert (done.code, {row["dimension"] for row in done.rows}) == (0, {"wit", "mean"})
+
+
 def test_no_model_is_asked(write):
     recorded = read_recorded(str(by_hand(write)))
     for ask in (lambda: recorded.write([], None), lambda: recorded.read_labels([], [])):
