@@ -139,7 +139,7 @@ class Backend(ABC):
 
     @property
     def recorded(self) -> Mapping[Comparison, LabelReading] | None:
-        """Verdicts that answer comparisons by their ids, instead of prompts; None for a model.
+        """Recorded judgments that answer comparisons by their ids, instead of prompts; None for a model.
 
         A reading holds the log-probabilities of win, loss and, for a comparison with a rung, tie.
         """

@@ -97,7 +97,7 @@ def preference_pairs(
     The pairs of a context are taken in the order of their difference, the widest first; of equal ones, those whose rows
     come first. A pair is written where its second text is in the table, so the output is the same every time.
 
-    The table is read twice. Kept in memory are 24 bytes a row, about 300 bytes a pair, and the texts of pairs whose
+    The table is read twice. Kept in memory are 24 bytes a row, about 200 bytes a pair, and the texts of pairs whose
     other text is still to be read: none but those of one context if the rows of a context follow each other.
 
     Args:

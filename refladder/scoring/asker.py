@@ -63,7 +63,7 @@ def prompts_of(backend: Backend, template: Template) -> tuple[str, ...]:
 class Asker:
     """A judge with one template and a place for its judgments.
 
-    A backend with `recorded` verdicts is not asked: they answer the questions by their ids, and a question without one
+    A backend with `recorded` judgments is not asked: they answer the questions by their ids, and a question without one
     is unparsed.
 
     The run of `log` holds the recipe and the number of sampled answers: 0 reads label probabilities (arXiv 2307.07889,
@@ -156,13 +156,13 @@ class Asker:
         return [fill(self.template, question.slots, claim) for claim in OUTCOMES]
 
     def _by_ids(self, questions: Sequence[Question]) -> Sequence[Question]:
-        """For recorded verdicts on pairs, questions whose key covers ids too: equal texts can differ in verdict."""
+        """For recorded judgments of pairs, questions whose key covers ids too: equal texts may have different ones."""
         if self.backend.recorded is None or self.log.run.rungs:
             return questions
         return [replace(question, key=_key_by_ids(question)) for question in questions]
 
     def characters(self, question: Question) -> int:
-        """The length of a question's prompts in characters, times the sampled answers; 0 for recorded verdicts."""
+        """The length of a question's prompts in characters, times the sampled answers; 0 for recorded judgments."""
         if self.backend.recorded is not None:
             return 0
         return sum(map(characters, self.prompts(question))) * max(self.answers, 1)

@@ -1,4 +1,4 @@
-"""Recorded judgments: verdicts of any judge, in a table, that answer comparisons by the ids of their texts.
+"""Recorded judgments: judgments of any judge, in a table, that answer comparisons by the ids of their texts.
 
 A row is one comparison, and the columns say of which kind the table is::
 
@@ -8,8 +8,8 @@ A row is one comparison, and the columns say of which kind the table is::
     context_id, dimension, first, second, p                the probability that the first is better
 
 `first` is the output that was shown first; the swapped pair is another row. In a ladder table, the optional column
-`swapped` is true where the two texts changed places; the outcome is the output's in both orders. An empty verdict is an
-answer that could not be parsed. Other columns are ignored.
+`swapped` is true where the two texts changed places; the outcome is the output's in both orders. A row without a
+judgment is an answer that could not be parsed. Other columns are ignored.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 LADDER, PAIRS = "ladder", "pairs"  # kinds of tables
 IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
 SLACK = 1e-6  # probabilities written with few digits may add to a little more than 1
-EMPTY = "no verdict in the recorded row"
+EMPTY = "no judgment in the recorded row"
 _SWAPPED = {"true": True, "1": True, "false": False, "0": False, "": False}
 _SHOWN = 5  # names in a message
 
 
 class Recorded(Backend):
-    """Verdicts that were made elsewhere, in the place of a judge; nothing is asked of any model.
+    """Judgments that were made elsewhere, in the place of a judge; nothing is asked of any model.
 
     Args:
         path: the file, for messages.
@@ -62,12 +62,12 @@ class Recorded(Backend):
 
     @property
     def fingerprint(self) -> str:
-        """`recorded@` and a digest of the verdicts, which depends on neither the file's format nor the row order."""
+        """`recorded@` and a digest of the judgments, which depends on neither the file's format nor the row order."""
         return f"recorded@{self._digest}"
 
     @property
     def notice(self) -> str:
-        """How many verdicts the file holds."""
+        """How many judgments the file holds."""
         texts = "outputs against rungs" if self.kind == LADDER else "pairs of outputs"
         swapped = sum(comparison.subject.startswith(RUNG) for comparison in self._readings)
         words = f" ({swapped:,} in the swapped order, which --both-orders uses)" if swapped else ""
@@ -75,7 +75,7 @@ class Recorded(Backend):
 
     @property
     def recorded(self) -> Mapping[Comparison, LabelReading]:
-        """The verdicts by comparison."""
+        """The judgments by comparison."""
         return self._readings
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
@@ -92,12 +92,12 @@ class Recorded(Backend):
         raise UsageError(f"{self.path}: recorded judgments answer comparisons only, and no model is open; name a judge")
 
     def on(self, dimensions: Collection[str]) -> Recorded:
-        """The verdicts on these dimensions alone, for data that was read without the others."""
+        """The judgments of these dimensions alone, for data that was read without the others."""
         readings = {key: reading for key, reading in self._readings.items() if key.dimension in dimensions}
         return Recorded(self.path, self.kind, readings, {key: self._lines[key] for key in readings})
 
     def outputs(self) -> dict[tuple[str, str], str]:
-        """The outputs of the verdicts, as (context id, output id), with the path:line of the first verdict on each."""
+        """The outputs of the judgments, as (context id, output id), with the path:line of the first one on each."""
         located: dict[tuple[str, str], str] = {}
         for comparison, line in self._lines.items():
             for name in _outputs_of(comparison):
@@ -107,13 +107,13 @@ class Recorded(Backend):
     def check(
         self, where: str, outputs: Mapping[str, Collection[str] | None], dimensions: Collection[str], *, rungs: int = 0
     ) -> None:
-        """Check that every verdict is about texts that exist.
+        """Check that every judgment is about texts that exist.
 
         Args:
             where: the benchmark or ladder set, for messages.
             outputs: for each context the ids of its outputs; None where they are not known.
             dimensions: names of all dimensions.
-            rungs: rungs of every ladder; 0 for verdicts on pairs.
+            rungs: rungs of every ladder; 0 for judgments of pairs.
 
         Raises:
             DataError: with path:line, a context, dimension, output or rung does not exist.
@@ -154,14 +154,14 @@ def _digest_of(readings: Mapping[Comparison, LabelReading]) -> str:
 
 
 def read_recorded(path: str, given: str | None = None) -> Recorded:
-    """Read a table of verdicts. Memory grows with its rows.
+    """Read a table of judgments. Memory grows with its rows.
 
     Args:
         path: JSON lines, CSV or Parquet; `-` is standard input.
         given: the format; None to take it from the file's ending.
 
     Raises:
-        DataError: with path:line, a column is missing, a value is wrong, or a comparison has two verdicts.
+        DataError: with path:line, a column is missing, a value is wrong, or a comparison has two judgments.
         UsageError: the format is unknown.
     """
     rows = read_rows(path, given)
@@ -176,7 +176,7 @@ def read_recorded(path: str, given: str | None = None) -> Recorded:
         comparison = _rung_comparison(row) if kind == LADDER else _pair_comparison(row)
         if comparison in readings:
             raise DataError(
-                f"{row.where}: a second verdict on {_words(comparison)}; the first is in line {lines[comparison]}; "
+                f"{row.where}: a second judgment of {_words(comparison)}; the first is in line {lines[comparison]}; "
                 "keep one of them"
             )
         readings[comparison] = _reading(row, verdict, comparison)
@@ -196,14 +196,14 @@ def _kind_of(row: Row) -> str:
 
 
 def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
-    """The columns that hold the verdict, in a table of that kind."""
+    """The columns that hold the judgment, in a table of that kind."""
     word, numbers = ("outcome", OUTCOMES) if kind == LADDER else ("winner", ("p",))
     present = [name for name in (word, *numbers) if name in row.fields]
     if not present:
         columns = ", ".join(map(str, row.fields))
         raise DataError(f"{row.where}: no column {word!r}, nor {', '.join(numbers)}; Columns there: {columns}")
     if word in present and len(present) > 1:
-        raise DataError(f"{row.where}: the verdict is in {word!r} and in {present[1]!r}; drop one of the columns")
+        raise DataError(f"{row.where}: the judgment is in {word!r} and in {present[1]!r}; drop one of the columns")
     if word not in present and len(present) < len(numbers):
         missing = next(name for name in numbers if name not in present)
         raise missing_column(row.where, missing, row.fields)
@@ -281,7 +281,7 @@ def _winner(row: Row, comparison: Comparison) -> float:
     first = winner in {"first", comparison.subject}
     second = winner in {"second", comparison.against}
     if first + second + (winner == TIE) > 1:
-        raise DataError(f"{row.where}: winner {winner!r} is a verdict and the id of another text; give p instead")
+        raise DataError(f"{row.where}: winner {winner!r} is both a word and the id of another text; give p instead")
     if not (first or second or winner == TIE):
         raise DataError(
             f"{row.where}: winner {winner!r:.60}; it must be first, second, tie, {comparison.subject!r} or "

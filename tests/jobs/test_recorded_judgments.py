@@ -237,7 +237,7 @@ def test_a_ladder_by_hand(command, write_jsonl, write):
     )  # fmt: skip
     done = command("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judgments-from", path)
     assert {row["coherence_note"] for row in done.rows} == {
-        "1 of 5 judgments unreadable: no verdict in the recorded row"
+        "1 of 5 judgments unreadable: no judgment in the recorded row"
     }
 
 
@@ -247,18 +247,18 @@ def test_a_ladder_by_hand(command, write_jsonl, write):
         ("a,b\n1,2", "2: columns with neither 'rung' nor 'first' and 'second'; a row needs"),
         ("rung,first\n1,2", "2: columns with 'rung' beside 'first' or 'second'; a row needs"),
         (f"{PAIR_COLUMNS}winner\n{CELL},{ASTER},{BIRCH},first\n{CELL},{ASTER},{BIRCH},second",
-         (f"3: a second verdict on {ASTER!r} against {BIRCH!r} (engagingness, dialogue-01); the first is in line 2; "
+         (f"3: a second judgment of {ASTER!r} against {BIRCH!r} (engagingness, dialogue-01); the first is in line 2; "
          "keep one of them")),
         (f"{PAIR_COLUMNS}winner\n{CELL},{ASTER},{BIRCH},A",
          f"2: winner 'A'; it must be first, second, tie, {ASTER!r} or {BIRCH!r}, or empty"),
         (f"{PAIR_COLUMNS}winner\n{CELL},second,{BIRCH},second",
-         "2: winner 'second' is a verdict and the id of another text; give p instead"),
+         "2: winner 'second' is both a word and the id of another text; give p instead"),
         (f"{PAIR_COLUMNS}winner\n{CELL},{ASTER},{ASTER},first",
          f"2: output {ASTER!r} is compared with itself; drop the row"),
         (f"{PAIR_COLUMNS}p\n{CELL},{ASTER},{BIRCH},1.2", "2: p 1.2; a probability is between 0 and 1"),
         (f"{PAIR_COLUMNS}p\n{CELL},{ASTER},{BIRCH},nan", "2: column 'p': expected a finite number, found 'nan'"),
         (f"{PAIR_COLUMNS}p,winner\n{CELL},{ASTER},{BIRCH},1,first",
-         "2: the verdict is in 'winner' and in 'p'; drop one of the columns"),
+         "2: the judgment is in 'winner' and in 'p'; drop one of the columns"),
         (f"{PAIR_COLUMNS}x\n{CELL},{ASTER},{BIRCH},1",
          "2: no column 'winner', nor p; Columns there: context_id, dimension, first, second, x"),
         (f"context_id,dimension,first,p\n{CELL},{ASTER},1", "2: no column 'second'"),
