@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import read_ladder_set
 from refladder.methods.contract import method_named, plan_nothing
-from refladder.scoring.recorded import LADDER, PAIRS
+from refladder.scoring.recorded import ANY, LADDER, PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
         raise UsageError("recorded judgments are read as they are; leave out --answers and --yes-no")
     for name in methods:
         method = method_named(name.partition(":")[0])
-        if method.plan is plan_nothing or method.recorded == recorded.kind:
+        if method.plan is plan_nothing or method.recorded in {ANY, recorded.kind}:
             continue
         needs = _NEEDED.get(method.recorded or "", "more of a judge than comparisons of given texts")
         raise UsageError(

@@ -324,7 +324,7 @@ class EvaluationMethod:
     """A method of `evaluate`: what it does, and what that will cost; see the top of this module.
 
     `recorded` is the kind of recorded judgments that answer all its questions, `ladder` or `pairs` (see
-    `refladder.scoring.recorded`); None if there is none.
+    `refladder.scoring.recorded`); `any` for a method that asks no judge; None if no recorded judgments can answer it.
     """
 
     run: RunMethod

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from refladder.records import Completion, Prompt, Sampling
 
 LADDER, PAIRS = "ladder", "pairs"  # kinds of tables
+ANY = "any"  # of a method that asks no judge, beside every kind
 IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
 SLACK = 1e-6  # probabilities written with few digits may add to a little more than 1
 EMPTY = "no judgment in the recorded row"

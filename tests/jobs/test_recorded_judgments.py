@@ -380,6 +380,14 @@ def test_no_model_is_asked(write):
             ask()
 
 
+def test_methods_without_a_judge_are_run_beside_the_others(write):
+    """Neither has anything to work on here, and says so, but recorded judgments do not forbid them."""
+    runs = {run.name: run.result for run in evaluated(by_hand(write), ["win-ratio", "bleu", "unieval"]).runs}
+    assert runs["win-ratio"].method is not None
+    assert "reference" in runs["bleu"].skipped
+    assert "checkpoint" in runs["unieval"].skipped
+
+
 def test_a_dry_run_asks_nothing(command, write):
     path = write(f"{PAIR_COLUMNS}p\n{CELL},{ASTER},{BIRCH},1\n")
     done = command("evaluate", "demo/dialogue", "--judgments-from", path, "--dry-run")
