@@ -96,7 +96,8 @@ class Sampling:
 class Recipe:
     """All that can change what a backend answers.
 
-    `backend` is the backend's fingerprint, `prompts` are "task/role@digest" in the order they are used.
+    `backend` is the backend's fingerprint, `prompts` are "task/role@digest" in the order they are used; there are none
+    where judgments were recorded elsewhere.
     """
 
     backend: str
@@ -107,7 +108,7 @@ class Recipe:
     @property
     def signature(self) -> str:
         """The recipe in one line, in the manner of sacrebleu: `key:value` pairs joined by bars."""
-        parts = [f"backend:{self.backend}", f"prompts:{'+'.join(self.prompts)}"]
+        parts = [f"backend:{self.backend}", *([f"prompts:{'+'.join(self.prompts)}"] if self.prompts else [])]
         if self.sampling is not None:
             drawn = self.sampling
             parts.append(f"sampling:max{drawn.max_tokens},t{drawn.temperature:g},p{drawn.top_p:g},seed{drawn.seed}")

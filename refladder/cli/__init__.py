@@ -33,6 +33,7 @@ COMMANDS = {
     "export": "refladder.cli.export",
     "filter": "refladder.cli.filter",
     "list": "refladder.cli.list",
+    "pairs": "refladder.cli.pairs",
     "rescore": "refladder.cli.rescore",
     "score": "refladder.cli.score",
     "show": "refladder.cli.show",

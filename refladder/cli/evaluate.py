@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console, spending
-from refladder.cli.data import DATA, DataOptions
+from refladder.cli.data import DATA, OWN, DataOptions
 from refladder.cli.groups import DrawingOptions, JudgingOptions, grouped
+from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
 from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
@@ -117,6 +118,7 @@ class OutputOptions:
 )
 @console.backend_option("--judge", "Judge model (see `refladder list backends`). Default: builtin.")
 @console.JUDGE_OPTION
+@JUDGMENTS_FROM
 @console.backend_option("--writer", "Model that writes the ladders. Default: the judge.")
 @console.WRITER_OPTION
 @console.BASE_URL
@@ -225,6 +227,7 @@ def command(
     drawing: DrawingOptions,
     protocol: ProtocolOptions,
     output: OutputOptions,
+    judgments_from: str | None,
     work: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -236,6 +239,7 @@ def command(
     """
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate  # noqa: PLC0415
+    from refladder.jobs.recorded_judgments import check_recorded, default_method  # noqa: PLC0415
     from refladder.methods.contract import MethodSettings, plan_methods  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
@@ -246,6 +250,7 @@ def command(
     dimensions = choose_dimensions(benchmark.dimensions, data.dimension)
     others = _read_others(chosen, benchmark, dimensions)
     budgeted = spending.current(context)
+    recorded = open_recorded(context, judgments_from, source=data.source)
 
     judge_asked = (judging.judge or "builtin", judging.judge_option)
     writer_asked = (ladders.writer or judging.judge or "builtin", ladders.writer_option, "--writer-option")
@@ -270,7 +275,12 @@ def command(
         options=console.pairs(chosen.method_options, "--method-option"),
         progress=partial(console.progress, watch=budgeted.under_way),
     )
-    names = chosen.names(judging.judge or ladders.writer or ladders.ladders)
+    names = chosen.names(judging.judge or ladders.writer or ladders.ladders or judgments_from)
+    if recorded is not None:
+        if data.benchmark == OWN and data.dimension:  # whose table was read without the other dimensions
+            recorded = recorded.on(data.dimension)
+        names = [default_method(recorded)] if chosen.methods is None else names
+        check_recorded(recorded, benchmark, names, settings)
     asked = Protocol(
         levels=protocol.levels or (LEVELS if output.table_format == "json" else LEVELS[:1]),
         statistics=protocol.statistics or (STATISTICS if output.table_format == "json" else STATISTICS[:1]),
@@ -286,7 +296,7 @@ def command(
         with copied(None if restart else work) as copy:
             writer = None if judge_writes else partial(budgeted.connect, *writer_asked)
             planned = replace(settings, work=copy, kept={}, writer=writer)
-            judge = partial(budgeted.connect, *judge_asked)
+            judge = partial(budgeted.connect, *judge_asked) if recorded is None else lambda: recorded
             for name, sentence in plan_methods(costs, names, benchmark, dimensions, judge, planned):
                 console.say(f"{name}: {sentence}", err=True)
 
@@ -294,7 +304,7 @@ def command(
         return 0
     evaluation = evaluate(
         benchmark,
-        judge=partial(budgeted.open, *judge_asked),
+        judge=recorded or partial(budgeted.open, *judge_asked),
         dimensions=dimensions,
         methods=names,
         others=others,

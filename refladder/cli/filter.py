@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from refladder.jobs.filter import FilterReport
 
 
-@click.command(short_help="Select scored rows by threshold or top fraction.")
+@click.command(short_help="Select scored rows by threshold, top fraction or rank in a group.")
 @click.argument("source", default=STANDARD)
 @click.option(
     "--min",
@@ -29,7 +29,20 @@ if TYPE_CHECKING:
     type=float,
     help="Fraction (0 to 1) of the rows that meet every threshold to keep, best first. Requires --by.",
 )
-@click.option("--by", "top_by", metavar="COLUMN", help="Column that --top sorts by. Ties are broken by row order.")
+@click.option(
+    "--best",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Number of rows that meet every threshold to keep in each group, best first. Requires --per.",
+)
+@click.option("--per", metavar="COLUMN", help="Column whose values are the groups of --best, such as context_id.")
+@click.option(
+    "--by",
+    "top_by",
+    metavar="COLUMN",
+    help="Column that --top and --best sort by. Ties are broken by row order. Default for --best: overall_score, or "
+    "the only column NAME_score.",
+)
 @click.option("--out", default=STANDARD, help="Output file for the rows that pass; - is standard output.")
 @click.option("--rejected", help="Output file for the rows that do not pass. Default: they are counted and dropped.")
 @click.option(
@@ -49,6 +62,8 @@ def command(
     most: tuple[str, ...],
     top: float | None,
     top_by: str | None,
+    best: int | None,
+    per: str | None,
     out: str,
     rejected: str | None,
     unscored: str,
@@ -60,13 +75,20 @@ def command(
 ) -> int:
     """Select the rows of SOURCE that meet every threshold (- is standard input). Rows and their order stay unchanged.
 
+    --best 2 --per context_id keeps the two best rows of each context.
+
     Scores with different signatures (ladders, judge, prompts, rule) are on different scales. They are an error without
     --mix.
     """
     from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415  --help stays quick
 
     condition = Condition(
-        least=console.numbers(least, "--min"), most=console.numbers(most, "--max"), top=top, top_by=top_by
+        least=console.numbers(least, "--min"),
+        most=console.numbers(most, "--max"),
+        top=top,
+        top_by=top_by,
+        best=best,
+        per=per,
     )
     with console.progress("filtering") as progress:
         report = filter_rows(

@@ -11,7 +11,8 @@ import click
 
 from refladder.cli import console, spending
 from refladder.cli.groups import JudgingOptions, TableOptions, grouped
-from refladder.files.tables import STANDARD, read_once, read_rows
+from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
+from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 @console.ESCAPE_FORMULAS
 @console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION
+@JUDGMENTS_FROM
 @console.BASE_URL
 @console.LOCAL
 @console.RULE
@@ -59,7 +61,8 @@ if TYPE_CHECKING:
 @click.option(
     "--judgments",
     type=console.PATH,
-    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -.",
+    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -, or with "
+    "--judgments-from.",
 )
 @spending.SPENDING
 @console.PROMPTS
@@ -80,6 +83,7 @@ def command(
     weight: tuple[str, ...],
     judging: JudgingOptions,
     table: TableOptions,
+    judgments_from: str | None,
     judgments: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -108,6 +112,7 @@ def command(
     if text and (
         table.out != STANDARD
         or judgments is not None
+        or judgments_from is not None
         or column
         or table.given
         or table.out_format
@@ -123,6 +128,10 @@ def command(
     weights_for(dimensions, scale.weights)
     checked = None if source is None else check_input(source, table.given, mapped)
     budgeted = spending.current(context)
+    refuse_same_files(
+        {"--judgments-from": judgments_from or STANDARD, "--out": table.out, "--judgments": str(judgments or STANDARD)}
+    )
+    recorded = open_recorded(context, judgments_from, source=source, ladders=opened)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
     def scorer(backend: Backend) -> Scorer:
@@ -138,11 +147,17 @@ def command(
         )
 
     outputs = text_outputs(opened, text, context_id) if source is None else []
-    if judgments is None and source is not None and table.out != STANDARD and not is_device(Path(table.out)):
+    if (
+        judgments is None
+        and recorded is None
+        and source is not None
+        and table.out != STANDARD
+        and not is_device(Path(table.out))
+    ):
         judgments = Path(f"{table.out}.judgments.jsonl")
 
     def plan(costs: Plan) -> int:
-        asking = scorer(budgeted.connect(*judge_asked))
+        asking = scorer(recorded or budgeted.connect(*judge_asked))
         if source is None:
             return plan_scoring(costs, asking, ((output, EMPTY) for output in outputs), None)
         if read_once(source) and not budgeted.dry_run:
@@ -157,7 +172,7 @@ def command(
     # Before a model is loaded or a server is asked:
     context.with_resource(nullcontext() if table.out == STANDARD else locked(Path(table.out)))
     context.with_resource(nullcontext() if judgments is None else locked(judgments))
-    asking = scorer(budgeted.open(*judge_asked))
+    asking = scorer(recorded or budgeted.open(*judge_asked))
     with console.progress("scoring", budgeted.under_way) as progress:
         report = score_rows(
             asking,

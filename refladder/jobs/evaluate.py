@@ -12,6 +12,7 @@ from refladder.backends.protocol import Backend
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import write_json
 from refladder.files.locks import locked_folder
+from refladder.jobs.recorded_judgments import check_recorded
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.agreement import (
     MEAN,
@@ -27,6 +28,7 @@ from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings, run_methods, scored_methods
 from refladder.methods.surface import BEST, MEASURES, surface_methods, words
 from refladder.report.cards import Card, report_cards
+from refladder.scoring.recorded import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,7 +116,8 @@ def evaluate(
 
     Args:
         benchmark: outputs and ratings.
-        judge: the judge, or a function that opens it when a method needs it.
+        judge: the judge, or a function that opens it when a method needs it; or judgments of another program, from
+            `refladder.scoring.recorded.read_recorded`.
         dimensions: those to evaluate; None for all of the benchmark.
         methods: names of methods to run (see `refladder.methods.contract.METHODS`).
         others: methods whose scores exist already.
@@ -132,6 +135,8 @@ def evaluate(
     settings = settings or MethodSettings()
     protocol = protocol or Protocol(seed=settings.seed)
     check_evaluation(benchmark, dimensions, methods, others, protocol)
+    if isinstance(judge, Recorded):
+        check_recorded(judge, benchmark, methods, settings)
     opened = (lambda: judge) if isinstance(judge, Backend) else judge
     with nullcontext() if settings.work is None else locked_folder(settings.work):
         runs = run_methods(methods, benchmark, dimensions, opened, settings)

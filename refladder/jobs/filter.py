@@ -1,22 +1,18 @@
-"""filter: split scored rows by thresholds or by a top fraction, in order and unchanged."""
+"""filter: split scored rows by thresholds, by a top fraction or by the best of each group, in order and unchanged."""
 
 from __future__ import annotations
 
 import math
 import os
-import shutil
-import sys
-import tempfile
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import cannot_write
-from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_once, read_rows, standard_form
+from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_rows, standard_form
+from refladder.jobs.scored_tables import one_scale, read_twice, score_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,23 +22,36 @@ if TYPE_CHECKING:
 
 
 KEEP, DROP = "keep", "drop"
-_OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
 _PROGRESS_EVERY = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """The rows that pass: every `least` reached, no `most` exceeded, and in the `top` fraction by column `top_by`."""
+    """The rows that pass: every `least` reached, no `most` exceeded, and the best of these by column `top_by`.
+
+    The best are the `top` fraction of all, or the `best` K of each group of rows with one value in column `per`; then
+    `top_by` None is the column of `score_column`.
+    """
 
     least: Mapping[str, float] = field(default_factory=dict)
     most: Mapping[str, float] = field(default_factory=dict)
     top: float | None = None
     top_by: str | None = None
+    best: int | None = None
+    per: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.least and not self.most and self.top is None:
-            raise UsageError("nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, or --top and --by")
-        if (self.top is None) != (self.top_by is None):
+        if not self.least and not self.most and self.top is None and self.best is None and self.per is None:
+            raise UsageError(
+                "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per"
+            )
+        if (self.best is None) != (self.per is None):
+            raise UsageError("--best K and --per COLUMN go together; give both")
+        if self.best is not None and self.top is not None:
+            raise UsageError("--top is a fraction of all rows, and --best a number in each group; give one of them")
+        if self.best is not None and self.best < 1:
+            raise UsageError(f"--best {self.best}: a number of rows must be 1 or more")
+        if self.best is None and (self.top is None) != (self.top_by is None):
             raise UsageError("--top FRACTION and --by COLUMN go together; give both")
         if self.top is not None and not 0 < self.top <= 1:
             raise UsageError(f"--top {self.top}: a fraction must be more than 0 and at most 1")
@@ -82,8 +91,7 @@ class _Thresholds:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._least, self._most = list(condition.least.items()), list(condition.most.items())
         self._columns = condition.columns
-        self._compared = next((name for name in self._columns if name.endswith(_OF_SCORES)), None) if not mix else None
-        self._first: tuple[object, str] | None = None  # a signature and the row that has it
+        self._scale = one_scale(self._columns, mix=mix)
 
     def __call__(self, row: Row) -> bool | None:
         numbers: dict[str, float] = {}
@@ -95,48 +103,46 @@ class _Thresholds:
                 self.ranges[column] = (min(low, value), max(high, value))
         if len(numbers) < len(self._columns):
             return None
-        if self._compared is not None:
-            self._check_signature(row, self._compared)
+        if self._scale is not None:
+            self._scale.check(row)
         return all(numbers[column] >= bound for column, bound in self._least) and all(
             numbers[column] <= bound for column, bound in self._most
         )
 
-    def _check_signature(self, row: Row, column: str) -> None:
-        signature = row.fields.get("signature") or None
-        if self._first is None:
-            self._first = signature, row.where
-        first, where = self._first
-        if signature != first:
-            parts, first_parts = _differing(signature, first)
-            raise DataError(
-                f"{row.where}: the scores in column {column!r} are on different scales: {parts} here, {first_parts} in "
-                f"{where}; filter each signature separately, or compare them as they are with --mix"
-            )
 
+def _best_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
+    """Numbers of the best rows of those that have every score and reach every threshold.
 
-def _differing(first: object, second: object) -> tuple[str, str]:
-    """The parts of two signatures that are not in both."""
-    parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]
-    shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
-    return shown[0] or "no signature", shown[1] or "no signature"
-
-
-def _top_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
-    """Numbers of the rows in the top fraction of those that have every score and reach every threshold.
-
-    The number of rows is rounded up. Of rows with equal values, the earlier ones are taken.
+    The number of rows of a top fraction is rounded up. Of rows with equal values, the earlier ones are taken.
     """
     passes = _Thresholds(condition, mix=mix)
     numbers: list[int] = []
     values: list[float] = []
+    groups: list[int] = []
+    group_of: dict[str, int] = {}
     column = condition.top_by or ""
     for number, row in enumerate(read_rows(source, form)):
         if passes(row):
             numbers.append(number)
             values.append(number_in(row, column) or 0.0)
+            if condition.per is not None:
+                groups.append(group_of.setdefault(_group(row, condition.per), len(group_of)))
+    if condition.best is not None:
+        order = np.lexsort((-np.asarray(values), np.asarray(groups)))  # stable: rows of equal values keep their order
+        grouped = np.asarray(groups, dtype=np.int64)[order]
+        rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
+        return {numbers[index] for index in order[rank < condition.best].tolist()}
     wanted = math.ceil((condition.top or 0.0) * len(values) - 1e-9)  # 0.1 * 30 is a little over 3
     best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
     return {numbers[index] for index in best.tolist()}
+
+
+def _group(row: Row, column: str) -> str:
+    if column not in row.fields:
+        raise DataError(
+            f"{row.where}: no column {column!r} to group by; Columns: {', '.join(map(str, row.fields)) or 'none'}"
+        )
+    return repr(row.fields[column])
 
 
 def filter_rows(
@@ -154,7 +160,8 @@ def filter_rows(
 ) -> FilterReport:
     """Split a table: rows that pass go to `out`, the others to `rejected` if given.
 
-    A top fraction needs two passes over the rows; standard input is first copied to a temporary file.
+    A top fraction and the best of each group need two passes over the rows, with about 150 bytes of memory a row;
+    standard input is first copied to a temporary file.
 
     Args:
         condition: the rows that pass.
@@ -181,44 +188,39 @@ def filter_rows(
     if len(set(paths)) != len(paths) or (source != STANDARD and os.path.realpath(source) in paths):
         raise UsageError(f"the input and the outputs must be different files, found {[source, *outputs]}")
     form = format_of(source, given)
+    selects = condition.top is not None or condition.best is not None
+    named = "<stdin>" if source == STANDARD else source
     with ExitStack() as stack:
-        named = source
-        if condition.top is not None and read_once(source):
-            source = _spooled(stack, source, form)
+        source = stack.enter_context(read_twice(source, form) if selects else nullcontext(source))
         parquet = source if form == "parquet" else None
-        try:
-            top = _top_rows(source, form, condition, mix=mix) if condition.top is not None else None
-            rows = read_rows(source, form)
-            columns = rows.columns()
+        if condition.best is not None and condition.top_by is None:
+            condition = replace(condition, top_by=score_column(named, read_rows(source, form).columns()))
+        best = _best_rows(source, form, condition, mix=mix) if selects else None
+        rows = read_rows(source, form)
+        columns = rows.columns()
 
-            def sink(path: str) -> Write:
-                form_out = out_given or standard_form(path, form)
-                return stack.enter_context(
-                    open_sink(path, form_out, {}, columns, parquet, escape_formulas=escape_formulas)
-                )
+        def sink(path: str) -> Write:
+            form_out = out_given or standard_form(path, form)
+            return stack.enter_context(open_sink(path, form_out, {}, columns, parquet, escape_formulas=escape_formulas))
 
-            passed = sink(out)
-            failed = sink(rejected) if rejected is not None else _drop
-            without = {KEEP: passed, DROP: _drop}.get(unscored) or sink(unscored)
-            report = FilterReport(unscored_to=unscored)
-            passes = _Thresholds(condition, mix=mix)
-            for number, row in enumerate(rows):
-                verdict = passes(row)
-                if verdict is None:
-                    report.unscored += 1
-                    without(row)
-                elif verdict and (top is None or number in top):
-                    report.passed += 1
-                    passed(row)
-                else:
-                    report.rejected += 1
-                    failed(row)
-                if progress is not None and number % _PROGRESS_EVERY == 0:
-                    progress(number, None)
-        except DataError as error:
-            if source != named:  # the message names the user's file, not the temporary one
-                raise DataError(str(error).replace(source, "<stdin>" if named == STANDARD else named)) from error
-            raise
+        passed = sink(out)
+        failed = sink(rejected) if rejected is not None else _drop
+        without = {KEEP: passed, DROP: _drop}.get(unscored) or sink(unscored)
+        report = FilterReport(unscored_to=unscored)
+        passes = _Thresholds(condition, mix=mix)
+        for number, row in enumerate(rows):
+            verdict = passes(row)
+            if verdict is None:
+                report.unscored += 1
+                without(row)
+            elif verdict and (best is None or number in best):
+                report.passed += 1
+                passed(row)
+            else:
+                report.rejected += 1
+                failed(row)
+            if progress is not None and number % _PROGRESS_EVERY == 0:
+                progress(number, None)
     report.ranges = passes.ranges
     report.rows = report.passed + report.rejected + report.unscored
     return report
@@ -226,13 +228,3 @@ def filter_rows(
 
 def _drop(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:
     """The sink of dropped rows."""
-
-
-def _spooled(stack: ExitStack, source: str, form: str) -> str:
-    path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / f"stdin.{form}"
-    try:
-        with path.open("wb") as spool, sys.stdin.buffer if source == STANDARD else Path(source).open("rb") as stream:
-            shutil.copyfileobj(stream, spool)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    return str(path)

@@ -23,12 +23,14 @@ from refladder.files.tables import (
     refuse_same_files,
     standard_form,
 )
+from refladder.jobs.recorded_judgments import check_recorded_ladders
 from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
 from refladder.records import Output
 from refladder.scoring.columns import Columns, added_columns
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import RUNG
+from refladder.scoring.recorded import Recorded
 from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
@@ -256,6 +258,13 @@ def score_rows(
     """
     refuse_same_files({"the input": source, "--out": out, "--judgments": str(judgments or STANDARD)})
     total = check_input(source, given, mapped) if checked is None else checked
+    recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
+    if recorded is not None:
+        check_recorded_ladders(recorded, scorer.ladders)
+        if not read_once(source):
+            once_before = items(read_rows(source, given), mapped, check_ids=False)
+            for _ in with_every_judged(recorded, source, once_before, mapped):
+                pass
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
     added = added_columns(scorer.dimensions)
@@ -265,7 +274,10 @@ def score_rows(
     if clash := sorted(set(columns) & set(added)):
         raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
     # The ids of a file that can be read twice are checked by `check_input`.
-    outputs = (with_context(scorer, item) for item in items(rows, mapped, check_ids=read_once(source)))
+    read = items(rows, mapped, check_ids=read_once(source))
+    if recorded is not None and read_once(source):
+        read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
+    outputs = (with_context(scorer, item) for item in read)
     with nullcontext() if out == STANDARD else locked(Path(out)):
         with (
             JudgmentLog(judgments, scorer.run, restart=restart) as log,
@@ -283,6 +295,26 @@ def score_rows(
         if config is not None and out != STANDARD and not is_device(Path(out)):
             write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report
+
+
+def with_every_judged(recorded: Recorded, source: str, rows: Iterable[Item], mapped: Mapped) -> Iterator[Item]:
+    """The rows of a table, and after the last one a check that each judged output was among them.
+
+    Raises:
+        DataError: with path:line of the judgment, the table has no such output.
+    """
+    missing = recorded.outputs()
+    empty: set[str] = set()
+    for item in rows:
+        if item.output is not None:
+            missing.pop((item.output.context_id, item.output.id), None)
+        else:  # a row without a text has an id all the same
+            empty.add(str(mapped.cell(item.row, "output_id", needed=False)))
+        yield item
+    for (context_id, name), where in missing.items():
+        if name not in empty:
+            what = f"output of context {context_id!r} with the id"
+            raise DataError(f"{where}: {source} has no {what} {name!r}; ids are in its column output_id")
 
 
 def _context_of(item: Item) -> str | None:

@@ -321,10 +321,15 @@ class PlanMethod(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationMethod:
-    """A method of `evaluate`: what it does, and what that will cost; see the top of this module."""
+    """A method of `evaluate`: what it does, and what that will cost; see the top of this module.
+
+    `recorded` is the kind of recorded judgments that answer all its questions, `ladder` or `pairs` (see
+    `refladder.scoring.recorded`); `any` for a method that asks no judge; None if no recorded judgments can answer it.
+    """
 
     run: RunMethod
     plan: PlanMethod
+    recorded: str | None = None
 
 
 def plan_nothing(

@@ -12,6 +12,7 @@ from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set
 from refladder.files.locks import locked_folder
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Measures, joined, of_judgments, of_orders
+from refladder.scoring import recorded
 from refladder.scoring.columns import Scale, ScoreReport
 from refladder.scoring.dry_run import plan_scoring
 from refladder.scoring.judgment_file import JudgmentLog
@@ -230,7 +231,7 @@ def _plan(
     return _notes(failures)
 
 
-ladder = EvaluationMethod(run=_run, plan=_plan)
+ladder = EvaluationMethod(run=_run, plan=_plan, recorded=recorded.LADDER)
 
 
 def _check(settings: MethodSettings) -> None:

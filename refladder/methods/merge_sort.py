@@ -17,6 +17,7 @@ from refladder.methods.measures import joined
 from refladder.methods.pairwise import Tally, groups, measures_of, open_pair_judge, seed_of, template_of
 from refladder.ranking.sorting import beam_sort, comparisons_between, greedy_sort, run_together
 from refladder.scoring.pairs import first_probabilities, pair_question
+from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +72,7 @@ def _method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> Eval
     ) -> tuple[str, ...]:
         return _plan(costs, benchmark, dimensions, judge, settings, sorting=sorting_of(settings))
 
-    return EvaluationMethod(run=run, plan=plan)
+    return EvaluationMethod(run=run, plan=plan, recorded=PAIRS)
 
 
 pairs_greedy = _method("pairs-greedy", _greedy)

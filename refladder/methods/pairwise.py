@@ -20,6 +20,7 @@ from refladder.ranking.selection import all_pairs, select_pairs
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.pairs import first_probabilities, pair_question
+from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -340,7 +341,7 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
         pair_judge.plan(costs, [question for choice in chosen for question in choice.questions])
         return ()
 
-    return EvaluationMethod(run=run, plan=plan)
+    return EvaluationMethod(run=run, plan=plan, recorded=PAIRS)
 
 
 # arXiv 2307.07889: equation 6 (win ratio), 9 and 10 (debiasing a probability and a win), appendix B (likelihood).

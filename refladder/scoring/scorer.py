@@ -13,7 +13,7 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling, Score
-from refladder.scoring.asker import Asker
+from refladder.scoring.asker import Asker, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, verdicts
 from refladder.scoring.question import ladder_questions
@@ -190,7 +190,7 @@ class Scorer:
         self._template: Template = load_template(ladders.task, role, prompts)
         recipe = Recipe(
             backend=judge_backend.fingerprint,
-            prompts=(self._template.signature,),
+            prompts=prompts_of(judge_backend, self._template),
             sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
             version=__version__,
         )
