@@ -161,7 +161,7 @@ def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
             )
 
 
-def read_ladder_set(name: str) -> LadderSet:
+def load_ladders(name: str) -> LadderSet:
     """Open a shipped ladder set by name, or one in a folder.
 
     Args:
