@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refladder.api.calls import filter as filter  # noqa: A004  the name of the command
+    from refladder.api.calls import score as score
     from refladder.api.texts import Scorer as Scorer
     from refladder.backends import connect as connect
     from refladder.files.ladder_sets import load_ladders as load_ladders
@@ -40,8 +42,10 @@ _PUBLIC = {
     "connect": "refladder.backends",
     "evaluate": "refladder.jobs.evaluate",
     "evaluate_method": "refladder.metaeval.agreement",
+    "filter": "refladder.api.calls",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
+    "score": "refladder.api.calls",
     "write_ladder_set": "refladder.files.ladder_sets",
 }
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.api.judges import opened
+from refladder.api.judges import Backends
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.files.tables import Row
 from refladder.jobs.score import Mapped, items, with_context
+from refladder.prompts import check_folder
 from refladder.scoring import scorer as scoring
 from refladder.scoring.columns import Columns, Scale
 from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.judgment_file import JudgmentLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
 
     from refladder.backends import Backend
     from refladder.records import Score
 
 
 class Scorer:
-    """A judge with a ladder set, ready to score texts. It keeps the model loaded between calls, and stores nothing.
+    """A judge with a ladder set, ready to score texts. It keeps the model loaded between calls.
 
     Args:
         ladders: a shipped name, a folder, or a set from `load_ladders`.
@@ -37,6 +41,8 @@ class Scorer:
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
+        store: response store, a file that keeps every answer for reuse; None for the default of the command line (a
+            file in the user's cache folder for `openai`, else none), False for none.
 
     Raises:
         UnknownNameError: no such ladder set, judge, option, dimension or rule.
@@ -58,23 +64,34 @@ class Scorer:
         both_orders: bool = False,
         yes_no: bool = False,
         prompts: str | Path | None = None,
+        store: str | Path | bool | None = None,
     ) -> None:
-        opened_set = ladders if isinstance(ladders, LadderSet) else load_ladders(str(ladders))
-        scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
-        chosen = choose_dimensions(opened_set.dimensions, dimensions)
-        self._columns = Columns(chosen, opened_set.rungs, scale)  # checks rule and weights before a judge is opened
-        self._judge = opened(judge, judge_options)
-        self._judge.load()
-        self._scorer = scoring.Scorer(
-            self._judge,
-            opened_set,
-            chosen,
-            scale,
-            role="compare-yesno" if yes_no else "compare",
-            orders=2 if both_orders else 1,
-            prompts=None if prompts is None else Path(prompts),
+        open_scorer = prepared(
+            ladders,
+            dimensions=dimensions,
+            rule=rule,
+            weights=weights,
+            least_mass=least_mass,
             answers=answers,
+            both_orders=both_orders,
+            yes_no=yes_no,
+            prompts=prompts,
         )
+        self._backends = Backends(store)
+        self._scorer = open_scorer(self._backends.open(judge, judge_options))
+        self._columns = Columns(self._scorer.dimensions, self._scorer.run.rungs, self._scorer.scale)
+
+    def close(self) -> None:
+        """Close the response store, if one is open; `with Scorer(...) as scorer:` does so at its end."""
+        self._backends.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -154,6 +171,45 @@ class Scorer:
         if any(tuple(score.dimension for score in row) != self.dimensions for row in rows):
             raise UsageError(f"the overall score needs the scores of {', '.join(self.dimensions)} for each text")
         return self._columns.overall(rows)
+
+
+def prepared(
+    ladders: str | Path | LadderSet,
+    *,
+    dimensions: Sequence[str],
+    rule: str,
+    weights: Mapping[str, float] | None,
+    least_mass: float,
+    answers: int,
+    both_orders: bool,
+    yes_no: bool,
+    prompts: str | Path | None,
+) -> Callable[[Backend], scoring.Scorer]:
+    """Check the arguments of `Scorer` before a judge is opened; the result takes the judge.
+
+    Raises:
+        UnknownNameError, UsageError, DataError, PromptError: see `Scorer`.
+    """
+    opened_set = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+    chosen = choose_dimensions(opened_set.dimensions, dimensions)
+    scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
+    Columns(chosen, opened_set.rungs, scale)
+    if not 0 <= least_mass <= 1:
+        raise UsageError(f"least_mass={least_mass:g}: must be a probability from 0 to 1")
+    if answers < 0:
+        raise UsageError(f"answers={answers}: must be 0 or more")
+    if prompts is not None:
+        check_folder(Path(prompts))
+    return partial(
+        scoring.Scorer,
+        ladders=opened_set,
+        dimensions=chosen,
+        scale=scale,
+        role="compare-yesno" if yes_no else "compare",
+        orders=2 if both_orders else 1,
+        prompts=None if prompts is None else Path(prompts),
+        answers=answers,
+    )
 
 
 def _for_each(name: str, value: str | Sequence[str], count: int) -> list[str]:
