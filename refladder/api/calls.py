@@ -112,7 +112,11 @@ def score(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
             source = str(folder / f"table.{frame.form}")
             scored = folder / f"scored.{frame.form}" if out is None else Path(out)
-            needed = None if out is not None else {mapped.columns.get(name, name) for name in FIELDS}
+            needed = (
+                None
+                if out is not None
+                else {part for name in FIELDS for part in _columns(mapped.columns.get(name, name))}
+            )
             frame.write(Path(source), needed)
         stack.enter_context(in_words_of_python(given, None if frame is None else source))
         checked = check_input(source, None, mapped)
@@ -207,6 +211,11 @@ def filter(  # noqa: A001  the name of the command
         if frame is None:
             return type(table)(out)  # type: ignore[call-arg]
         return cast("Table", frame.select([int(n) for n in read_columns(passed, {NUMBER: float})[NUMBER]]))
+
+
+def _columns(name: str) -> tuple[str, str]:
+    """The columns that a name may mean: itself, or the one whose objects have the field."""
+    return name, name.partition(".")[0]
 
 
 def _out_path(out: str | Path | None) -> Path:
