@@ -6,10 +6,10 @@ import logging
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from refladder.api.frames import Frame, in_words_of_python, read_columns
-from refladder.api.judges import Backends
+from refladder.api.judges import Backends, resolved
 from refladder.api.texts import prepared
 from refladder.errors import UsageError
 from refladder.files.locks import locked
@@ -20,7 +20,6 @@ from refladder.report.progress import progress
 from refladder.report.summary import summary_lines, warning_lines
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judging import LEAST_MASS
-from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,7 +135,7 @@ def score(
                 mapped=mapped,
                 judgments=kept,
                 restart=restart,
-                config=None if out is None else _resolved("score", given),
+                config=None if out is None else resolved("score", given),
                 checked=checked,
                 progress=update,
             )
@@ -224,10 +223,3 @@ def _out_path(out: str | Path | None) -> Path:
     if str(out) == STANDARD:
         raise UsageError("out='-': a call writes no standard output; give out=PATH")
     return Path(out)
-
-
-def _resolved(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a call, as the command line stores it."""
-    plain = (str, int, float, bool, type(None), list, dict)
-    options = {name: value if isinstance(value, plain) else str(value) for name, value in given.items()}
-    return {"command": command, "refladder": __version__, "options": options}

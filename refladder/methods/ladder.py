@@ -119,6 +119,10 @@ def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: 
     return replace(ladders, contexts=contexts | dict(ladders.contexts))
 
 
+def _opened(ladders: str | Path | LadderSet) -> LadderSet:
+    return ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+
+
 def _has_other_text(ladders: LadderSet, context: Context) -> bool:
     """Whether a set was written for another text of a context, by its text, else by its digest."""
     written_for = ladders.contexts.get(context.id)
@@ -168,7 +172,7 @@ def _run(
     _check(settings)
     failures: Sequence[LadderFailure] = ()
     if settings.ladders is not None:
-        ladders = ladders_for(benchmark, dimensions, load_ladders(settings.ladders))
+        ladders = ladders_for(benchmark, dimensions, _opened(settings.ladders))
     else:
         with settings.progress("writing ladders") as progress:
             ladders, failures = evaluation_ladders(
@@ -217,7 +221,7 @@ def _plan(
     _check(settings)
     failures: Sequence[LadderFailure] = ()
     if settings.ladders is not None:
-        ladders = ladders_for(benchmark, dimensions, load_ladders(settings.ladders))
+        ladders = ladders_for(benchmark, dimensions, _opened(settings.ladders))
     else:
         written, failures = plan_ladders(
             costs,
