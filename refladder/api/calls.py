@@ -91,32 +91,29 @@ def score(
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
     given = {name: value for name, value in locals().items() if name != "table"}
-    mapped = Mapped(columns=dict(columns or {}), context=context_id)
-    open_scorer = prepared(
-        ladders,
-        dimensions=dimensions,
-        rule=rule,
-        weights=weights,
-        least_mass=least_mass,
-        answers=answers,
-        both_orders=both_orders,
-        yes_no=yes_no,
-        prompts=prompts,
-    )
     frame = None if isinstance(table, str | Path) else Frame(table)
     with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(given))
+        mapped = Mapped(columns=dict(columns or {}), context=context_id)
+        open_scorer = prepared(
+            ladders,
+            dimensions=dimensions,
+            rule=rule,
+            weights=weights,
+            least_mass=least_mass,
+            answers=answers,
+            both_orders=both_orders,
+            yes_no=yes_no,
+            prompts=prompts,
+        )
         if frame is None:
             source, scored = str(table), _out_path(out)
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
             source = str(folder / f"table.{frame.form}")
             scored = folder / f"scored.{frame.form}" if out is None else Path(out)
-            needed = (
-                None
-                if out is not None
-                else {part for name in FIELDS for part in _columns(mapped.columns.get(name, name))}
-            )
-            frame.write(Path(source), needed)
+            needed = {part for name in FIELDS for part in _columns(mapped.columns.get(name, name))}
+            frame.write(Path(source), needed if out is None else None)
         stack.enter_context(in_words_of_python(given, None if frame is None else source))
         checked = check_input(source, None, mapped)
         kept = Path(judgments) if judgments is not None else None

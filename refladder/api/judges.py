@@ -70,6 +70,7 @@ class Backends:
             if options:
                 names = ", ".join(options)
                 raise UsageError(f"options {names} for a backend that is open already; give them to `connect`")
+            backend.load()
             return self._metered(backend)
         texts = {name.replace("-", "_"): _option_text(value) for name, value in (options or {}).items()}
         key = (backend, tuple(sorted(texts.items())))
