@@ -267,14 +267,22 @@ class _Data:
         return benchmark, choose_dimensions(benchmark.dimensions, self._names())
 
     def _is_table(self, ladders: LadderSet | None = None) -> bool:
+        """Whether the data are a table: anything with a task, and what is no benchmark.
+
+        Args:
+            ladders: the set whose task and dimensions a table has that comes without them.
+
+        Raises:
+            UsageError: a table has neither a task nor ladders.
+        """
         if isinstance(self.data, Benchmark):
             return False
         if self.task is not None or self.task_file is not None:
             return True
-        if isinstance(self.data, str | Path) and not (
-            str(self.data) not in {*BENCHMARKS, *published_names()} and Path(self.data).is_file()
-        ):
-            return False
+        if isinstance(self.data, str | Path):
+            name = str(self.data)
+            if name in {*BENCHMARKS, *published_names()} or not Path(name).is_file():
+                return False
         if ladders is None:
             raise UsageError(f"a table needs its task and dimensions; {_TASK}")
         return True

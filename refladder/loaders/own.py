@@ -99,7 +99,7 @@ def read_own(
     names = [dimension.name for dimension in chosen]
     ignored = {dimension.name for dimension in described}.difference(names)
     mapped = {field: column for field, column in (columns or {}).items() if field not in ignored}
-    table = table_of("rows" if isinstance(source, Rows) else str(source), _read_source(source))
+    table = table_of("the table" if isinstance(source, Rows) else str(source), _read_source(source))
     first = _with_all_columns(table.rows)
     columns = _find_columns(first, mapped, required=("context", "output"), fields=(*FIELDS, *names))
     _check_rating_columns(first, names, columns)
