@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.api.frames import Frame, in_words_of_python
 from refladder.api.judges import Backends, resolved
-from refladder.errors import UsageError
+from refladder.errors import DataError, UsageError
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders, published_names
 from refladder.files.locks import locked_folder
+from refladder.files.tables import EXTENSIONS
 from refladder.jobs import build as building
 from refladder.jobs import evaluate as evaluating
 from refladder.loaders import BENCHMARKS, load_benchmark
@@ -273,6 +274,7 @@ class _Data:
             ladders: the set whose task and dimensions a table has that comes without them.
 
         Raises:
+            DataError: there is no such file.
             UsageError: a table has neither a task nor ladders.
         """
         if isinstance(self.data, Benchmark):
@@ -281,8 +283,11 @@ class _Data:
             return True
         if isinstance(self.data, str | Path):
             name = str(self.data)
-            if name in {*BENCHMARKS, *published_names()} or not Path(name).is_file():
+            looks_like_table = Path(name).is_file() or name.removesuffix(".gz").endswith(EXTENSIONS)
+            if name in {*BENCHMARKS, *published_names()} or not looks_like_table:
                 return False
+        if isinstance(self.data, str | Path) and not Path(self.data).exists():
+            raise DataError(f"{self.data}: no such file")
         if ladders is None:
             raise UsageError(f"a table needs its task and dimensions; {_TASK}")
         return True

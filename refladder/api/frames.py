@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
 _BATCH = 4096  # rows converted at a time
+_OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
 
 
 class Frame:
@@ -202,7 +203,7 @@ def in_words_of_python(parameters: Collection[str], path: str | None = None) -> 
         text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
         text = re.sub(
             r"--([a-z][a-z-]*[a-z])",
-            lambda match: name if (name := match[1].replace("-", "_")) in parameters else match[0],
+            lambda match: name if (name := match[1].replace("-", "_")) in {*parameters, *_OF_BACKENDS} else match[0],
             text,
         )
         error.args = (text,)

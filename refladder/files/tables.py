@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("jsonl", "csv", "parquet")
 _EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+EXTENSIONS = tuple(_EXTENSIONS)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

@@ -154,7 +154,9 @@ class Verdicts:
 
 
 class Scorer:
-    """A judge, a ladder set and a scale, ready to score batches of outputs.
+    """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
+
+    `refladder.Scorer` (refladder.api.texts) is the public object over it.
 
     Args:
         judge_backend: the judge.

@@ -147,6 +147,12 @@ def test_work_makes_evaluate_resumable(tmp_path):
             UsageError,
             r"a table needs its task and dimensions; give task_file=PATH, or task=NAME with dimensions=\[refladder",
         ),
+        (lambda: refladder.evaluate("none.jsonl"), DataError, "^none.jsonl: no such file$"),
+        (
+            lambda: refladder.evaluate("demo/stori"),
+            UsageError,
+            "unknown benchmark 'demo/stori'; did you mean 'demo/story'",
+        ),
         (lambda: refladder.build(ROWS, task="open"), UsageError, r"task=NAME needs dimensions=\[refladder.Dimension"),
         (
             lambda: refladder.build(ROWS, task="open", task_file="x.toml"),
