@@ -65,7 +65,7 @@ def command(
 
     Exit code 3: some judgments are unparsed.
     """
-    from refladder.files.ladder_sets import read_ladder_set  # noqa: PLC0415  --help stays quick
+    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
     from refladder.jobs.audit import audit, plan_audit, sample  # noqa: PLC0415
     from refladder.jobs.certify import open_asker  # noqa: PLC0415
     from refladder.report.certificate_tables import audit_tables  # noqa: PLC0415
@@ -73,7 +73,7 @@ def command(
     from refladder.scoring.dry_run import copied_file  # noqa: PLC0415
 
     console.check_prompts(prompts)
-    opened = sample(read_ladder_set(ladders), contexts, seed)
+    opened = sample(load_ladders(ladders), contexts, seed)
     budgeted = spending.current(context)
     how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts}
 

@@ -60,8 +60,8 @@ def command(
     """
     from refladder.files.ladder_sets import (  # noqa: PLC0415  --help stays quick
         find_folder,
+        load_ladders,
         published_names,
-        read_ladder_set,
         write_certificate,
     )
     from refladder.files.locks import locked_folder  # noqa: PLC0415
@@ -70,7 +70,7 @@ def command(
     from refladder.trust.certificate import REFUSE  # noqa: PLC0415
 
     console.check_prompts(prompts)
-    opened = read_ladder_set(ladders, certified=False)
+    opened = load_ladders(ladders, certified=False)
     folder = None if ladders in published_names() else find_folder(ladders)
     if judgments is None and folder is not None:
         judgments = folder / JUDGMENTS

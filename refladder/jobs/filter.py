@@ -197,6 +197,7 @@ def filter_rows(
             condition = replace(condition, top_by=score_column(named, read_rows(source, form).columns()))
         best = _best_rows(source, form, condition, mix=mix) if selects else None
         rows = read_rows(source, form)
+        stack.callback(rows.close)
         columns = rows.columns()
 
         def sink(path: str) -> Write:

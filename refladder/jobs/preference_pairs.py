@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.files.tables import (
     STANDARD,
     Row,
@@ -128,7 +128,7 @@ def preference_pairs(
     if per_context is not None and per_context < 1:
         raise UsageError(f"--per-context {per_context}: a number of pairs must be 1 or more")
     refuse_same_files({"SOURCE": source, "--out": out})
-    contexts = {} if ladders is None else read_ladder_set(ladders).contexts
+    contexts = {} if ladders is None else load_ladders(ladders).contexts
     form = format_of(source, given)
     form_out = out_given or standard_form(out, form)
     if conversational and format_of(out, form_out) == "csv":

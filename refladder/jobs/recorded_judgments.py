@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.methods.contract import method_named, plan_nothing
 from refladder.scoring.recorded import ANY, LADDER, PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.files.ladder_sets import LadderSet
     from refladder.methods.contract import MethodSettings
     from refladder.records import Benchmark
     from refladder.scoring.recorded import Recorded
@@ -57,7 +56,8 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
                 f"{recorded.path} holds {_NEEDED[LADDER]}, and no ladders are named; name those that were judged with "
                 "--ladders SET"
             )
-        rungs = read_ladder_set(settings.ladders).rungs
+        named = settings.ladders
+        rungs = (named if isinstance(named, LadderSet) else load_ladders(named)).rungs
     outputs: dict[str, set[str]] = {context.id: set() for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].add(output.id)

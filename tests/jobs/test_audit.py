@@ -8,7 +8,7 @@ import pytest
 from ladder_judges import Comparing, set_of
 
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.audit import NEUTRAL, REQUEST, audit, sample
 from refladder.jobs.certify import open_asker
 
@@ -75,7 +75,7 @@ def test_what_is_unparsed_is_counted_and_left_out():
 
 
 def test_a_sample_of_contexts():
-    opened = read_ladder_set("demo/story")
+    opened = load_ladders("demo/story")
     drawn = sample(opened, 3)
     assert len({context for context, _ in drawn.ladders}) == 3
     assert len(drawn.ladders) == 6

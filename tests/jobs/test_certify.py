@@ -16,8 +16,8 @@ from refladder.files.ladder_sets import (
     certificate_digest,
     find_folder,
     ladder_set,
+    load_ladders,
     published_names,
-    read_ladder_set,
     write_certificate,
     write_ladder_set,
 )
@@ -180,20 +180,20 @@ def test_scores_name_the_certificate_and_an_edit_makes_it_stale(folder, command,
 
 
 def test_a_certificate_that_was_changed_is_refused(folder):
-    found = certificate_of([[0, 1, 2]] * 6) | {"ladders": read_ladder_set(str(folder)).digest}
+    found = certificate_of([[0, 1, 2]] * 6) | {"ladders": load_ladders(str(folder)).digest}
     write_certificate(folder, found | {"verdict": "pass"})
     with pytest.raises(DataError, match="the certificate was changed after it was written"):
-        read_ladder_set(str(folder))
+        load_ladders(str(folder))
     (folder / CERTIFICATE).write_text("{")
     with pytest.raises(DataError, match="JSON"):
-        read_ladder_set(str(folder))
+        load_ladders(str(folder))
     (folder / CERTIFICATE).write_text("[]")
     with pytest.raises(DataError, match='not a certificate: expected an object with "schema": "certificate/1"'):
-        read_ladder_set(str(folder))
+        load_ladders(str(folder))
 
 
 def test_a_build_of_other_ladders_removes_the_certificate(folder):
-    opened = read_ladder_set(str(folder))
+    opened = load_ladders(str(folder))
     ladders, contexts = list(opened.ladders.values()), list(opened.contexts.values())
     write_certificate(folder, certificate_of([[0, 1, 2]] * 6))
     write_ladder_set(folder, opened.dimensions, contexts, ladders, [])
@@ -220,7 +220,7 @@ def test_a_shipped_set_keeps_its_certificate(command):
 
 @pytest.mark.parametrize("name", published_names())
 def test_shipped_certificates_are_current(name):
-    opened = read_ladder_set(name)
+    opened = load_ladders(name)
     stored = json.loads((find_folder(name) / CERTIFICATE).read_text())
     found = certify(opened, open_asker(opened, connect("builtin")))
     assert found == stored, f"run `refladder certify published_data/{name} --judgments FILE` and keep the new file"

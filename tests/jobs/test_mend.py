@@ -10,7 +10,7 @@ from ladder_judges import DIMENSION, Comparing
 from simulated import quality_of, text_of
 
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import CERTIFICATE, read_ladder_set
+from refladder.files.ladder_sets import CERTIFICATE, load_ladders
 from refladder.jobs.build import build
 from refladder.jobs.mend import Mender
 from refladder.records import Completion, Context, Dimension, Sampling
@@ -59,7 +59,7 @@ def run(folder, writer, *, dimensions=(DIMENSION,), human=None, judge=None):
 def qualities(folder):
     return {
         key: [quality_of(rung.text) for rung in ladder.rungs]
-        for key, ladder in read_ladder_set(str(folder)).ladders.items()
+        for key, ladder in load_ladders(str(folder)).ladders.items()
     }
 
 
@@ -70,7 +70,7 @@ def test_a_rung_out_of_order_is_written_anew(tmp_path):
     assert report.certificate["built"] == {"rounds": 1, "rewritten": 1, "dropped": 0, "failed": 0}
     assert "p-values describe a selection" in report.certificate["notes"][-1]
     assert set(map(tuple, qualities(tmp_path).values())) == {(0.0, 2.0, 4.0)}
-    ladder = read_ladder_set(str(tmp_path)).ladders["c3", "worth"]
+    ladder = load_ladders(str(tmp_path)).ladders["c3", "worth"]
     assert [rung.between for rung in ladder.rungs] == [None, (1, 3), None]
     assert writer.texts == 36 + 1
 
@@ -95,7 +95,7 @@ def test_a_ladder_that_stays_out_of_order_fails(tmp_path):
     assert failure.reasons == ("not certified: comparing/1 does not find level 2 in order",)
     assert report.certificate["built"] == {"rounds": 2, "rewritten": 1, "dropped": 0, "failed": 1}
     assert report.certificate["counts"]["ladders"] == 11
-    assert ("c3", "worth") in read_ladder_set(str(tmp_path)).failures
+    assert ("c3", "worth") in load_ladders(str(tmp_path)).failures
 
 
 def test_a_level_that_no_ladder_has_in_order_is_dropped(tmp_path):
