@@ -20,6 +20,7 @@ from refladder.files.jsonl import (
     SCHEMAS,
     append_records,
     appended_text,
+    atomic,
     cannot_write,
     from_line,
     from_lines,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     Answer = Callable[[Sequence[Question]], Iterable[Sequence[Judgment]]]
 
 _CHUNK = 1024  # lines read at a time
+_BLOCK = 2**20  # bytes copied at a time
 _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
 
 
@@ -135,7 +137,8 @@ class JudgmentLog:
             self._close_file()
             self._start(path)
             return
-        self._check_run(*head)
+        if self._check_run(*head):
+            self._rewrite_run(path)
 
     def _start(self, path: Path) -> None:
         if self._read_only:
@@ -147,13 +150,28 @@ class JudgmentLog:
             raise cannot_write(path, error) from error
         self._write(path, to_line(self.run))
 
-    def _check_run(self, where: str, line: str) -> None:
+    def _check_run(self, where: str, line: str) -> bool:
+        """Refuse a file of another run; returns whether the ladders alone have got another certificate since."""
         stored = from_line(Run, line, where)
-        if stored != self.run:
+        if replace(stored, ladders=_uncertified(stored)) != replace(self.run, ladders=_uncertified(self.run)):
             raise UsageError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
                 "name another file with --judgments, or throw them away with --restart"
             )
+        return stored != self.run
+
+    def _rewrite_run(self, path: Path) -> None:
+        """Put this run in the first line; the judgments stay, as a certificate changes no judgment."""
+        self._close_file()
+        if not self._read_only:
+            with path.open("rb") as source, atomic(path) as target:
+                source.readline()
+                target.write(to_line(self.run))
+                while block := source.read(_BLOCK):
+                    target.write(block)
+        self._good = self._number = 0
+        self._reader = path.open("rb")
+        self._next_line()
 
     def __enter__(self) -> Self:
         return self
@@ -321,7 +339,7 @@ class JudgmentIndex(JudgmentLog):
                     )
                 self.judgments[judgment.key] = judgment
 
-    def _check_run(self, where: str, line: str) -> None:
+    def _check_run(self, where: str, line: str) -> bool:
         fields = parse_json(line, where)
         if isinstance(fields, dict) and fields.get("schema") == SCHEMAS[Recipe]:
             stored = replace(self.run, recipe=from_line(Recipe, line, where))
@@ -334,6 +352,7 @@ class JudgmentIndex(JudgmentLog):
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
                 "name another file or folder (--judgments, --work or --out), or throw them away with --restart"
             )
+        return False
 
     def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
         """A judgment for every question; those without one are asked once each, the questions of a context together.
@@ -395,6 +414,11 @@ def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
         subject=comparison.subject,
         against=comparison.against or None,
     )
+
+
+def _uncertified(run: Run) -> str:
+    """The ladders of a run without their certificate, see `LadderSet.signature`."""
+    return run.ladders.partition("|certificate:")[0]
 
 
 def _difference(stored: Run, wanted: Run) -> str:

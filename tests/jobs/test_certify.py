@@ -234,3 +234,18 @@ def test_refusal_is_exit_code_3(tmp_path, command):
     done = command("certify", tmp_path / "flat")
     assert done.code == 3
     assert "verdict: refuse" in done.out
+
+
+def test_a_certificate_keeps_the_judgments_that_were_made_before_it(folder, command, stories, tmp_path):
+    asked = ["score", stories, "--ladders", folder, "--out", tmp_path / "scored.jsonl"]
+    command(*asked)
+    command("certify", folder)
+    judgments = tmp_path / "scored.jsonl.judgments.jsonl"
+    lines = judgments.read_text("utf-8").splitlines()
+    with judgments.open("a", encoding="utf-8") as file:
+        file.write('{"torn')  # by a kill
+    row = command(*asked).rows[0]
+    assert "|certificate:" in row["signature"]
+    assert judgments.read_text("utf-8").splitlines()[1:] == lines[1:]
+    again = command("rescore", judgments, "--out", tmp_path / "again.jsonl").rows[0]
+    assert again["signature"] == row["signature"]
