@@ -236,7 +236,7 @@ def command(
     """
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate  # noqa: PLC0415
-    from refladder.methods.contract import MethodSettings, plan_methods  # noqa: PLC0415
+    from refladder.methods.contract import MethodSettings, Shared, plan_methods  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     if ladders.ladders is not None and ladders.writer is not None:
@@ -285,7 +285,7 @@ def command(
     def plan(costs: Plan) -> None:
         with copied(None if restart else work) as copy:
             writer = None if judge_writes else partial(budgeted.connect, *writer_asked)
-            planned = replace(settings, work=copy, kept={}, writer=writer)
+            planned = replace(settings, work=copy, shared=Shared(), writer=writer)
             judge = partial(budgeted.connect, *judge_asked)
             for name, sentence in plan_methods(costs, names, benchmark, dimensions, judge, planned):
                 console.say(f"{name}: {sentence}", err=True)

@@ -43,6 +43,7 @@ from refladder.ranking import bias
 from refladder.records import Context, Output, Progress, Sampling
 from refladder.registry import Entry
 from refladder.scoring.judging import LEAST_MASS
+from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.rules import DEFAULT_RULE
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
     from refladder.backends.estimate import Plan
     from refladder.backends.metered import Spent
     from refladder.methods.measures import Part
-    from refladder.records import Benchmark, Dimension, Judgment
+    from refladder.methods.tally import Tally
+    from refladder.records import Benchmark, Dimension, Run
     from refladder.scoring.columns import ScoreReport
 
     Judge = Callable[[], Backend]
@@ -181,6 +183,18 @@ def _silent(_what: str) -> AbstractContextManager[Progress | None]:
     return nullcontext()
 
 
+@dataclass(slots=True)
+class Shared:
+    """What the methods of one run share, so that no question is asked twice and no file is read twice.
+
+    `logs` are the open files of judgments. `comparisons` are those of `refladder.methods.pairwise.compare_all`, with
+    their benchmark and counts, by benchmark, dimensions, judge and choice of pairs.
+    """
+
+    logs: dict[tuple[object, ...], JudgmentIndex] = field(default_factory=dict)
+    comparisons: dict[tuple[object, ...], tuple[Benchmark, Sequence[Comparisons], Tally]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodSettings:
     """What the user asked for, the same for every method of a run.
@@ -193,8 +207,8 @@ class MethodSettings:
 
     `answers` 0 reads label probabilities, K samples K written answers. For methods that compare outputs with each
     other: `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
-    by `selection` (see `refladder.ranking.selection`). `kept` holds what was answered in this run, by judge and
-    template and then by question, so that no method asks again what another has asked.
+    by `selection` (see `refladder.ranking.selection`). `shared` holds what was answered in this run, so that no method
+    asks again what another has asked.
 
     `progress(what)` gives a context manager with a function of (done, in all), or None.
     """
@@ -212,7 +226,7 @@ class MethodSettings:
     budget: int | None = None
     selection: str = "symmetric"
     answers: int = 0
-    kept: dict[str, dict[str, Judgment]] = field(default_factory=dict)
+    shared: Shared = field(default_factory=Shared)
     prompts: Path | None = None
     work: Path | None = None
     restart: bool = False
@@ -223,13 +237,29 @@ class MethodSettings:
         """The options of one method, over their defaults.
 
         Raises:
-            UnknownNameError: the user gave `METHOD.KEY` with a key that stands not in `defaults`.
+            UnknownNameError: the user gave `METHOD.KEY` with a key that is not in `defaults`.
         """
         given = {key.partition(".")[2]: value for key, value in self.options.items() if key.partition(".")[0] == method}
         for key in given:
             if key not in defaults:
                 raise UnknownNameError(f"option of method {method!r}", key, defaults)
         return {**defaults, **given}
+
+    def judgments(self, file_name: str, run: Run) -> JudgmentIndex:
+        """The judgments of a judge and template: those of the work folder, and those that this run has asked for.
+
+        Args:
+            file_name: in the work folder.
+            run: of the judgments, from `refladder.scoring.asker.run_of`.
+
+        Raises:
+            UsageError, DataError: see `refladder.scoring.judgment_file.JudgmentIndex`.
+        """
+        key = (self.work, file_name, run.recipe.digest, run.answers)
+        if key not in self.shared.logs:
+            path = None if self.work is None else self.work / file_name
+            self.shared.logs[key] = JudgmentIndex(path, run, restart=self.restart)
+        return self.shared.logs[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ import numpy as np
 from refladder.errors import UsageError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
-from refladder.methods.pairwise import Tally, groups, measures_of, open_pair_judge, seed_of, template_of
+from refladder.methods.pairwise import groups, measures_of, open_pair_judge, seed_of, template_of
+from refladder.methods.tally import Tally
 from refladder.ranking.sorting import beam_sort, comparisons_between, greedy_sort, run_together
 from refladder.scoring.pairs import first_probabilities, pair_question
 

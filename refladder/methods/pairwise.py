@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from refladder.errors import UsageError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
-from refladder.methods.measures import Measures, Part, add, joined, of_judgments
+from refladder.methods.measures import Measures, Part, add, joined
+from refladder.methods.tally import Tally
 from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
 from refladder.scoring.asker import Asker, run_of
-from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.pairs import first_probabilities, pair_question
 
 if TYPE_CHECKING:
@@ -28,52 +27,13 @@ if TYPE_CHECKING:
     from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
     from refladder.prompts import Template
-    from refladder.records import Benchmark, Context, Dimension, Judgment, Output, Progress
+    from refladder.records import Benchmark, Context, Dimension, Output
     from refladder.scoring.question import Question
 
     Estimator = Callable[["Comparisons", float], FloatArray]
 
-SHOWN = 5  # reasons, to the user
 _MORE = "; read label probabilities instead (--answers 0), or sample more answers"
 PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of a method while it runs."""
-
-    judgments: int = 0
-    reused: int = 0
-    unreadable: int = 0
-    characters: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    measures: Measures = field(default_factory=dict)
-
-    def ask(
-        self,
-        judge: Asker,
-        questions: Sequence[Question],
-        words: str = "unreadable",
-        progress: Progress | None = None,
-    ) -> list[Judgment]:
-        """The judge's answers, counted, with why some could not be read."""
-        self.judgments += len(questions)
-        reused = judge.log.reused
-        self.characters += sum(map(judge.characters, questions))
-        judgments = judge.ask(questions, progress)
-        self.reused += judge.log.reused - reused
-        for judgment in judgments:
-            if judgment.logprobs is None:
-                self.unreadable += 1
-                self.reasons[f"{words}: {judgment.note}"] += 1
-        self.measures = joined([self.measures, of_judgments(judgments)])
-        return judgments
-
-    def notes(self) -> tuple[str, ...]:
-        """What went wrong, for the user, the most frequent first."""
-        shown = [reason if count == 1 else f"{count:,} x {reason}" for reason, count in self.reasons.most_common(SHOWN)]
-        left = len(self.reasons) - SHOWN
-        return (*shown, f"and {left:,} more like these") if left > 0 else tuple(shown)
 
 
 def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings, template: Template) -> Asker:
@@ -83,13 +43,7 @@ def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings
     backend = judge()
     run = run_of(backend, template, answers=settings.answers, sampling=settings.sampling)
     name = f"{run.recipe.digest}-{settings.answers}"
-    log = JudgmentIndex(
-        None if settings.work is None else settings.work / f"pairwise-{name}.jsonl",
-        run,
-        restart=settings.restart and name not in settings.kept,
-        judgments=settings.kept.setdefault(name, {}),
-    )
-    return Asker(backend, template, log, settings.least_mass)
+    return Asker(backend, template, settings.judgments(f"pairwise-{name}.jsonl", run), settings.least_mass)
 
 
 def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
@@ -162,12 +116,18 @@ def choose_pairs(benchmark: Benchmark, dimensions: Sequence[Dimension], settings
 
 def compare_all(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Asker, settings: MethodSettings
-) -> tuple[list[Comparisons], Tally]:
-    """Ask about the pairs of `choose_pairs`.
+) -> tuple[Sequence[Comparisons], Tally]:
+    """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons.
 
     Raises:
         UsageError: see `choose_pairs`.
     """
+    made = settings.shared.comparisons
+    pairs = (settings.budget, settings.selection, settings.seed)
+    key = (id(benchmark), tuple(dimensions), judge.signature, settings.work, *pairs)
+    if key in made:
+        _, comparisons, tally = made[key]
+        return comparisons, replace(tally, reused=tally.judgments, reasons=tally.reasons.copy())
     chosen = choose_pairs(benchmark, dimensions, settings)
     questions = [question for choice in chosen for question in choice.questions]
     tally = Tally()
@@ -179,6 +139,7 @@ def compare_all(
         count = len(choice.pairs)
         comparisons.append(Comparisons(**choice._asdict(), probabilities=probabilities[start : start + count]))
         start += count
+    made[key] = benchmark, comparisons, replace(tally, reasons=tally.reasons.copy())
     return comparisons, tally
 
 

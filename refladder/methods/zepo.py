@@ -21,7 +21,6 @@ from refladder.files.jsonl import read_bytes
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
 from refladder.methods.pairwise import (
-    Tally,
     choose_pairs,
     compare_all,
     groups,
@@ -31,6 +30,7 @@ from refladder.methods.pairwise import (
     seed_of,
     template_of,
 )
+from refladder.methods.tally import Tally
 from refladder.prompts import Template, fill, text_of, with_text
 from refladder.ranking.bias import share_of_first
 from refladder.records import Prompt

@@ -63,6 +63,29 @@ def test_methods_share_what_was_asked():
     assert len({one.result.characters for one in runs[:7]}) == 1  # each tells what it would need alone
 
 
+def test_methods_that_share_comparisons_have_the_results_that_they_have_alone(tmp_path):
+    names = PAIRWISE[:7]
+    judge = Simulated(noise=1.0, first=0.5)
+    together = run(names, judge, work=tmp_path)
+    for name, shared in zip(names, together, strict=True):
+        (alone,) = run([name], judge)
+        for field in ("method", "judgments", "unreadable", "characters", "measures", "thresholds", "notes"):
+            assert getattr(shared.result, field) == getattr(alone.result, field), (name, field)
+        for ours, theirs in zip(shared.result.comparisons, alone.result.comparisons, strict=True):
+            assert (ours.context, ours.dimension, ours.outputs) == (theirs.context, theirs.dimension, theirs.outputs)
+            assert np.array_equal(ours.pairs, theirs.pairs)
+            assert np.array_equal(ours.probabilities, theirs.probabilities, equal_nan=True)
+
+
+def test_comparisons_are_not_shared_between_benchmarks_or_choices_of_pairs():
+    settings = MethodSettings()
+    for made in (benchmark_of(QUALITIES), benchmark_of(QUALITIES[:2])):
+        (all_pairs,) = run_methods(["win-ratio"], made, made.dimensions, Simulated, settings)
+        (some,) = run_methods(["win-ratio"], made, made.dimensions, Simulated, replace(settings, budget=12))
+        assert all_pairs.result.judgments == 30 * len(made.contexts)
+        assert some.result.judgments == 12 * len(made.contexts)
+
+
 def test_sorting_needs_fewer_comparisons_than_all_pairs():
     greedy, beam = run(["pairs-greedy", "pairs-beam"], Simulated())
     # merge sort of 3 + 3 items takes 3 + 3 + 5 comparisons at most
