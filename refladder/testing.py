@@ -13,7 +13,7 @@ import numpy as np
 
 from refladder.backends import Backend, connect
 from refladder.backends.estimate import Plan
-from refladder.backends.metered import Counted
+from refladder.backends.metered import Metered
 from refladder.errors import BackendError, ShapeError, UnknownNameError, UsageError
 from refladder.loaders.integrity import check_integrity
 from refladder.methods.contract import MethodResult, MethodSettings
@@ -351,7 +351,7 @@ def check_method(
     def run(on: Benchmark, by: Judge, more: Mapping[str, str] | None = None) -> MethodResult:
         return method.run(on, on.dimensions, by, settings(more))
 
-    counted = Counted(opened())
+    counted = Metered(opened())
     result = run(made, lambda: counted)
     if not isinstance(result, MethodResult):
         raise UsageError(f"{whose} gave {result!r:.80}; give a MethodResult")
@@ -361,9 +361,9 @@ def check_method(
         return result
     _check_scores(whose, name, result, made)
     _check_counts(whose, result, made)
-    asked, costs = counted.calls, Plan()
+    asked, costs = counted.answered, Plan()
     method.plan(costs, made, made.dimensions, lambda: counted, settings())
-    _check_plan(whose, costs.estimate(counted), asked, counted.calls - asked)
+    _check_plan(whose, costs.estimate(counted), asked, counted.answered - asked)
     for again, words in ((made, "a second time"), (replace(made, ratings=()), "without the ratings")):
         other = run(again, opened).method
         if other is None or dict(other.scores) != dict(result.method.scores):

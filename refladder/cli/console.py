@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
 _OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
-SPENDING = "refladder.spending"  # likewise: what the options of `spending` are
 LINE_EVERY = 30.0  # seconds between two lines that tell how far a run is, where there is no terminal
 _PERIOD = 600.0  # seconds over which the bar's rate is taken: a batch of a slow model takes minutes
 _FAST = 10  # a second, from which on the rate is told as a whole number
@@ -269,8 +268,7 @@ def say_once(text: str) -> None:
 
 def resolved(context: click.Context) -> dict[str, Any]:
     """The configuration of this run, as it is stored with its output: every option with its value."""
-    given = {**context.params, **context.meta.get(SPENDING, {})}
-    values = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+    values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
     for chosen in context.meta.get(_OF_KIND, {}).values():
         values.update(chosen)
     return {"command": context.info_name, "refladder": __version__, "options": values}

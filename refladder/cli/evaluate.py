@@ -213,6 +213,7 @@ class OutputOptions:
     drawing=DrawingOptions,
     protocol=ProtocolOptions,
     output=OutputOptions,
+    money=spending.SpendingOptions,
 )
 def command(
     context: click.Context,
@@ -225,6 +226,7 @@ def command(
     drawing: DrawingOptions,
     protocol: ProtocolOptions,
     output: OutputOptions,
+    money: spending.SpendingOptions,
     work: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -245,7 +247,7 @@ def command(
     benchmark = data.load()
     dimensions = choose_dimensions(benchmark.dimensions, data.dimension)
     others = _read_others(chosen, benchmark, dimensions)
-    budgeted = spending.current(context)
+    budgeted = spending.Spending(money)
 
     judge_asked = (judging.judge or "builtin", judging.judge_option)
     writer_asked = (ladders.writer or judging.judge or "builtin", ladders.writer_option, "--writer-option")

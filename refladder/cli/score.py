@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @console.RESTART
 @console.JSON
 @click.pass_context
-@grouped(judging=JudgingOptions, table=TableOptions)
+@grouped(judging=JudgingOptions, table=TableOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
@@ -80,6 +80,7 @@ def command(
     weight: tuple[str, ...],
     judging: JudgingOptions,
     table: TableOptions,
+    money: spending.SpendingOptions,
     judgments: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -122,7 +123,7 @@ def command(
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
     checked = None if source is None else check_input(source, table.given, mapped)
-    budgeted = spending.current(context)
+    budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
     def scorer(backend: Backend) -> Scorer:
@@ -145,7 +146,7 @@ def command(
         asking = scorer(budgeted.connect(*judge_asked))
         if source is None:
             return plan_scoring(costs, asking, ((output, EMPTY) for output in outputs), None)
-        if read_once(source) and not budgeted.dry_run:
+        if read_once(source) and not money.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
         return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)

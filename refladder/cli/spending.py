@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from refladder.backends.cache.store import ResponseStore
     from refladder.backends.estimate import Estimate, Plan
     from refladder.backends.metered import Metered
-    from refladder.backends.usage import Price, Usage
+    from refladder.backends.prices import Price
+    from refladder.backends.usage import Usage
 
 COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
@@ -48,41 +50,44 @@ class _Opened(NamedTuple):
     stored: Stored | None
 
 
-class Spending:
-    """What a command may spend and where it keeps answers; it opens the command's backends accordingly.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingOptions:
+    """What a command may spend and where it stores answers.
 
-    Args:
+    Attributes:
         store: file of the response store; None for each backend's default: the user's cache folder for those that cost
             money or have a budget, else no store.
         without_store: no store at all, whatever `store` says (it may come from the environment).
         prices: file with a table of prices.
         budget: USD.
         dry_run: count what the run would ask, and ask nothing.
+    """
+
+    store: Path | None = None
+    without_store: bool = False
+    prices: Path | None = None
+    budget: float | None = None
+    dry_run: bool = False
+
+
+class Spending:
+    """Opens a command's backends with the store, prices and budget of its options.
+
+    Args:
+        options: those of the command.
 
     Raises:
         UsageError, DataError: the options do not fit together, or the price table is wrong.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Path | None = None,
-        without_store: bool = False,
-        prices: Path | None = None,
-        budget: float | None = None,
-        dry_run: bool = False,
-    ) -> None:
-        from refladder.backends.usage import Budget  # noqa: PLC0415  --help stays quick
-        from refladder.scoring.dry_run import read_prices  # noqa: PLC0415
+    def __init__(self, options: SpendingOptions) -> None:
+        from refladder.backends.prices import Budget, read_prices  # noqa: PLC0415  --help stays quick
 
-        if budget is not None and prices is None:
+        if options.budget is not None and options.prices is None:
             raise UsageError("--budget needs the model's price; give a table of prices with --prices FILE")
-        self.dry_run = dry_run
-        self._store = store
-        self._without_store = without_store
-        self._prices_file = prices
-        self._prices = {} if prices is None else read_prices(prices)
-        self._budget = None if budget is None else Budget(budget)
+        self._options = options
+        self._prices = {} if options.prices is None else read_prices(options.prices)
+        self._budget = None if options.budget is None else Budget(options.budget)
         self._opened: dict[tuple[str, tuple[str, ...]], _Opened] = {}
         self._stores: dict[Path, ResponseStore] = {}
 
@@ -123,20 +128,20 @@ class Spending:
         return _Opened(stored or metered, metered, stored)
 
     def _price(self, name: str, *, batch: bool) -> Price | None:
-        from refladder.scoring.dry_run import price_of  # noqa: PLC0415
+        from refladder.backends.prices import price_of  # noqa: PLC0415
 
         model = name.partition(":")[2] or name
-        if self._prices_file is None or (model not in self._prices and name.partition(":")[0] in FREE):
+        if self._options.prices is None or (model not in self._prices and name.partition(":")[0] in FREE):
             return None
-        return price_of(self._prices, model, self._prices_file, batch=batch)
+        return price_of(self._prices, model, self._options.prices, batch=batch)
 
     def _store_for(self, name: str, *, costs: bool) -> ResponseStore | None:
         from refladder.backends.cache.store import ResponseStore  # noqa: PLC0415
 
-        path = self._store
+        path = self._options.store
         if path is None and (name.partition(":")[0] in COSTLY or (costs and self._budget is not None)):
             path = default_store()
-        if path is None or self._without_store:
+        if path is None or self._options.without_store:
             return None
         if path not in self._stores:
             self._stores[path] = ResponseStore(path)
@@ -157,7 +162,7 @@ class Spending:
         Raises:
             UsageError: it would cost more than the budget, and no user can be asked.
         """
-        if not self.dry_run and self._budget is None:
+        if not self._options.dry_run and self._budget is None:
             return True
         from refladder.backends.estimate import Plan  # noqa: PLC0415  --help stays quick
 
@@ -165,7 +170,7 @@ class Spending:
         kept = plan(costs) or 0
         opened = [(name, opened.asking, opened.metered.price) for (name, _), opened in self._opened.items()]
         estimates = [(name, costs.estimate(backend, price)) for name, backend, price in opened]
-        if self.dry_run:
+        if self._options.dry_run:
             _tell_estimates(estimates, kept, as_json=as_json)
             return False
         if self._budget is None:
@@ -240,52 +245,31 @@ def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_
     click.echo("nothing was asked")
 
 
-def _note(option: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def note(context: click.Context, _parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
-        context.meta.setdefault(console.SPENDING, {})[option] = value
-
-    return note
-
-
-def _option(name: str, *spellings: str, **settings: Any) -> Callable[..., Any]:  # noqa: ANN401
-    """An option that `current` reads, so that commands need not hand it on."""
-    return click.option(*spellings, name, expose_value=False, callback=_note(name), **settings)
-
-
 SPENDING = console.options(
-    _option(
-        "store",
+    click.option(
         "--store",
         type=console.PATH,
         envvar="REFLADDER_STORE",
         help="Response store: a file that keeps every answer for reuse. Default: the variable REFLADDER_STORE, else a "
         "file in the user's cache folder for openai and for runs with a budget, else none.",
     ),
-    _option("without_store", "--no-store", is_flag=True, help="Do not use a response store."),
-    _option(
-        "dry_run",
+    click.option("--no-store", "without_store", is_flag=True, help="Do not use a response store."),
+    click.option(
         "--dry-run",
         is_flag=True,
         help="Print the number of calls and tokens, and the price, without running a model.",
     ),
-    _option(
-        "prices",
+    click.option(
         "--prices",
         type=console.PATH,
         envvar="REFLADDER_PRICES",
         help='TOML file with prices: one table per model, ["MODEL"], with input and output in USD per million tokens. '
         "Default: the variable REFLADDER_PRICES.",
     ),
-    _option(
-        "budget",
+    click.option(
         "--budget",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
         help="Cost limit in USD. A run with a higher estimate needs confirmation and stops at the limit.",
     ),
 )
-
-
-def current(context: click.Context) -> Spending:
-    """What the options of SPENDING say in this call of a command."""
-    return Spending(**context.meta.get(console.SPENDING, {}))

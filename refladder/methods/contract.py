@@ -36,7 +36,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from refladder import registry
-from refladder.backends.metered import Counted, total
+from refladder.backends.metered import Metered, total
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.locks import locked_folder
 from refladder.ranking import bias
@@ -490,12 +490,12 @@ def _run(
 ) -> list[MethodRun]:
     runs = []
     for name, method in methods.items():
-        meters: dict[int, Counted] = {}
+        meters: dict[int, Metered] = {}
 
-        def metered(open_backend: Judge, meters: dict[int, Counted] = meters) -> Judge:
+        def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
             def opened() -> Backend:
                 backend = open_backend()
-                return meters.setdefault(id(backend), Counted(backend))
+                return meters.setdefault(id(backend), Metered(backend))
 
             return opened
 
@@ -510,10 +510,10 @@ def _run(
             MethodRun(
                 name=name,
                 result=result,
-                calls=sum(meter.calls for meter in meters.values()),
-                characters=sum(meter.characters for meter in meters.values()),
+                calls=sum(meter.answered for meter in meters.values()),
+                characters=sum(meter.usage.characters for meter in meters.values()),
                 spent=total([meter.spent for meter in meters.values()]),
-                judge_seconds=sum(meter.seconds for meter in meters.values()),
+                judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
                 seconds=time.perf_counter() - started,
             )
         )

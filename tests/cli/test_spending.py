@@ -10,7 +10,7 @@ from doubles import Double
 from refladder import backends, cli
 from refladder.backends import connect
 from refladder.backends.usage import Usage
-from refladder.cli.spending import Spending
+from refladder.cli.spending import Spending, SpendingOptions
 from refladder.loaders import load_benchmark
 from refladder.registry import Entry
 
@@ -287,7 +287,7 @@ def test_backends_that_are_free_need_no_price(capsys, table, prices):
 
 
 def test_a_backend_is_opened_once():
-    spending = Spending()
+    spending = Spending(SpendingOptions())
     assert spending.open("words:m") is spending.open("words:m")
     assert spending.open("words:m") is not spending.open("words:n")
 
