@@ -202,15 +202,15 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     Raises:
         UsageError: one has no `=`.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
         if not equals or not key:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
-        if key in found:
-            raise UsageError(f"{flag} {key}: given twice, as {found[key]!r} and {value!r}; give it once")
-        found[key] = value
-    return found
+        if key in values:
+            raise UsageError(f"{flag} {key}: given twice, as {values[key]!r} and {value!r}; give it once")
+        values[key] = value
+    return values
 
 
 def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
@@ -219,13 +219,13 @@ def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
     Raises:
         UsageError: one has no `=`, or its value is not a number.
     """
-    found = {}
+    values = {}
     for key, value in pairs(given, flag).items():
         number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
         if number is None:
             raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")
-        found[key] = number
-    return found
+        values[key] = number
+    return values
 
 
 def check_prompts(folder: Path | None) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
 UNKNOWN = (
-    "{name}: its tokens are not known before the run, so neither is its price; the run stops when the server's own "
-    "numbers reach the budget"
+    "{name}: the number of tokens, and so the price, is not known before the run; the run stops when the "
+    "server reports that the budget is spent"
 )
 
 
@@ -105,8 +105,8 @@ class Spending:
         return backend
 
     def under_way(self) -> tuple[int, int | None]:
-        """Prompts answered so far, and tokens that models ran for them; None where no backend tells."""
-        meters = [one.metered for one in self._opened.values()]
+        """Prompts answered so far, and tokens that models ran for them; None if no backend reports them."""
+        meters = [opened.metered for opened in self._opened.values()]
         run_tokens = [meter.usage.run_tokens for meter in meters if meter.usage.run_tokens is not None]
         return sum(meter.answered for meter in meters), sum(run_tokens) if run_tokens else None
 
@@ -119,8 +119,8 @@ class Spending:
         backend = console.open_backend(name, given, flag)
         if in_batches and self._budget is not None and price is not None and backend.count_tokens([]) is None:
             raise UsageError(
-                f"{name}: a batch is paid for as a whole, so --budget needs its tokens beforehand; name the model's "
-                f"tokenizer with {flag} tokenizer=PATH"
+                f"{name}: a batch is paid for as a whole, so --budget needs its number of tokens before it starts; "
+                f"name the model's tokenizer with {flag} tokenizer=PATH"
             )
         metered = Metered(backend, price, None if price is None else self._budget)
         store = self._store_for(name, costs=price is not None)
@@ -167,11 +167,11 @@ class Spending:
         from refladder.backends.estimate import Plan  # noqa: PLC0415  --help stays quick
 
         costs = Plan()
-        kept = plan(costs) or 0
+        existing = plan(costs) or 0
         opened = [(name, opened.asking, opened.metered.price) for (name, _), opened in self._opened.items()]
         estimates = [(name, costs.estimate(backend, price)) for name, backend, price in opened]
         if self._options.dry_run:
-            _tell_estimates(estimates, kept, as_json=as_json)
+            _print_estimates(estimates, existing, as_json=as_json)
             return False
         if self._budget is None:
             return True
@@ -182,22 +182,23 @@ class Spending:
         if cost <= self._budget.limit:
             return True
         exact = all(estimate.exact for _, estimate in estimates)
-        text = f"this run costs {'' if exact else 'at most '}{cost:.4f} USD, the budget is {self._budget.limit:.2f} USD"
+        bound = "" if exact else "at most "
+        text = f"this run costs {bound}{cost:.4f} USD, and the budget is {self._budget.limit:.2f} USD"
         if not sys.stdin.isatty():
-            raise UsageError(f"{text}; raise --budget, or see with --dry-run what costs so much")
-        return click.confirm(f"{text}. Begin, and stop when the budget is spent?", err=True)
+            raise UsageError(f"{text}; raise --budget, or see the cost of each model with --dry-run")
+        return click.confirm(f"{text}. Start anyway, and stop when the budget is spent?", err=True)
 
     def spent(self) -> list[dict[str, Any]]:
         """What each backend was asked in this run, as JSON values."""
         return [
             {
                 "backend": name,
-                **_usage(one.metered.usage),
-                "seconds": round(one.metered.usage.seconds, 6),
-                "from_store": None if one.stored is None else one.stored.reused,
-                "usd": one.metered.usage.cost(one.metered.price),
+                **_usage(opened.metered.usage),
+                "seconds": round(opened.metered.usage.seconds, 6),
+                "from_store": None if opened.stored is None else opened.stored.reused,
+                "usd": opened.metered.usage.cost(opened.metered.price),
             }
-            for (name, _), one in self._opened.items()
+            for (name, _), opened in self._opened.items()
         ]
 
 
@@ -213,35 +214,35 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_json: bool) -> None:
+def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *, as_json: bool) -> None:
     rows = [
         {
             "backend": name,
-            **_usage(one.usage),
-            "free": one.free,
-            "too_long": one.too_long,
-            "exact": one.exact,
-            "usd": one.cost,
+            **_usage(estimate.usage),
+            "free": estimate.free,
+            "too_long": estimate.too_long,
+            "exact": estimate.exact,
+            "usd": estimate.cost,
         }
-        for name, one in estimates
+        for name, estimate in estimates
     ]
     if as_json:
-        click.echo(json.dumps({"dry_run": True, "kept_judgments": kept, "backends": rows}))
+        click.echo(json.dumps({"dry_run": True, "kept_judgments": existing, "backends": rows}))
         return
-    for row, (_, one) in zip(rows, estimates, strict=True):
+    for row, (_, estimate) in zip(rows, estimates, strict=True):
         bound = "" if row["exact"] else "at most "
         click.echo(
-            f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are there already"
+            f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are stored already"
         )
-        if one.unwritten and row["prompt_tokens"] is None:
-            click.echo("  texts that are yet to be written are not among the characters")
-        if one.too_long:
+        if estimate.unwritten and row["prompt_tokens"] is None:
+            click.echo("  texts that are still to be written are not counted in the characters")
+        if estimate.too_long:
             click.echo(
-                f"  {one.too_long:,} of the prompts are too long for the model and would not be read; shorten their "
-                "texts, or see --truncate-context"
+                f"  {estimate.too_long:,} of the prompts are too long for the model and would not be read; shorten "
+                "their texts, or see --truncate-context"
             )
-    if kept:
-        click.echo(f"dry run: {kept:,} judgments are kept from before")
+    if existing:
+        click.echo(f"dry run: {existing:,} judgments exist from earlier runs")
     click.echo("nothing was asked")
 
 

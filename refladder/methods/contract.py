@@ -499,11 +499,11 @@ def _run(
 
             return opened
 
-        own = _with_checkpoint(settings, name)
+        run_settings = _with_checkpoint(settings, name)
         if settings.writer is not None:
-            own = replace(own, writer=metered(settings.writer))
+            run_settings = replace(run_settings, writer=metered(settings.writer))
         started = time.perf_counter()
-        result = method.run(benchmark, dimensions, metered(judge), own)
+        result = method.run(benchmark, dimensions, metered(judge), run_settings)
         if name != name.partition(":")[0] and result.method is not None:
             result = replace(result, method=replace(result.method, name=name))
         runs.append(
@@ -530,8 +530,8 @@ def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[
     """
     if runs and not others and all(run.result.method is None for run in runs):
         raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
-    found = [
+    scored = [
         run.result.method or Method(name=run.name, signature=f"unavailable:{run.result.skipped}", scores={})
         for run in runs
     ]
-    return [*found, *others]
+    return [*scored, *others]

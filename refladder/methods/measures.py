@@ -52,11 +52,11 @@ def add(measures: Measures, part: Part, points: float, count: int) -> None:
 
 def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
     """The sum of several."""
-    found: Measures = {}
-    for one in parts:
-        for part, (points, count) in one.items():
-            add(found, part, points, count)
-    return found
+    measures: Measures = {}
+    for added in parts:
+        for part, (points, count) in added.items():
+            add(measures, part, points, count)
+    return measures
 
 
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
@@ -68,22 +68,22 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
     """
     counts: dict[tuple[str, str], list[int]] = {}
     for judgment in judgments:
-        own = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
-        own[0] += 1
+        counted = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
+        counted[0] += 1
         if judgment.logprobs is None:
-            own[1] += 1
+            counted[1] += 1
             continue
-        own[2] += is_faint(judgment)
+        counted[2] += is_faint(judgment)
         if len(judgment.outcomes) > 1:
-            own[3] += 1
-            own[4] += _undecided(judgment.outcomes, judgment.logprobs)
-    found: Measures = {}
+            counted[3] += 1
+            counted[4] += _undecided(judgment.outcomes, judgment.logprobs)
+    measures: Measures = {}
     for (dimension, context), (asked, unread, faint, choices, tied) in counts.items():
-        found[Part("unread", dimension, context)] = (unread, asked)
-        found[Part("faint", dimension, context)] = (faint, asked - unread)
+        measures[Part("unread", dimension, context)] = (unread, asked)
+        measures[Part("faint", dimension, context)] = (faint, asked - unread)
         if choices:
-            found[Part("tied", dimension, context)] = (tied, choices)
-    return found
+            measures[Part("tied", dimension, context)] = (tied, choices)
+    return measures
 
 
 def of_orders(judgments: Sequence[Judgment]) -> Measures:
@@ -93,9 +93,9 @@ def of_orders(judgments: Sequence[Judgment]) -> Measures:
         judgments: in the canonical order, the swapped pair behind each.
     """
     groups: dict[Part, list[Judgment]] = {}
-    for one in judgments:
-        groups.setdefault(Part("inconsistency", one.dimension, one.context_id), []).append(one)
-    return {part: inconsistency(own) for part, own in groups.items()}
+    for judgment in judgments:
+        groups.setdefault(Part("inconsistency", judgment.dimension, judgment.context_id), []).append(judgment)
+    return {part: inconsistency(both_orders) for part, both_orders in groups.items()}
 
 
 def _undecided(outcomes: tuple[str, ...], logprobs: tuple[float, ...]) -> bool:

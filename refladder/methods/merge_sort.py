@@ -122,7 +122,7 @@ def _sorted(
     def ask(asked: list[tuple[int, int, int]]) -> list[float]:
         shown = [(number, *pair) for number, first, second in asked for pair in _orders(first, second, settings)]
         questions = [cells[number].question(first, second) for number, first, second in shown]
-        judgments = tally.ask(pair_judge, questions, "unreadable, so that its context cannot be sorted")
+        judgments = tally.ask(pair_judge, questions, "unparsed, so its context cannot be sorted")
         probabilities = first_probabilities(judgments)
         for (number, first, second), probability in zip(shown, probabilities.tolist(), strict=True):
             answered[number][first, second] = probability

@@ -61,13 +61,13 @@ def groups(benchmark: Benchmark) -> list[tuple[Context, tuple[Output, ...]]]:
     outputs: dict[str, list[Output]] = {context.id: [] for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].append(output)
-    found = [(context, tuple(outputs[context.id])) for context in benchmark.contexts if len(outputs[context.id]) > 1]
-    if not found:
+    compared = [(context, tuple(outputs[context.id])) for context in benchmark.contexts if len(outputs[context.id]) > 1]
+    if not compared:
         raise UsageError(
             f"{benchmark.name} has no context with two outputs, so there is no pair to compare; use a method that "
             "scores outputs one by one, such as ladder"
         )
-    return found
+    return compared
 
 
 def seed_of(settings: MethodSettings, *names: str) -> int:
@@ -145,15 +145,19 @@ def compare_all(
 
 def measures_of(comparisons: Sequence[Comparisons]) -> Measures:
     """The shares of the report card that comparisons give beside those of their judgments."""
-    found: Measures = {}
-    for one in comparisons:
-        items, place = len(one.outputs), (one.dimension.name, one.context.id)
-        hard = estimators.decisions(one.probabilities)
+    measures: Measures = {}
+    for compared in comparisons:
+        items, cell = len(compared.outputs), (compared.dimension.name, compared.context.id)
+        hard = estimators.decisions(compared.probabilities)
         read = hard[~np.isnan(hard)]
-        add(found, Part("first", *place), float(read.sum()), read.size)
-        add(found, Part("inconsistency", *place), *bias.inconsistency(items, one.pairs, one.probabilities))
-        add(found, Part("intransitive", *place), *bias.intransitive_triples(items, one.pairs, one.probabilities))
-    return found
+        add(measures, Part("first", *cell), float(read.sum()), read.size)
+        add(measures, Part("inconsistency", *cell), *bias.inconsistency(items, compared.pairs, compared.probabilities))
+        add(
+            measures,
+            Part("intransitive", *cell),
+            *bias.intransitive_triples(items, compared.pairs, compared.probabilities),
+        )
+    return measures
 
 
 def result_of(
@@ -181,14 +185,14 @@ def result_of(
     thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
     used = [context.debiased(thresholds) for context in comparisons]
     means = {name: _mean(probabilities) for name, probabilities in _by_dimension(used).items()}
-    for one in used:
+    for compared in used:
         try:
-            values = estimator(one, means[one.dimension.name])
+            values = estimator(compared, means[compared.dimension.name])
         except UsageError as error:
-            tally.reasons[f"context {one.context.id!r}, {one.dimension.name}: {error}"] += 1
+            tally.reasons[f"context {compared.context.id!r}, {compared.dimension.name}: {error}"] += 1
             continue
-        for output, value in zip(one.outputs, values.tolist(), strict=True):
-            scores[output.id, one.dimension.name] = None if math.isnan(value) else value
+        for output, value in zip(compared.outputs, values.tolist(), strict=True):
+            scores[output.id, compared.dimension.name] = None if math.isnan(value) else value
     pairs = "all" if settings.budget is None else f"{settings.selection},{settings.budget},seed{settings.seed}"
     return MethodResult(
         method=Method(name=name, signature=f"{name}|{judge.signature}|pairs:{pairs}", scores=scores),

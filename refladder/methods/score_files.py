@@ -94,7 +94,7 @@ def _refuse_ratings(path: str, benchmark: Benchmark, scores: Scores, columns: Ma
 def _score_columns(
     where: str, fields: Mapping[str, object], dimensions: Sequence[Dimension], named: Mapping[str, str]
 ) -> dict[str, str]:
-    found = {}
+    columns = {}
     for dimension in dimensions:
         if dimension.name in named and named[dimension.name] not in fields:
             raise missing_column(where, named[dimension.name], fields)
@@ -102,15 +102,15 @@ def _score_columns(
         names = (named.get(dimension.name), column_names(dimension.name)[0], dimension.name, "score")
         column = next((name for name in names if name is not None and name in fields), None)
         if column is not None:
-            found[dimension.name] = column
-    missing = [dimension.name for dimension in dimensions if dimension.name not in found]
+            columns[dimension.name] = column
+    missing = [dimension.name for dimension in dimensions if dimension.name not in columns]
     if missing:
         raise DataError(
             f"{where}: no column for dimension {missing[0]!r} (nor 'score'); columns there: {', '.join(fields)}. "
             f"Name the column with --score-column {missing[0]}=COLUMN, or the dimensions that the file has with "
             "--dimension"
         )
-    return found
+    return columns
 
 
 def _output_id(row: Row, by_place: Mapping[tuple[str, str], str]) -> str:
@@ -124,8 +124,8 @@ def _output_id(row: Row, by_place: Mapping[tuple[str, str], str]) -> str:
             if "context_id" in fields
             else text_id(*context_text(row, {"context": "context", "background": "background"}))
         )
-        place = (context_id, str(fields["system"]))
-        return by_place.get(place, "/".join(place))
+        key = (context_id, str(fields["system"]))
+        return by_place.get(key, "/".join(key))
     raise DataError(
         f"{row.where}: a row must name its output by output_id, or by context_id and system; columns there: "
         f"{', '.join(fields)}"

@@ -33,7 +33,7 @@ class Tally:
         self,
         judge: Asker,
         questions: Sequence[Question],
-        words: str = "unreadable",
+        words: str = "unparsed",
         progress: Progress | None = None,
     ) -> list[Judgment]:
         """The judge's answers, counted, with why some could not be read."""

@@ -207,17 +207,17 @@ def unieval(writer: Local, question: BooleanQuestion, context: Context, texts: S
     if not references:
         return Found([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
     inputs = [[unieval_inputs(question, context, text, reference) for reference in references] for text in texts]
-    shares, cut = yes_shares(writer, [one for own in inputs for sentence in own for one in sentence])
+    shares, cut = yes_shares(writer, [ids for by_reference in inputs for asked in by_reference for ids in asked])
     amiss = Counter({CUT: cut})
     values: list[float | None] = []
     start = 0
     put_together = np.sum if question.sentences == "sum" else np.mean
-    for own in inputs:
-        found = []
-        for asked in own:
-            found.append(float(put_together(shares[start : start + len(asked)])) if asked else None)
+    for by_reference in inputs:
+        per_reference = []
+        for asked in by_reference:
+            per_reference.append(float(put_together(shares[start : start + len(asked)])) if asked else None)
             start += len(asked)
-        values.append(_finite(None if None in found else float(np.max(np.array(found))), amiss))
+        values.append(_finite(None if None in per_reference else float(np.max(np.array(per_reference))), amiss))
     return Found(values, amiss)
 
 
@@ -237,15 +237,15 @@ def triple_sentences(data: str) -> list[str]:
     Raises:
         UsageError: a line is not three parts separated by `|`.
     """
-    found = []
+    written = []
     for line in filter(None, map(str.strip, data.splitlines())):
         parts = [part.strip().strip('"').replace("_", " ") for part in line.split("|")]
         if len(parts) != len(("subject", "relation", "object")):
-            raise UsageError(f"nli reads triples 'subject | relation | object', one a line, found {line!r:.60}")
+            raise UsageError(f"nli reads triples 'subject | relation | object', one per line, found {line!r:.60}")
         subject, relation, value = parts
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", relation).lower()
-        found.append(f"The {words} of {subject} is {value}.")
-    return found
+        written.append(f"The {words} of {subject} is {value}.")
+    return written
 
 
 def entailment_label(reader: Reader) -> int:
@@ -255,13 +255,13 @@ def entailment_label(reader: Reader) -> int:
         BackendUnavailableError: no class, or more than one, is called so.
     """
     names = {int(number): str(name) for number, name in reader.opened.model.config.id2label.items()}
-    found = [number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())]
-    if len(found) != 1:
+    entailed = [number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())]
+    if len(entailed) != 1:
         raise BackendUnavailableError(
             f"checkpoint {reader.opened.name} has the classes {', '.join(names.values())} and none called "
             f"entailment; {NLI_SUGGESTION}"
         )
-    return found[0]
+    return entailed[0]
 
 
 def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
@@ -328,10 +328,11 @@ def _of_pairs(
         if not text.strip():
             counts.append(None)
             continue
-        own = [reader.pair(reader.tokens.plain(one), reader.tokens.plain(other)) for one, other in pairs(text)]
-        fitting = [row for row in own if row is not None]
-        counts.append(len(fitting) if len(fitting) == len(own) else 0)
-        rows += fitting if len(fitting) == len(own) else []
+        plain = reader.tokens.plain
+        pair_rows = [reader.pair(plain(first), plain(second)) for first, second in pairs(text)]
+        fitting = [row for row in pair_rows if row is not None]
+        counts.append(len(fitting) if len(fitting) == len(pair_rows) else 0)
+        rows += fitting if len(fitting) == len(pair_rows) else []
     amiss[CUT] += sum(row.cut for row in rows)
     logits = reader.run(rows, lambda model, arguments: model(**arguments).logits)
     values: list[float | None] = []

@@ -151,15 +151,15 @@ def _finish(text: str) -> str:
 
 def _key_sentences(context: str, budget: int, random: random.Random) -> list[str]:
     """Sentences that say the most, and the most that is new, within a number of words; in their order."""
-    found = sentences(context)[:200]
+    all_sentences = sentences(context)[:200]
     counts: dict[str, int] = {}
     for word in split_words(context):
         counts[word] = counts.get(word, 0) + 1
-    left = {number: set(content_words(sentence)) for number, sentence in enumerate(found)}
-    sizes = [len(sentence.split()) for sentence in found]
-    if len(found) > 4:  # noqa: PLR2004  enough to do without one, so that another seed gives another text
-        del left[random.randrange(len(found))]
-    taste = [random.uniform(0.6, 1.6) for _ in found]  # what another seed changes
+    left = {number: set(content_words(sentence)) for number, sentence in enumerate(all_sentences)}
+    sizes = [len(sentence.split()) for sentence in all_sentences]
+    if len(all_sentences) > 4:  # noqa: PLR2004  enough to do without one, so that another seed gives another text
+        del left[random.randrange(len(all_sentences))]
+    taste = [random.uniform(0.6, 1.6) for _ in all_sentences]  # what another seed changes
     chosen: list[int] = []
     covered: set[str] = set()
     while left:
@@ -176,7 +176,7 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
         number = max(gains, key=gains.__getitem__)
         covered |= left.pop(number)
         chosen.append(number)
-    return [shorten(found[number], 120) for number in sorted(chosen)]
+    return [shorten(all_sentences[number], 120) for number in sorted(chosen)]
 
 
 def _verbalise(context: str, random: random.Random) -> str:
@@ -270,7 +270,7 @@ def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator
         chosen = sorted(random.sample(range(len(words)), random.randint(min(shortest, longest), longest)))
         if random.random() < 0.5:  # noqa: PLR2004  as often in order as not
             random.shuffle(chosen)
-        yield " ".join(words[place] for place in chosen) + random.choice(("", ".", " the"))
+        yield " ".join(words[position] for position in chosen) + random.choice(("", ".", " the"))
 
 
 def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str], bool]) -> Iterator[str]:
@@ -279,7 +279,7 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
     size = max(1, len(words))
     order = random.sample(range(len(words)), len(words))
     moved = random.sample(words, len(words))
-    ranks = {place: rank for rank, place in enumerate(order)}
+    ranks = {position: rank for rank, position in enumerate(order)}
 
     start = random.random()
 
@@ -288,10 +288,12 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
         return words[: round(left * start)] + words[len(words) - left + round(left * start) :]
 
     def thin(share: float) -> list[str]:
-        return [word for place, word in enumerate(words) if ranks[place] >= round(size * share)]
+        return [word for position, word in enumerate(words) if ranks[position] >= round(size * share)]
 
     def scramble(share: float) -> list[str]:
-        return [moved[place] if ranks[place] < round(size * share) else word for place, word in enumerate(words)]
+        return [
+            moved[position] if ranks[position] < round(size * share) else word for position, word in enumerate(words)
+        ]
 
     def cut_and_scramble(share: float) -> list[str]:
         return scramble(share)[: round(size * (1 - share / 2))]

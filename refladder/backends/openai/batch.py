@@ -150,12 +150,12 @@ class Batches:
                 del self._batches[name]
                 throw_away(self._folder / f"{name}.json")
                 continue
-            found = await self._ask("GET", f"/batches/{_part(number)}", number)
-            current = replace(batch, batch=number, status=str(found.get("status")))
+            status = await self._ask("GET", f"/batches/{_part(number)}", number)
+            current = replace(batch, batch=number, status=str(status.get("status")))
             if current.status in ENDED:
-                await self._collect(name, found)
+                await self._collect(name, status)
                 current = replace(current, collected=True)
-            counts = found.get("request_counts")
+            counts = status.get("request_counts")
             self._record(name, current)
             if isinstance(counts, dict):
                 self._progress[name] = f", {counts.get('completed', 0)} of {batch.requests:,} requests done"
@@ -172,8 +172,8 @@ class Batches:
         told = []
         waiting: set[str] = set()
         for name, batch in self._batches.items():
-            if not batch.collected and (own := self._asked(name) & self.missing.keys()):
-                waiting |= own
+            if not batch.collected and (unanswered := self._asked(name) & self.missing.keys()):
+                waiting |= unanswered
                 told.append(f"batch {batch.batch} is {self.shown(batch.status)}{self._progress.get(name, '')}")
         lost = self._lost.keys() & self.missing.keys()
         fresh = {name: body for name, body in self.missing.items() if name not in waiting | lost}
@@ -198,8 +198,8 @@ class Batches:
         file = _id(await self._ask("POST", "/files", None, upload=upload))
         self._record(name, batch := replace(batch, file=file))
         order = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        found = await self._ask("POST", "/batches", None, attempts=1, body=order)
-        self._record(name, batch := replace(batch, batch=_id(found), status=str(found.get("status"))))
+        created = await self._ask("POST", "/batches", None, attempts=1, body=order)
+        self._record(name, batch := replace(batch, batch=_id(created), status=str(created.get("status"))))
         return str(batch.batch)
 
     async def _number_of(self, batch: Batch) -> str | None:
@@ -217,11 +217,11 @@ class Batches:
                 return None
             after = f"&after={_part(_id(entries[-1]))}"
 
-    async def _collect(self, name: str, found: Mapping[str, Any]) -> None:
+    async def _collect(self, name: str, status: Mapping[str, Any]) -> None:
         """Fetch the answers of a batch that has ended, and keep them."""
         content = b""
         for key in ("output_file_id", "error_file_id"):
-            if isinstance(file := found.get(key), str) and file:
+            if isinstance(file := status.get(key), str) and file:
                 part = await self._fetch("GET", f"/files/{_part(file)}/content", file)
                 content += part if part.endswith(b"\n") or not part else part + b"\n"
         before = len(self._answers)
@@ -233,12 +233,12 @@ class Batches:
             if self._answers.get(str(line.get("custom_id"))) is line and isinstance(line["response"].get("body"), dict):
                 self._tally.used(line["response"]["body"].get("usage"))
         open_ = self._asked(name) - self._answers.keys()
-        errors = found.get("errors")
+        errors = status.get("errors")
         for entry in (errors.get("data") or ()) if isinstance(errors, dict) else ():
             reasons.append(_text(entry))
         why = f": {self.shown(reasons[0])}" if reasons else ""
         reason = (
-            f"batch {found.get('id')} {found.get('status')} with {len(self._answers) - before:,} answers, "
+            f"batch {status.get('id')} {status.get('status')} with {len(self._answers) - before:,} answers, "
             f"{len(open_):,} requests have none{why}"
         )
         self._lost.update(dict.fromkeys(open_, self.shown(reason)))
@@ -281,15 +281,15 @@ class Batches:
     async def _ask(self, method: str, path: str, what: str | None, **request: Any) -> dict[str, Any]:  # noqa: ANN401
         content = await self._fetch(method, path, what, **request)
         try:
-            found = parse_json(content, self._url)
+            answer = parse_json(content, self._url)
         except DataError:
-            found = None
-        if not isinstance(found, dict):
+            answer = None
+        if not isinstance(answer, dict):
             shown = self.shown(content.decode("utf-8", "replace"))
             raise BackendUnavailableError(
                 f"{self._url}{path}: the answer is not a JSON object: {shown!r}; check the URL"
             )
-        return found
+        return answer
 
 
 def _parts(bodies: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, bytes]]:
@@ -327,16 +327,16 @@ def _parsed(content: bytes, where: str) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            found = parse_json(line, f"{where}:{number}")
+            answer = parse_json(line, f"{where}:{number}")
         except DataError:
-            found = None
-        if not isinstance(found, dict):
+            answer = None
+        if not isinstance(answer, dict):
             raise DataError(f"{where}:{number}: not a JSON object; run the same command again, or name another folder")
-        yield found
+        yield answer
 
 
-def _id(found: Mapping[str, Any]) -> str:
-    name = found.get("id")
+def _id(answer: Mapping[str, Any]) -> str:
+    name = answer.get("id")
     if not isinstance(name, str) or not name:
         raise BackendUnavailableError("the provider gave no id for a batch or its file; run the same command again")
     return name
@@ -347,8 +347,8 @@ def _part(name: str) -> str:
     return quote(name, safe="")
 
 
-def _text(found: object) -> str:
+def _text(error: object) -> str:
     """The message of an error object."""
-    if isinstance(found, dict):
-        return _text(found.get("error") or found.get("message") or found.get("code") or "")
-    return found if isinstance(found, str) else ""
+    if isinstance(error, dict):
+        return _text(error.get("error") or error.get("message") or error.get("code") or "")
+    return error if isinstance(error, str) else ""

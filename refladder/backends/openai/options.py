@@ -73,12 +73,12 @@ def read_options(given: Mapping[str, Any]) -> Options:
     Raises:
         UsageError: an unknown option, or a value that it cannot have.
     """
-    known = [entry.name for entry in fields(Options)]
+    names = [entry.name for entry in fields(Options)]
     values: dict[str, Any] = {"base_url": os.environ.get("OPENAI_BASE_URL") or OPENAI_URL}
     for key, value in given.items():
         name = key.replace("-", "_")
-        if name not in known:
-            raise UsageError(f"openai has no option {key!r}; it has: {', '.join(known)}")
+        if name not in names:
+            raise UsageError(f"openai has no option {key!r}; it has: {', '.join(names)}")
         if value is not None:
             values[name] = _value(name, value)
     values["base_url"] = _checked_url(values["base_url"])
@@ -162,9 +162,9 @@ def read_key(options: Options) -> str | None:
                 f"{options.api_key_file}: cannot read the key ({reason}); name a file that holds it and nothing else"
             ) from None
         return _one_line(key, options.api_key_file)
-    own = os.environ.get("REFLADDER_API_KEY", "").strip()
-    if own:
-        return _one_line(own, "REFLADDER_API_KEY")
+    refladder_key = os.environ.get("REFLADDER_API_KEY", "").strip()
+    if refladder_key:
+        return _one_line(refladder_key, "REFLADDER_API_KEY")
     usual = os.environ.get("OPENAI_API_KEY", "").strip()
     if usual and (options.base_url.startswith("https:") or is_local(options.base_url)):
         return _one_line(usual, "OPENAI_API_KEY")

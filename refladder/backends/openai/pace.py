@@ -74,9 +74,9 @@ def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
         left = headers.get(f"x-ratelimit-remaining-{what}")
         if left is not None and left.strip() == "0":
             resets.append(seconds_in(headers.get(f"x-ratelimit-reset-{what}")))
-    known = [reset for reset in resets if reset is not None]
-    if known and (throttled or headers.get("x-ratelimit-remaining-requests", "").strip() == "0"):
-        return max(known)
+    seconds = [reset for reset in resets if reset is not None]
+    if seconds and (throttled or headers.get("x-ratelimit-remaining-requests", "").strip() == "0"):
+        return max(seconds)
     return None
 
 

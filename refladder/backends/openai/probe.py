@@ -125,12 +125,12 @@ async def handshake(talk: Talk) -> Probe:
                 raise Impossible(_THINKS)  # noqa: TRY301  one place that collects reasons
             if mode == "exact" and no_tokens is not None:
                 raise Impossible(no_tokens)  # noqa: TRY301
-            found = await _try(talk, mode)
+            probe = await _try(talk, mode)
         except Impossible as reason:
             refused.append(f"{mode}: {reason}")
             LOG.debug("%s at %s: %s is impossible: %s", talk.model, talk.options.base_url, mode, reason)
         else:
-            return replace(found, dialect=talk.dialect, thinks=thinks, refused=tuple(refused))
+            return replace(probe, dialect=talk.dialect, thinks=thinks, refused=tuple(refused))
     raise LabelsUnavailableError(
         f"{talk.options.base_url}: mode {demanded} was demanded and {talk.model!r} cannot be read that way "
         f"({'; '.join(refused)}); use mode=auto to take the best that it can do"
@@ -195,9 +195,9 @@ async def _first_token(talk: Talk) -> tuple[str, float | None]:
         if refusal.ends_the_run:
             raise
         (choice, *_) = await talk.chat(PROBE, most=1, temperature=0)
-    found = first_choices(choice)
+    tokens = first_choices(choice)
     text = said(choice).text
-    return (found[0].text or text, found[0].logprob) if found else (text, None)
+    return (tokens[0].text or text, tokens[0].logprob) if tokens else (text, None)
 
 
 def answer_tokens(options: Options, probe: Probe) -> int:
@@ -223,9 +223,9 @@ def notice(url: str, model: str, probe: Probe, samples: int) -> str:
 def read_cache(text: str) -> Mapping[str, str]:
     """A cache file's probes by key; empty when the file is none, because it only saves requests."""
     try:
-        found = parse_json(text, "the probe cache")
+        probes = parse_json(text, "the probe cache")
     except DataError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(probes, dict):
         return {}
-    return {str(key): value for key, value in found.items() if isinstance(value, str)}
+    return {str(key): value for key, value in probes.items() if isinstance(value, str)}

@@ -111,8 +111,9 @@ class Talk:
             return [int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)]
         body = {"content": text, "add_special": True, "parse_special": True}
         answer = await self.server.post(f"{self.root}/tokenize", body)
-        found = _whole_numbers(answer.get("tokens"))
-        return found[1:] if len(found) > 1 and found[0] == found[1] else found  # a template that writes its own BOS
+        tokens = _whole_numbers(answer.get("tokens"))
+        two_beginnings = len(tokens) > 1 and tokens[0] == tokens[1]  # a template that writes its own BOS
+        return tokens[1:] if two_beginnings else tokens
 
     async def label_ids(self, labels: tuple[str, ...]) -> LabelIds:
         """The token ids of labels as answers; asked for once, however many rows wait for them."""
