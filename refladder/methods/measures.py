@@ -1,4 +1,4 @@
-"""Shares for the report card: counted by context, so that they have intervals."""
+"""Shares for the report card, counted by context so that they have intervals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """What a share is about: its name, a dimension and the id of a context."""
+    """The key of a count: the name of the share, a dimension and the id of a context."""
 
     name: str
     dimension: str
@@ -32,7 +32,7 @@ Measures = dict[Part, tuple[float, int]]  # points, of how many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A share and how sure it is.
+    """A share and its interval.
 
     `value` = points / `of`, between 0 and 1. `low` and `high` are the ends of its 95 % interval, by the spread between
     contexts (see `share_intervals`); None where fewer than two contexts have anything to count.
@@ -45,13 +45,13 @@ class Share:
 
 
 def add(measures: Measures, part: Part, points: float, count: int) -> None:
-    """Add points and the number that they are of."""
+    """Add points and the number of cases in which they could be won."""
     before = measures.get(part, (0.0, 0))
     measures[part] = (before[0] + points, before[1] + count)
 
 
 def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
-    """The sum of several."""
+    """The sum of several mappings."""
     measures: Measures = {}
     for added in parts:
         for part, (points, count) in added.items():
@@ -60,11 +60,11 @@ def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
 
 
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
-    """What can be said of any judgments, by dimension and context.
+    """The shares that all judgments have, by dimension and context.
 
-    `unread`: those that gave no number, of all. `faint`: those whose labels together had less than half of the
-    probability, of those that were read. `tied`: those that prefer no answer (a tie is the most probable one, or two
-    are equally probable), of those that were read and had a choice.
+    `unread`: unparsed judgments, of all. `faint`: those with a label mass below one half, of those that were parsed.
+    `tied`: those without a preference (a tie is the most probable answer, or two answers are equally probable), of
+    those that were parsed and had a choice.
     """
     counts: dict[tuple[str, str], list[int]] = {}
     for judgment in judgments:

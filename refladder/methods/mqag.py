@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.backends.hf import Local
+    from refladder.backends.hf import TransformersBackend
     from refladder.backends.hf.readers import Reader, Row
     from refladder.engine.sampling import GeneratedText
     from refladder.methods.contract import MethodResult, MethodSettings
@@ -69,8 +69,8 @@ def total_variation(first: FloatArray, second: FloatArray) -> float:
 
 
 def mqag(
-    generator: Local,
-    distractors: Local,
+    generator: TransformersBackend,
+    distractors: TransformersBackend,
     reader: Reader,
     context: Context,
     texts: Sequence[str],
@@ -112,7 +112,13 @@ def mqag(
 
 
 def draw_choices(
-    generator: Local, distractors: Local, texts: Sequence[str], *, questions: int, seed: int, amiss: Counter[str]
+    generator: TransformersBackend,
+    distractors: TransformersBackend,
+    texts: Sequence[str],
+    *,
+    questions: int,
+    seed: int,
+    amiss: Counter[str],
 ) -> list[list[Choice]]:
     """Multiple-choice questions about each text; those that are not readable are counted and left out."""
     separators = _separators(generator)
@@ -138,14 +144,14 @@ def draw_choices(
     return choices
 
 
-def _separators(writer: Local) -> list[int]:
+def _separators(writer: TransformersBackend) -> list[int]:
     """The token between the parts of a text, then those that a T5 may write in its place."""
     tokenizer = writer.opened.tokenizer
     extra = [number for number, token in tokenizer.added_tokens_decoder.items() if str(token).startswith("<extra")]
     return [token_id(writer.opened, "sep_token_id", SUGGESTION), *extra]
 
 
-def _parts(writer: Local, written: GeneratedText, separators: Sequence[int]) -> list[str]:
+def _parts(writer: TransformersBackend, written: GeneratedText, separators: Sequence[int]) -> list[str]:
     """The texts between separators; none where the whole has not ended or is NaN."""
     if not written.ended or written.has_nan:
         return []

@@ -34,7 +34,7 @@ from refladder.records import Sampling
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from refladder.backends.hf import Local
+    from refladder.backends.hf import TransformersBackend
     from refladder.methods.contract import MethodResult, MethodSettings
     from refladder.methods.without_judge import Opener
     from refladder.records import Benchmark, Context, Dimension
@@ -113,7 +113,9 @@ def token_f1(answer: str, expected: str) -> float:
     return 2 * same / (answered.total() + expected_words.total()) if same else 0.0
 
 
-def questeval(generator: Local, reader: Local, context: Context, texts: Sequence[str]) -> Found:
+def questeval(
+    generator: TransformersBackend, reader: TransformersBackend, context: Context, texts: Sequence[str]
+) -> Found:
     """QuestEval of the outputs of one context.
 
     precision = mean over the questions about the output of F1(answer from the context, expected answer)
@@ -152,7 +154,7 @@ def questeval(generator: Local, reader: Local, context: Context, texts: Sequence
     return Found(values, amiss)
 
 
-def _questions(generator: Local, texts: Sequence[str], amiss: Counter[str]) -> list[list[Asked]]:
+def _questions(generator: TransformersBackend, texts: Sequence[str], amiss: Counter[str]) -> list[list[Asked]]:
     """A question for every span of each text, by the most probable tokens; spans may share one, and it counts twice."""
     separator = token_id(generator.opened, "eos_token_id", SUGGESTION)
     wanted: dict[tuple[int, str], str] = {}
@@ -174,7 +176,7 @@ def _questions(generator: Local, texts: Sequence[str], amiss: Counter[str]) -> l
 
 
 def _precisions(
-    reader: Local, questions: Sequence[Sequence[Asked]], context: str, amiss: Counter[str]
+    reader: TransformersBackend, questions: Sequence[Sequence[Asked]], context: str, amiss: Counter[str]
 ) -> list[float | None]:
     """For each output the mean F1 of the answers that its context gives; None without an answer."""
     inputs = [ids for asked in questions for ids in _asked(reader, asked, context, amiss)]
@@ -189,7 +191,7 @@ def _precisions(
 
 
 def _recalls(
-    reader: Local, questions: Sequence[Asked], texts: Sequence[str], amiss: Counter[str]
+    reader: TransformersBackend, questions: Sequence[Asked], texts: Sequence[str], amiss: Counter[str]
 ) -> list[float | None]:
     """For each output the mean of 1 - p(unanswerable) of its context's questions; None without a number."""
     inputs = [ids for text in texts for ids in _asked(reader, questions, text, amiss)]
@@ -201,7 +203,7 @@ def _recalls(
     return [float(np.mean(doubt)) if len(doubt) else None for doubt in answered]
 
 
-def _asked(reader: Local, questions: Sequence[Asked], text: str, amiss: Counter[str]) -> list[list[int]]:
+def _asked(reader: TransformersBackend, questions: Sequence[Asked], text: str, amiss: Counter[str]) -> list[list[int]]:
     """What the reader reads: each question with a text to answer it from."""
     separator = token_id(reader.opened, "eos_token_id", SUGGESTION)
     inputs = [joined(reader.tokens, (question.question, text), separator, LENGTH) for question in questions]
@@ -209,7 +211,7 @@ def _asked(reader: Local, questions: Sequence[Asked], text: str, amiss: Counter[
     return [ids for ids, _ in inputs]
 
 
-def _greedy_texts(writer: Local, inputs: Sequence[Sequence[int]], most: int) -> list[str | None]:
+def _greedy_texts(writer: TransformersBackend, inputs: Sequence[Sequence[int]], most: int) -> list[str | None]:
     """The most probable text after each input; None where it is empty, has not ended after `most` tokens or is NaN."""
     written = writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0))
     return [(writer.tokens.text(text.ids) or None) if text.ended and not text.has_nan else None for text in written]

@@ -1,8 +1,8 @@
 """Trained evaluators: UniEval, an entailment scorer for data-to-text, a supervised regressor.
 
-Each is a function of an open checkpoint and the texts of one context. None comes with refladder; every one is named by
-a folder or a name on the Hub, and the weights decide what the numbers are worth. QuestEval and MQAG, which take several
-checkpoints, are in modules of their own.
+Each is a function of an open checkpoint and the texts of one context. refladder ships no checkpoint: the user names a
+folder or a model of the Hub, and the scores are as good as its weights. QuestEval and MQAG use several checkpoints and
+have modules of their own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.backends.hf import Local
+    from refladder.backends.hf import TransformersBackend
     from refladder.backends.hf.readers import Reader
     from refladder.methods.contract import MethodResult, MethodSettings
     from refladder.methods.without_judge import Opener, Score
@@ -123,12 +123,12 @@ _SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 
 
 def sentences(text: str) -> list[str]:
-    """A text split after . ! ? and white space: a rule without data, coarser than a trained splitter."""
+    """A text split after . ! ? and white space; a rule, coarser than a trained splitter."""
     return [part for part in _SENTENCE_END.split(text.strip()) if part]
 
 
 def unieval_inputs(question: BooleanQuestion, context: Context, text: str, reference: str) -> list[tuple[str, ...]]:
-    """What UniEval reads for one output: one input, or one for each of its sentences; none for an empty text.
+    """The inputs of UniEval for an output: one, or one per sentence; none for an empty text.
 
     Returns:
         Inputs in parts, between which the token stands that ends a text.
@@ -144,7 +144,7 @@ def unieval_inputs(question: BooleanQuestion, context: Context, text: str, refer
     ]
 
 
-def yes_shares(writer: Local, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:
+def yes_shares(writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:
     """p(Yes) / (p(Yes) + p(No)) of the first token that a T5 answers.
 
     Source: arXiv 2210.07197, equation 1.
@@ -169,8 +169,10 @@ def yes_shares(writer: Local, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatA
     return 1 / (1 + np.exp(logprobs[:, 1] - logprobs[:, 0])), sum(cut for _, cut in asked)
 
 
-def first_logprobs(writer: Local, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> FloatArray:
-    """The natural-log probability that an encoder-decoder answers each input with each answer, or goes on from it.
+def first_logprobs(
+    writer: TransformersBackend, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
+) -> FloatArray:
+    """The natural-log probability that an encoder-decoder answers each input with each answer, or continues it.
 
     Returns:
         Shape (inputs, answers); NaN where the model gave no finite number.
@@ -181,12 +183,12 @@ def first_logprobs(writer: Local, inputs: Sequence[Sequence[int]], answers: Sequ
     """
     scorer = writer.scorer
     if not isinstance(scorer, EncoderDecoder):
-        raise BackendUnavailableError(f"{writer.opened.name} is no encoder-decoder (T5, BART), and one is needed here")
+        raise BackendUnavailableError(f"{writer.opened.name} is not an encoder-decoder (T5, BART); name one that is")
     logprobs: FloatArray = scorer.logprobs(inputs, answers).sum(axis=2)
     return logprobs
 
 
-def unieval(writer: Local, question: BooleanQuestion, context: Context, texts: Sequence[str]) -> Found:
+def unieval(writer: TransformersBackend, question: BooleanQuestion, context: Context, texts: Sequence[str]) -> Found:
     """UniEval of the outputs of one context on one dimension; of several references the best.
 
     Args:
@@ -222,7 +224,7 @@ def unieval(writer: Local, question: BooleanQuestion, context: Context, texts: S
 
 
 def _finite(value: float | None, amiss: Counter[str]) -> float | None:
-    """None for what is no number, which is counted; None stands for an empty text."""
+    """The value if it is finite, else None; both kinds of None are counted (an empty text, and no number)."""
     if value is None:
         amiss[EMPTY] += 1
     elif not math.isfinite(value):
@@ -232,7 +234,7 @@ def _finite(value: float | None, amiss: Counter[str]) -> float | None:
 
 
 def triple_sentences(data: str) -> list[str]:
-    """Each triple `subject | relation | object` of a context as a plain sentence, the RELATION of SUBJECT is OBJECT.
+    """Each triple `subject | relation | object` of a context as a sentence: the RELATION of SUBJECT is OBJECT.
 
     Raises:
         UsageError: a line is not three parts separated by `|`.
@@ -265,7 +267,7 @@ def entailment_label(reader: Reader) -> int:
 
 
 def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
-    """How surely data and text entail each other: the least of p(data entails text) and p(text entails triple).
+    """Entailment between data and text: the minimum of p(data entails text) and p(text entails triple).
 
     p is the softmax over all classes. A text that says what the data does not fails the first, one that leaves a
     triple out fails one of the others.
@@ -320,7 +322,7 @@ def _of_pairs(
     pairs: Callable[[str], list[tuple[str, str]]],
     value: Callable[[FloatArray], float],
 ) -> Found:
-    """A number for each text from the logits, shape (pairs, classes), of the pairs that it makes."""
+    """A number for each text, computed from the logits of its pairs, shape (pairs, classes)."""
     amiss: Counter[str] = Counter()
     rows = []
     counts: list[int | None] = []  # rows of each text; None for an empty one, 0 for one that does not fit
@@ -367,7 +369,7 @@ def _prepare_unieval(
             asked[dimension.name] = question
     unscored += unreferenced
     if not asked:
-        return f"UniEval has no question for {task} on {', '.join(unscored)} with the data there is"
+        return f"UniEval has no question for {task} on {', '.join(unscored)} with the available data"
 
     def opened() -> Callable[[], MethodResult]:
         writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))
