@@ -32,7 +32,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from refladder.backends.hf import Local
+from refladder.backends.hf import TransformersBackend
 from refladder.backends.hf.allocator import tune_allocators
 from refladder.backends.hf.opening import Opened
 from refladder.engine.causal import STRATEGIES
@@ -148,7 +148,7 @@ class Texts:
         )
 
 
-def causal(shape: str, tokenizer: Any, device: str = "cpu", dtype: str = "bfloat16") -> Local:
+def causal(shape: str, tokenizer: Any, device: str = "cpu", dtype: str = "bfloat16") -> TransformersBackend:
     if shape == WINDOWED:
         config: Any = transformers.Gemma3TextConfig(**WINDOWED_SHAPE)
     else:
@@ -162,7 +162,7 @@ def causal(shape: str, tokenizer: Any, device: str = "cpu", dtype: str = "bfloat
     return local(model, tokenizer, f"{config.model_type}-{shape}-shape")
 
 
-def local(model: Any, tokenizer: Any, name: str) -> Local:
+def local(model: Any, tokenizer: Any, name: str) -> TransformersBackend:
     opened = Opened(
         name=name,
         config=model.config,
@@ -173,7 +173,7 @@ def local(model: Any, tokenizer: Any, name: str) -> Local:
         encoder_decoder=model.config.is_encoder_decoder,
     )
     memory = 4 * 2**30 if model.device.type == "cpu" else None
-    return Local(opened, memory=memory, truncate_context=False, label_variants=False)
+    return TransformersBackend(opened, memory=memory, truncate_context=False, label_variants=False)
 
 
 def rendered(tokenizer: Any, prompts: list[Prompt]) -> list[str]:
@@ -234,7 +234,7 @@ def matrix_rate(hidden: int, inner: int, device: str = "cpu", dtype: str = "bflo
     return 2 * 2048 * hidden * inner / min(seconds)
 
 
-def operations(backend: Local, prompts: list[Prompt]) -> float:
+def operations(backend: TransformersBackend, prompts: list[Prompt]) -> float:
     """Operations that cannot be avoided: distinct tokens through all weights, attention to what they see, the head."""
     model = backend.scorer.model
     config = model.config
@@ -291,7 +291,7 @@ def resident(field: str) -> int:
 
 def methods_of(
     arguments: argparse.Namespace,
-) -> tuple[Local, list[Prompt], dict[str, tuple[float, Callable[[], object]]]]:
+) -> tuple[TransformersBackend, list[Prompt], dict[str, tuple[float, Callable[[], object]]]]:
     """The model, the prompts of one unit, and for each method its scale (it may run on a part) and a function."""
     texts = Texts(0)
     tokenizer = texts.tokenizer()
@@ -446,7 +446,7 @@ def distinct_tokens(questions: list[Any]) -> int:
     return len(seen)
 
 
-def writing(backend: Local, prompts: list[Prompt], new: int = 32) -> list[str]:
+def writing(backend: TransformersBackend, prompts: list[Prompt], new: int = 32) -> list[str]:
     model = backend.scorer.model
     ids = [torch.tensor([backend.tokens.prompt(prompt.text)]) for prompt in prompts]
     began = clock()

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from refladder.backends.cache.cached import label_keys, write_keys
-from refladder.backends.usage import Price, Usage, characters
+from refladder.backends.usage import Usage, characters
 from refladder.records import Completion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from refladder.backends.prices import Price
     from refladder.backends.protocol import Backend
     from refladder.records import LabelReading, Prompt, Sampling
 

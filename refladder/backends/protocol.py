@@ -14,7 +14,8 @@ from refladder.errors import BackendError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from refladder.backends.usage import Price, Usage
+    from refladder.backends.prices import Price
+    from refladder.backends.usage import Usage
     from refladder.records import Comparison, Completion, LabelReading, Prompt, Sampling
 
 T = TypeVar("T")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.cli import console, spending
+from refladder.cli.groups import grouped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
 @console.RESTART
 @console.JSON
 @click.pass_context
+@grouped(money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
     *,
+    money: spending.SpendingOptions,
     judge: str,
     judge_option: tuple[str, ...],
     ladders: str,
@@ -74,7 +77,7 @@ def command(
 
     console.check_prompts(prompts)
     opened = sample(load_ladders(ladders), contexts, seed)
-    budgeted = spending.current(context)
+    budgeted = spending.Spending(money)
     how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts}
 
     def plan(costs: Plan) -> int:

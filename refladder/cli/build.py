@@ -43,13 +43,14 @@ if TYPE_CHECKING:
 @console.RESTART
 @console.JSON
 @click.pass_context
-@grouped(data=DataOptions, drawing=DrawingOptions)
+@grouped(data=DataOptions, drawing=DrawingOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
     *,
     data: DataOptions,
     drawing: DrawingOptions,
+    money: spending.SpendingOptions,
     out: Path,
     writer: str,
     writer_option: tuple[str, ...],
@@ -83,7 +84,7 @@ def command(
     console.check_prompts(prompts)
     contexts, dimensions = data.contexts_and_dimensions()
     by_people = read_human_rungs(human) if human else None
-    budgeted = spending.current(context)
+    budgeted = spending.Spending(money)
 
     judge_asked = (judge, judge_option)
     asked = (writer, writer_option, "--writer-option")

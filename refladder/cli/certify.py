@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.cli import console, spending
+from refladder.cli.groups import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
 @console.RESTART
 @console.JSON
 @click.pass_context
+@grouped(money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
     *,
+    money: spending.SpendingOptions,
     ladders: str,
     judge: str,
     judge_option: tuple[str, ...],
@@ -74,7 +77,7 @@ def command(
     folder = None if ladders in published_names() else find_folder(ladders)
     if judgments is None and folder is not None:
         judgments = folder / JUDGMENTS
-    budgeted = spending.current(context)
+    budgeted = spending.Spending(money)
     how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts}
 
     def plan(costs: Plan) -> int:

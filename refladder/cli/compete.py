@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @spending.SPENDING
 @console.JSON
 @click.pass_context
-@grouped(drawing=DrawingOptions)
+@grouped(drawing=DrawingOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
@@ -81,6 +81,7 @@ def command(
     table_format: str | None,
     explain: bool,
     drawing: DrawingOptions,
+    money: spending.SpendingOptions,
     page: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -113,7 +114,7 @@ def command(
     descriptions = console.pairs(criteria, "--criterion")
     instances = read_instances(table, prompt, id_column=id_column, form=table_format)
     targets = console.pairs(models, "--model")
-    budgeted = spending.current(context)
+    budgeted = spending.Spending(money)
 
     how: dict[str, Any] = {"sampling": drawing.sampling, "explain": explain, "prompts": prompts, "restart": restart}
     dimensions = [Dimension(name=name, description=text) for name, text in descriptions.items()]

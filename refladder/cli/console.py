@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
 _OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
-SPENDING = "refladder.spending"  # likewise: what the options of `spending` are
 _WIDTH = 100  # of tables when standard output is not a terminal
 printable, printable_json, in_words = plain_text.printable, plain_text.printable_json, cost_words
 progress = reporting.progress
@@ -199,15 +198,15 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     Raises:
         UsageError: one has no `=`.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
         if not equals or not key:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
-        if key in found:
-            raise UsageError(f"{flag} {key}: given twice, as {found[key]!r} and {value!r}; give it once")
-        found[key] = value
-    return found
+        if key in values:
+            raise UsageError(f"{flag} {key}: given twice, as {values[key]!r} and {value!r}; give it once")
+        values[key] = value
+    return values
 
 
 def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
@@ -216,13 +215,13 @@ def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
     Raises:
         UsageError: one has no `=`, or its value is not a number.
     """
-    found = {}
+    values = {}
     for key, value in pairs(given, flag).items():
         number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
         if number is None:
             raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")
-        found[key] = number
-    return found
+        values[key] = number
+    return values
 
 
 def check_prompts(folder: Path | None) -> None:
@@ -265,8 +264,7 @@ def say_once(text: str) -> None:
 
 def resolved(context: click.Context) -> dict[str, Any]:
     """The configuration of this run, as it is stored with its output: every option with its value."""
-    given = {**context.params, **context.meta.get(SPENDING, {})}
-    values = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+    values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
     for chosen in context.meta.get(_OF_KIND, {}).values():
         values.update(chosen)
     return {"command": context.info_name, "refladder": __version__, "options": values}

@@ -215,6 +215,7 @@ class OutputOptions:
     drawing=DrawingOptions,
     protocol=ProtocolOptions,
     output=OutputOptions,
+    money=spending.SpendingOptions,
 )
 def command(
     context: click.Context,
@@ -227,6 +228,7 @@ def command(
     drawing: DrawingOptions,
     protocol: ProtocolOptions,
     output: OutputOptions,
+    money: spending.SpendingOptions,
     judgments_from: str | None,
     work: Path | None,
     prompts: Path | None,
@@ -240,7 +242,7 @@ def command(
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate  # noqa: PLC0415
     from refladder.jobs.recorded_judgments import check_recorded, default_method  # noqa: PLC0415
-    from refladder.methods.contract import MethodSettings, plan_methods  # noqa: PLC0415
+    from refladder.methods.contract import MethodSettings, Shared, plan_methods  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     if ladders.ladders is not None and ladders.writer is not None:
@@ -249,8 +251,8 @@ def command(
     benchmark = data.load()
     dimensions = choose_dimensions(benchmark.dimensions, data.dimension)
     others = _read_others(chosen, benchmark, dimensions)
-    budgeted = spending.current(context)
     recorded = open_recorded(context, judgments_from, source=data.source)
+    budgeted = spending.Spending(money)
 
     judge_asked = (judging.judge or "builtin", judging.judge_option)
     writer_asked = (ladders.writer or judging.judge or "builtin", ladders.writer_option, "--writer-option")
@@ -295,7 +297,7 @@ def command(
     def plan(costs: Plan) -> None:
         with copied(None if restart else work) as copy:
             writer = None if judge_writes else partial(budgeted.connect, *writer_asked)
-            planned = replace(settings, work=copy, kept={}, writer=writer)
+            planned = replace(settings, work=copy, shared=Shared(), writer=writer)
             judge = partial(budgeted.connect, *judge_asked) if recorded is None else lambda: recorded
             for name, sentence in plan_methods(costs, names, benchmark, dimensions, judge, planned):
                 console.say(f"{name}: {sentence}", err=True)

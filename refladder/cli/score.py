@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 @console.RESTART
 @console.JSON
 @click.pass_context
-@grouped(judging=JudgingOptions, table=TableOptions)
+@grouped(judging=JudgingOptions, table=TableOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
@@ -83,6 +83,7 @@ def command(
     weight: tuple[str, ...],
     judging: JudgingOptions,
     table: TableOptions,
+    money: spending.SpendingOptions,
     judgments_from: str | None,
     judgments: Path | None,
     prompts: Path | None,
@@ -127,11 +128,11 @@ def command(
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
     checked = None if source is None else check_input(source, table.given, mapped)
-    budgeted = spending.current(context)
     refuse_same_files(
         {"--judgments-from": judgments_from or STANDARD, "--out": table.out, "--judgments": str(judgments or STANDARD)}
     )
     recorded = open_recorded(context, judgments_from, source=source, ladders=opened)
+    budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
     def scorer(backend: Backend) -> Scorer:
@@ -160,7 +161,7 @@ def command(
         asking = scorer(recorded or budgeted.connect(*judge_asked))
         if source is None:
             return plan_scoring(costs, asking, ((output, EMPTY) for output in outputs), None)
-        if read_once(source) and not budgeted.dry_run:
+        if read_once(source) and not money.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
         return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)

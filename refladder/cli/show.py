@@ -90,7 +90,7 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
     from refladder.scoring.columns import column_names  # noqa: PLC0415
 
     score, grade, spread, _, note = column_names(dimension.name)
-    found = []
+    entries = []
     for row in read_rows(path):
         missing = [name for name in ("context_id", "output", score, grade) if name not in row.fields]
         if missing:
@@ -100,7 +100,7 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
             )
         if row.fields["context_id"] == context_id:
             name = str(row.fields.get("output_id") or row.fields.get("system") or row.where)
-            found.append(
+            entries.append(
                 {
                     "id": name,
                     "text": str(row.fields["output"]),
@@ -110,4 +110,4 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
                     "note": row.fields.get(note),
                 }
             )
-    return sorted(found, key=lambda entry: (entry["grade"] is None, -(entry["grade"] or 0.0)))
+    return sorted(entries, key=lambda entry: (entry["grade"] is None, -(entry["grade"] or 0.0)))

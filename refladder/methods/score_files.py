@@ -102,7 +102,7 @@ def _refuse_ratings(path: str, benchmark: Benchmark, scores: Scores, columns: Ma
 def _score_columns(
     where: str, fields: Mapping[str, object], dimensions: Sequence[Dimension], named: Mapping[str, str]
 ) -> dict[str, str]:
-    found = {}
+    columns = {}
     for dimension in dimensions:
         if dimension.name in named and named[dimension.name] not in fields:
             raise missing_column(where, named[dimension.name], fields)
@@ -110,15 +110,15 @@ def _score_columns(
         names = (named.get(dimension.name), column_names(dimension.name)[0], dimension.name, "score")
         column = next((name for name in names if name is not None and name in fields), None)
         if column is not None:
-            found[dimension.name] = column
-    missing = [dimension.name for dimension in dimensions if dimension.name not in found]
+            columns[dimension.name] = column
+    missing = [dimension.name for dimension in dimensions if dimension.name not in columns]
     if missing:
         raise DataError(
             f"{where}: no column for dimension {missing[0]!r} (nor 'score'); columns there: {', '.join(fields)}. "
             f"Name the column with --score-column {missing[0]}=COLUMN, or the dimensions that the file has with "
             "--dimension"
         )
-    return found
+    return columns
 
 
 def _names_output(row: Row) -> bool:

@@ -171,9 +171,9 @@ def trained_scores(
     with settings.progress(name) as progress:
         for done, (context, outputs) in enumerate(_by_context(benchmark), start=1):
             for dimensions, score in functions:
-                found = score(context, [output.text for output in outputs])
-                amiss += found.amiss
-                for output, value in zip(outputs, found.values, strict=True):
+                numbers = score(context, [output.text for output in outputs])
+                amiss += numbers.amiss
+                for output, value in zip(outputs, numbers.values, strict=True):
                     scores.update(dict.fromkeys(((output.id, dimension) for dimension in dimensions), value))
             if progress is not None:
                 progress(done, len(benchmark.contexts))

@@ -64,7 +64,7 @@ class ScoreReport:
             for score in scores:
                 if score.value is None:
                     self.unscored[score.dimension] = self.unscored.get(score.dimension, 0) + 1
-                    kind = _QUOTED.sub("...", score.reason or "unreadable")
+                    kind = _QUOTED.sub("...", score.reason or "unparsed")
                     self.reasons[kind] = self.reasons.get(kind, 0) + 1
 
 
@@ -224,7 +224,7 @@ def block_notes(
         judged = judgments[number * each : (number + 1) * each]
         unparsed = [judgment for judgment in judged if judgment.logprobs is None]
         if unparsed:
-            reasons[block] = f"{len(unparsed)} of {each} judgments unreadable: {unparsed[0].note}"
+            reasons[block] = f"{len(unparsed)} of {each} judgments unparsed: {unparsed[0].note}"
             continue
         cut = [judgment for judgment in judged if judgment.cut]
         low = [judgment.mass or 0.0 for judgment in judged if is_faint(judgment)]

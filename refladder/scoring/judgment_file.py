@@ -315,7 +315,6 @@ class JudgmentIndex(JudgmentLog):
         path: the file, or None to store the judgments in memory only.
         run: from `asker.run_of`. A file of an earlier version is read too: its first line is a recipe/1, or a run/1
             with dimensions, and its name holds the number of sampled answers.
-        judgments: by key; shared by everyone who is given the same mapping, and extended by the file.
         restart: throw away what the file holds.
 
     Raises:
@@ -323,10 +322,8 @@ class JudgmentIndex(JudgmentLog):
         DataError: it cannot be read or written, or a line is no judgment.
     """
 
-    def __init__(
-        self, path: Path | None, run: Run, *, judgments: dict[str, Judgment] | None = None, restart: bool = False
-    ) -> None:
-        self.judgments = {} if judgments is None else judgments
+    def __init__(self, path: Path | None, run: Run, *, restart: bool = False) -> None:
+        self.judgments: dict[str, Judgment] = {}
         super().__init__(path, run, restart=restart)
         with self:
             while (line := self._next_line()) is not None:

@@ -8,12 +8,13 @@ from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.estimate import Plan
 from refladder.backends.metered import Metered
+from refladder.backends.prices import price_of, read_prices
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.ladder_sets import load_ladders
 from refladder.loaders import load_benchmark
 from refladder.records import Context, Dimension, Sampling
 from refladder.scoring.columns import Scale
-from refladder.scoring.dry_run import copied, plan_scoring, price_of, read_prices
+from refladder.scoring.dry_run import copied, plan_scoring
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import Scorer
 from refladder.synth import build_ladders, plan_ladders

@@ -118,10 +118,10 @@ def test_unreadable_judgments_give_no_score(command, judge, stories, tmp_path):
     assert [row["coherence_score"] is None for row in rows] == [False, True, False, False, False, False]
     assert [row["overall_score"] is None for row in rows] == [False, True, False, False, False, False]
     assert rows[1]["complexity_score"] is not None
-    assert rows[1]["coherence_note"] == "5 of 5 judgments unreadable: HTTP 503"
+    assert rows[1]["coherence_note"] == "5 of 5 judgments unparsed: HTTP 503"
     counts = json.loads(done.out)
     assert counts["unscored"] == {"coherence": 1}
-    assert counts["reasons"] == {"5 of 5 judgments unreadable: HTTP 503": 1}
+    assert counts["reasons"] == {"5 of 5 judgments unparsed: HTTP 503": 1}
     assert (counts["rows"], counts["judgments"], counts["unreadable"]) == (6, 60, 5)
     # what filters these rows counts it as unscored, and does not drop it in silence
     done = command("filter", out, "--min", "coherence_score=-15")
@@ -163,11 +163,11 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     assert done.code == 3
     counts = json.loads(done.out)
     assert (counts["unscored"], counts["unreadable"], counts["faint"]) == ({"coherence": 1}, 5, 5)
-    assert counts["reasons"] == {"5 of 5 judgments unreadable: label mass ... is below 0.05 (--least-mass)": 1}
+    assert counts["reasons"] == {"5 of 5 judgments unparsed: label mass ... is below 0.05 (--least-mass)": 1}
     trains, boats, planes = (json.loads(line) for line in out.read_text().splitlines())
     assert (trains["coherence_score"], trains["coherence_grade"], trains["coherence_spread"]) == (None, None, None)
     assert trains["coherence_mass"] == pytest.approx(0.00402)
-    assert trains["coherence_note"] == "5 of 5 judgments unreadable: label mass 0.004 is below 0.05 (--least-mass)"
+    assert trains["coherence_note"] == "5 of 5 judgments unparsed: label mass 0.004 is below 0.05 (--least-mass)"
     assert boats["coherence_score"] == pytest.approx(15 * (0.2 - 0.1) / 0.32)
     assert boats["coherence_note"] == "low label mass in 5 of 5 judgments, the least 0.32"
     assert (planes["coherence_mass"], planes["coherence_note"]) == (pytest.approx(1.0), None)

@@ -41,7 +41,7 @@ def test_records_of_outputs_with_and_without_a_score():
     assert (first.output_id, first.dimension, first.reason) == ("o1", "coherence", None)
     assert (first.value, first.grade, first.mass) == pytest.approx((5 / 9, 37 / 9, 0.9))
     missing = {"dimension": "coherence", "value": None, "grade": None, "spread": None, "mass": None}
-    reasons = ("5 of 5 judgments unreadable: no answer", "no coherence ladder for context 'story-99' in demo/story")
+    reasons = ("5 of 5 judgments unparsed: no answer", "no coherence ladder for context 'story-99' in demo/story")
     for score, output_id, reason in ((unparsed, "o2", reasons[0]), (without_ladder, "o3", reasons[1])):
         assert score == Score(output_id=output_id, reason=reason, signature=scorer.report.signature, **missing)
     assert (empty.output_id, empty.value, empty.reason) == (None, None, "the output is empty")

@@ -68,7 +68,7 @@ class _PromptTokens(NamedTuple):
     note: str | None
 
 
-class Local(Backend):
+class TransformersBackend(Backend):
     """A model of transformers as writer and judge.
 
     The weights are read on first use, or by `load`. `tokens_sent` counts the tokens of all prompts so far, each whole.
@@ -460,7 +460,7 @@ def open_hf(
     truncate_context: str = "false",
     label_variants: str = "false",
     trust_remote_code: str = "false",
-) -> Local:
+) -> TransformersBackend:
     """Open a model of the Hub or a folder; options are text, as on the command line.
 
     Args:
@@ -484,7 +484,7 @@ def open_hf(
     variants = _flag("label_variants", label_variants)
     remote = _flag("trust_remote_code", trust_remote_code)
     opened = open_model(target, dtype=dtype, device=device, revision=revision, trust_remote_code=remote)
-    return Local(opened, memory=memory_limit, truncate_context=truncate, label_variants=variants)
+    return TransformersBackend(opened, memory=memory_limit, truncate_context=truncate, label_variants=variants)
 
 
 def _flag(option: str, text: str) -> bool:

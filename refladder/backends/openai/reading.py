@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.labels import checked_reading, log_sum, reading_from_sequences, without_continuations
 from refladder.records import LabelReading
@@ -27,8 +28,7 @@ _NOTHING = 1e-12  # share of the mass that replaces a bound of 0, whose logarith
 _AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»"  # noqa: RUF001  characters around a label that do not change it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(NamedTuple):
     """A possible token of the answer, as the server reports it."""
 
     text: str | None
@@ -59,7 +59,11 @@ def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
     if not tokens:
         return []
     distinct = {(choice.id, choice.text): choice for choice in tokens}  # the chosen token is among the top ones too
-    return sorted(distinct.values(), key=lambda choice: -choice.logprob)
+    return sorted(distinct.values(), key=_less_probable)
+
+
+def _less_probable(choice: Choice) -> float:
+    return -choice.logprob
 
 
 def _choice(token: Any, number: Any, logprob: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
@@ -152,14 +156,13 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
         choices: the tokens returned, most probable first.
         labels: what may be said.
     """
-    names = [bare(label) for label in labels]
+    spelled = tuple(labels)
     weights: list[list[float]] = [[] for _ in labels]
     begun: list[Beginning] = []
     for choice in choices:
-        said = bare(choice.text or "")
-        possible = [number for number, name in enumerate(names) if said and name.startswith(said) and name != said]
-        if said in names:
-            weights[names.index(said)].append(choice.logprob)
+        whole, possible = _spells(choice.text or "", spelled)
+        if whole is not None:
+            weights[whole].append(choice.logprob)
             begun += [Beginning(label=number, choice=choice, whole=True) for number in possible]
         elif len(possible) == 1:
             begun.append(Beginning(label=possible[0], choice=choice, whole=False))
@@ -175,6 +178,15 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
         top=len(choices),
         first=choices[0].text or "" if choices else "",
     )
+
+
+@lru_cache(maxsize=4096)
+def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, ...]]:
+    """The number of the label that a token spells, None if it spells none, and the numbers of those that it begins."""
+    said = bare(text)
+    names = [bare(label) for label in labels]
+    begun = tuple(number for number, name in enumerate(names) if said and name.startswith(said) and name != said)
+    return names.index(said) if said in names else None, begun
 
 
 def complete(

@@ -85,7 +85,7 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
     change(copy, max_position_embeddings=1200)
     code, rows, told = score(copy)
     assert code == console.UNSCORED
-    assert "4 x 5 of 5 judgments unreadable: the compare prompt has ... tokens and copy takes 1,200;" in told
+    assert "4 x 5 of 5 judgments unparsed: the compare prompt has ... tokens and copy takes 1,200;" in told
     assert "or pass --truncate-context (option truncate_context=true)" in rows[0]["fluency_note"]
     long = (
         "  20 of the prompts are too long for the model and would not be read; shorten their texts, or see --truncate"
