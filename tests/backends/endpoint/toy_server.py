@@ -151,7 +151,7 @@ class ToyServer(HttpServer):
         return choice
 
     def _in_form(self, sent, ids):
-        """The most probable tokens, after the bias, that spell what the grammar allows: literals and sets of letters."""
+        """The most probable tokens, after the bias, of what the grammar allows: literals and sets of letters."""
         parts = re.findall(r'"((?:[^"\\]|\\.)*)"|\[(\w+)\]', sent["grammar"].removeprefix("root ::= "))
         allowed = [letters for literal, either in parts for letters in (literal or [either])]
         said, spelt = [], 0

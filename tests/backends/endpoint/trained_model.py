@@ -5,6 +5,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from toy_model import ToyModel
 
+from refladder.backends.openai.talk import QUESTIONS
+
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
@@ -12,6 +14,12 @@ TEMPLATE = (
 )
 LABELS = ("Better", "Worse", "Similar")
 STEPS = 120
+CHATS = (  # the questions of the handshake, and an answer of one kind as often as of another
+    (QUESTIONS[0][0]["content"], "Better"),
+    *zip([question[0]["content"] for question in QUESTIONS[1:]], ("one two three", "Text"), strict=True),
+    *[("Write eight words that have nothing to do with each other.", word) for word in ("text", "number", "user")],
+    *[("Text: both\nBetter, Worse or Similar?", label) for label in ("Better", "Worse")],
+)
 
 
 def _tokenizer():
@@ -35,7 +43,7 @@ def save(folder, questions, chats=()):
     Args:
         folder: where it is saved.
         questions: judging prompts.
-        chats: pairs of what else is said to it and what it answers; with two answers it gives each half of the time.
+        chats: pairs of what else is said to it and what it answers; with several answers it gives each as often.
     """
     torch.manual_seed(0)
     torch.set_num_threads(1)
