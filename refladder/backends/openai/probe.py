@@ -93,7 +93,8 @@ def from_text(text: str, *, aged: bool = False) -> Probe | None:
             return None
         if not 0 <= time.time() - values.pop("made") < _GOOD_FOR and not aged:
             return None
-        values["refused"] = tuple(values["refused"])
+        refused = values["refused"]
+        values["refused"] = tuple(refused) if isinstance(refused, list) else refused
         probe = Probe(**{**values, "dialect": Dialect(**values.pop("dialect"))})
     except (DataError, ValueError, TypeError, KeyError, AttributeError):
         return None
@@ -115,7 +116,7 @@ def _is_sound(probe: Probe) -> bool:
         and (probe.way in WAYS if probe.mode == "exact" else not probe.way)
         and (probe.top > 0) == (probe.mode == "top")
         and probe.goes_on in {"", "prefill", "grammar"}
-        and tokens in {None, "server", "template", "local"}
+        and (tokens is None or (isinstance(tokens, str) and tokens in {"server", "template", "local"}))
     )
 
 

@@ -310,6 +310,51 @@ def test_a_cached_probe_of_another_kind_or_age_is_made_again():
         assert from_text(text) is None
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"mode": "best"},
+        {"mode": ["top"]},
+        {"way": "token-ids"},
+        {"top": "20"},
+        {"top": 20.0},
+        {"top": True},
+        {"top": 0},
+        {"goes_on": True},
+        {"goes_on": "somehow"},
+        {"several": 1},
+        {"fixed": "no"},
+        {"thinks": None},
+        {"refused": "exact: no"},
+        {"refused": [1]},
+        {"refused": {"exact": "no"}},
+        {"dialect": {"length_field": 1, "tempered": True, "tokens": None}},
+        {"dialect": {"length_field": "max_tokens", "tempered": "yes", "tokens": None}},
+        {"dialect": {"length_field": "max_tokens", "tempered": True, "tokens": "anywhere"}},
+        {"dialect": {"length_field": "max_tokens", "tempered": True, "tokens": ["server"]}},
+        {"dialect": ["max_tokens"]},
+        {"made": "now"},
+        {"made": float("nan")},
+        {"more": 1},
+    ],
+)
+def test_a_cached_probe_with_a_value_of_another_type_is_made_again(changed):
+    values = json.loads(to_text(Probe(mode="top", top=20, goes_on="prefill", refused=("exact: no",))))
+    assert from_text(json.dumps(values)) is not None
+    assert from_text(json.dumps({**values, **changed})) is None
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{", '{"key": 1}', '{"[]": "{}"}'])
+def test_a_cache_file_that_is_none_costs_a_handshake_and_no_more(serve, tmp_path, text):
+    cache = tmp_path / "probes.json"
+    cache.write_text(text)
+    server = serve(VLLM)
+    assert mode_of(to(server, probe_cache=str(cache))) == "exact:token-ids"
+    server.asked.clear()
+    assert mode_of(to(server, probe_cache=str(cache))) == "exact:token-ids"
+    assert server.asked == []
+
+
 def test_the_fingerprint_says_model_server_and_mode(serve):
     server = serve(VLLM)
     assert to(server).fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1 exact:token-ids"
