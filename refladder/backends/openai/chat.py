@@ -64,7 +64,7 @@ def _why_no_tokens(choice: Any) -> str:  # noqa: ANN401  a server's JSON
 
 async def _continues(talk: Talk) -> bool:
     """Whether an answer that was begun is continued: its second token must be as probable as when said in one go."""
-    for question in reversed(QUESTIONS):  # the first asks for one word, which may be one token
+    for question in (*QUESTIONS[1:], QUESTIONS[0]):  # the first asks for one word, which may be one token
         try:
             (whole, *_) = await talk.chat(question, most=2, temperature=0, logprobs=True, top_logprobs=2)
             content = whole["logprobs"]["content"]

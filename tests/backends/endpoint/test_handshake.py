@@ -269,6 +269,11 @@ def test_a_model_that_only_continues_texts_is_asked_to_continue_one(serve):
     assert "Monday, Tuesday, Wednesday, Thursday," in asked
 
 
+def test_another_question_shows_that_a_server_continues_an_answer(serve):
+    # The check needs an answer of two tokens, and this model ends its count before the first.
+    assert mode_of(to(serve(replace(VLLM, tokenize="", silent_after=("Count from",))))) == "top20-completed"
+
+
 @pytest.mark.parametrize("mode", ["auto", "top", "sample"])
 @pytest.mark.parametrize("quirks", [OPENAI, TEXT_ONLY, LLAMA_CPP_PYTHON, TRANSFORMERS])
 def test_a_model_that_ends_every_answer_at_once_is_refused_and_told_so(serve, quirks, mode):

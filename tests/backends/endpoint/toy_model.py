@@ -90,7 +90,7 @@ class ToyModel:
         said = text.rpartition("<|assistant|>\n")[2] if "<|assistant|>\n" in text else None
         if said in {"", None} and any(part in text for part in self._silent_after):
             return [("<eos>", 12.0)]
-        if said is not None and "Count from" in text:
+        if said is not None and ("Count from" in text or "Monday" in text):
             return [({"": "one", "one": " two"}.get(said, " three"), 9.0)]
         if said == "" or text.endswith("Answer:"):
             return [(token, 7.0) for token in LIKED]
