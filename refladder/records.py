@@ -202,6 +202,9 @@ class Score:
     deviation of the grade of one reading; all three are None where the output could not be scored. `mass` is the least
     label mass of the judgments, None where the judge gives none. `reason` says why there is no value, or why it is
     unreliable. `signature` names all that made the score. `output_id` is None for a row that holds no output.
+
+    `value_bounds` and `grade_bounds` hold the least and the greatest number that the whole ladder can give, where
+    asking stopped before every rung was judged; value, grade and spread are then None.
     """
 
     output_id: str | None
@@ -212,6 +215,8 @@ class Score:
     mass: float | None
     reason: str | None
     signature: str
+    value_bounds: tuple[float, float] | None = None
+    grade_bounds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +224,8 @@ class Run:
     """The first line of a judgments file: what made it, so that the file can be read, resumed and rescored alone.
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
-    `answers` is how many answers were sampled for each question; 0 where label probabilities were read.
+    `answers` is how many answers were sampled for each question; 0 where label probabilities were read. `stop_at` says
+    when asking about a row stopped; it is empty where every rung was judged.
     """
 
     recipe: Recipe
@@ -228,6 +234,7 @@ class Run:
     rungs: int
     orders: int
     answers: int = 0
+    stop_at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

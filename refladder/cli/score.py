@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Dimension
+    from refladder.scoring.columns import Scale
     from refladder.scoring.scorer import Scorer
 
 
@@ -57,6 +60,14 @@ if TYPE_CHECKING:
 @console.ANSWERS
 @console.JUDGING
 @click.option(
+    "--stop-at",
+    "stop_at",
+    multiple=True,
+    metavar="COLUMN=NUMBER",
+    help="Stop asking about a row when it is certain whether COLUMN (NAME_score, NAME_grade or the overall score) "
+    "reaches NUMBER. Repeatable: a row passes when all columns do. Rows that stop have bounds instead of a score.",
+)
+@click.option(
     "--judgments",
     type=console.PATH,
     help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -.",
@@ -80,6 +91,7 @@ def command(
     weight: tuple[str, ...],
     judging: JudgingOptions,
     table: TableOptions,
+    stop_at: tuple[str, ...],
     judgments: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -121,6 +133,7 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
+    thresholds = _thresholds(stop_at, opened, dimensions, scale, text=bool(text))
     checked = None if source is None else check_input(source, table.given, mapped)
     budgeted = spending.current(context)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
@@ -135,6 +148,7 @@ def command(
             orders=judging.orders,
             prompts=prompts,
             answers=judging.answers,
+            stop_at=thresholds,
         )
 
     outputs = text_outputs(opened, text, context_id) if source is None else []
@@ -174,6 +188,21 @@ def command(
             progress=progress,
         )
     return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent())
+
+
+def _thresholds(
+    stop_at: tuple[str, ...], ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale, *, text: bool
+) -> dict[str, float]:
+    """The thresholds at which asking stops, checked before any model is called; none if every rung is asked."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+    from refladder.scoring.stopping import StopRule  # noqa: PLC0415
+
+    if text and stop_at:
+        raise UsageError("--stop-at needs a SOURCE table; a --text is scored on the whole ladder")
+    thresholds = console.numbers(stop_at, "--stop-at")
+    if thresholds:
+        StopRule(thresholds, dimensions, ladders.rungs, scale)
+    return thresholds
 
 
 def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:

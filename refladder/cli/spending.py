@@ -213,6 +213,7 @@ def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_
         {
             "backend": name,
             **_usage(one.usage),
+            "least_calls": one.least,
             "free": one.free,
             "too_long": one.too_long,
             "exact": one.exact,
@@ -228,6 +229,8 @@ def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_
         click.echo(
             f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are there already"
         )
+        if one.least < row["calls"] and one.least:
+            click.echo(f"  at least {one.least:,} calls")
         if one.unwritten and row["prompt_tokens"] is None:
             click.echo("  texts that are yet to be written are not among the characters")
         if one.too_long:

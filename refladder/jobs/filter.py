@@ -17,6 +17,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import cannot_write
 from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_once, read_rows, standard_form
+from refladder.scoring.columns import bound_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,6 +76,8 @@ class FilterReport:
 class _Thresholds:
     """Tests rows: True for one that passes, None for one without a score in some column. Records each column's range.
 
+    A row about which asking stopped early is tested by the bounds of its columns.
+
     Unless `mix`, rows with different signatures are refused, because their scores are on different scales.
     """
 
@@ -82,24 +85,38 @@ class _Thresholds:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._least, self._most = list(condition.least.items()), list(condition.most.items())
         self._columns = condition.columns
+        self._ranked = condition.top_by  # needs a number: bounds have no order
         self._compared = next((name for name in self._columns if name.endswith(_OF_SCORES)), None) if not mix else None
         self._first: tuple[object, str] | None = None  # a signature and the row that has it
 
     def __call__(self, row: Row) -> bool | None:
-        numbers: dict[str, float] = {}
+        known: dict[str, tuple[float, float]] = {}  # the least and the greatest that each column can be
         for column in self._columns:
             value = number_in(row, column)
             if value is not None:
-                numbers[column] = value
-                low, high = self.ranges.get(column, (value, value))
-                self.ranges[column] = (min(low, value), max(high, value))
-        if len(numbers) < len(self._columns):
+                known[column] = (value, value)
+            elif column != self._ranked and (bounds := _bounds_in(row, column)):
+                known[column] = bounds
+            else:
+                continue
+            low, high = self.ranges.get(column, known[column])
+            self.ranges[column] = (min(low, known[column][0]), max(high, known[column][1]))
+        if len(known) < len(self._columns):
             return None
         if self._compared is not None:
             self._check_signature(row, self._compared)
-        return all(numbers[column] >= bound for column, bound in self._least) and all(
-            numbers[column] <= bound for column, bound in self._most
-        )
+        tests = [(column, bound, known[column][0] >= bound, known[column][1] < bound) for column, bound in self._least]
+        tests += [(column, bound, known[column][1] <= bound, known[column][0] > bound) for column, bound in self._most]
+        if any(fails for *_, fails in tests):
+            return False
+        for column, bound, passes, _ in tests:
+            if not passes:
+                low, high = known[column]
+                raise DataError(
+                    f"{row.where}: {column} lies between {low:g} and {high:g}, because asking about the row stopped at "
+                    f"another threshold than {bound:g}; score again with --stop-at {column}={bound:g}, or without it"
+                )
+        return True
 
     def _check_signature(self, row: Row, column: str) -> None:
         signature = row.fields.get("signature") or None
@@ -112,6 +129,15 @@ class _Thresholds:
                 f"{row.where}: the scores in column {column!r} are on different scales: {parts} here, {first_parts} in "
                 f"{where}; filter each signature separately, or compare them as they are with --mix"
             )
+
+
+def _bounds_in(row: Row, column: str) -> tuple[float, float] | None:
+    """The bounds of a column of a row about which asking stopped early; None where it has none."""
+    names = bound_columns(column)
+    if not all(name in row.fields for name in names):
+        return None
+    low, high = (number_in(row, name) for name in names)
+    return None if low is None or high is None else (low, high)
 
 
 def _differing(first: object, second: object) -> tuple[str, str]:
