@@ -319,3 +319,35 @@ class LabelReading:
     cut: bool = False
     exactness: Exactness = "exact"
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A pair of neighbouring rungs that a judge compared: the rung of `level` + 1 against that of `level`.
+
+    `shares` are the probabilities of win, loss and tie, summing to 1. `key` is a digest of the texts that were shown.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    context_id: str
+    dimension: str
+    level: int
+    key: str
+    shares: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftWatch:
+    """What is known of a judge's changes: its first reading of probes, and the changes that were seen since.
+
+    `recipe`, `ladders` and `answers` are those of the scoring runs. `repeats` are changes between readings of the same
+    run, and `looks` those of every later look. A change is between 0 and 1, None where the reading is unparsed.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    recipe: Recipe
+    ladders: str
+    answers: int
+    probes: tuple[Probe, ...]
+    repeats: tuple[float | None, ...]
+    looks: tuple[tuple[float | None, ...], ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.check_drift import DriftReport
     from refladder.records import Dimension
     from refladder.scoring.columns import Scale
     from refladder.scoring.scorer import Scorer
@@ -72,6 +74,19 @@ if TYPE_CHECKING:
     type=console.PATH,
     help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -.",
 )
+@click.option(
+    "--check-drift",
+    "check_drift",
+    is_flag=True,
+    help="Before the rows, judge a few pairs of rungs again and compare with the first time. Exit code 3: the judge "
+    "has changed.",
+)
+@click.option(
+    "--drift-file",
+    type=console.PATH,
+    help="File of --check-drift with the readings of earlier runs. Default: a file of this ladder set and judge in the "
+    "user's cache folder.",
+)
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -92,6 +107,8 @@ def command(
     judging: JudgingOptions,
     table: TableOptions,
     stop_at: tuple[str, ...],
+    check_drift: bool,
+    drift_file: Path | None,
     judgments: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -117,15 +134,7 @@ def command(
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
-    if text and (
-        table.out != STANDARD
-        or judgments is not None
-        or column
-        or table.given
-        or table.out_format
-        or table.escape_formulas
-    ):
-        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
+    _check_text_options(text, table, given=[judgments, drift_file, *column, *stop_at], check_drift=check_drift)
     rule_named(judging.rule)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
@@ -133,7 +142,7 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
-    thresholds = _thresholds(stop_at, opened, dimensions, scale, text=bool(text))
+    thresholds = _thresholds(stop_at, opened, dimensions, scale)
     checked = None if source is None else check_input(source, table.given, mapped)
     budgeted = spending.current(context)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
@@ -162,6 +171,8 @@ def command(
         if read_once(source) and not budgeted.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
+        if check_drift and budgeted.dry_run:
+            console.say("not among the calls of a dry run: 8 of --check-drift, or 96 in its first run", err=True)
         return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
     if not budgeted.continues(plan, as_json=as_json):
@@ -172,6 +183,7 @@ def command(
     context.with_resource(nullcontext() if table.out == STANDARD else locked(Path(table.out)))
     context.with_resource(nullcontext() if judgments is None else locked(judgments))
     asking = scorer(budgeted.open(*judge_asked))
+    drift = _drift(asking, budgeted, judge_asked, drift_file, as_json=as_json) if check_drift else None
     with console.progress("scoring", budgeted.under_way) as progress:
         report = score_rows(
             asking,
@@ -187,18 +199,48 @@ def command(
             checked=checked,
             progress=progress,
         )
-    return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent())
+    return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent(), drift=drift)
+
+
+def _check_text_options(
+    text: tuple[str, ...], table: TableOptions, *, given: Sequence[Path | str | None], check_drift: bool
+) -> None:
+    """Refuse options that a --text does not have."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+
+    if not text:
+        return
+    if table.out != STANDARD or any(given) or table.given or table.out_format or table.escape_formulas:
+        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
+    if check_drift:
+        raise UsageError("--check-drift needs a SOURCE table; --text prints its scores and keeps no file")
+
+
+def _drift(
+    scorer: Scorer,
+    budgeted: spending.Spending,
+    judge: tuple[str, tuple[str, ...]],
+    path: Path | None,
+    *,
+    as_json: bool,
+) -> DriftReport:
+    """Take a look at the judge; the default file is one for each ladder set and each judge as the user names it."""
+    from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
+
+    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
+    default = spending.default_store().parent / "drift" / f"{name}.json"
+    report = check_drift(scorer, budgeted.without_store_of(*judge), path or default)
+    if not as_json:
+        console.say(drift_line(report), err=True)
+    return report
 
 
 def _thresholds(
-    stop_at: tuple[str, ...], ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale, *, text: bool
+    stop_at: tuple[str, ...], ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale
 ) -> dict[str, float]:
     """The thresholds at which asking stops, checked before any model is called; none if every rung is asked."""
-    from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.scoring.stopping import StopRule  # noqa: PLC0415
 
-    if text and stop_at:
-        raise UsageError("--stop-at needs a SOURCE table; a --text is scored on the whole ladder")
     thresholds = console.numbers(stop_at, "--stop-at")
     if thresholds:
         StopRule(thresholds, dimensions, ladders.rungs, scale)

@@ -99,6 +99,10 @@ class Spending:
         backend.load()
         return backend
 
+    def without_store_of(self, name: str, given: Sequence[str] = ()) -> Backend:
+        """A backend that `open` opened, with its meter only: every question is asked again."""
+        return self._opened[name, tuple(given)].metered
+
     def under_way(self) -> tuple[int, int | None]:
         """Prompts answered so far, and tokens that models ran for them; None where no backend tells."""
         meters = [one.metered for one in self._opened.values()]

@@ -24,6 +24,7 @@ from refladder.records import (
     Completion,
     Context,
     Dimension,
+    DriftWatch,
     Generated,
     Judgment,
     LabelReading,
@@ -48,6 +49,7 @@ GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
 SCHEMAS: dict[type, str] = {
     Context: "context/1",
     Dimension: "dimension/1",
+    DriftWatch: "drift/1",
     Generated: "generated/1",
     Judgment: "judgment/1",
     Ladder: "ladder/1",

@@ -204,10 +204,10 @@ class Scorer:
         self.dimensions = tuple(dimensions)
         self.scale = scale
         self.judge = judge_backend
-        self._template: Template = load_template(ladders.task, role, prompts)
+        self.template: Template = load_template(ladders.task, role, prompts)
         recipe = Recipe(
             backend=judge_backend.fingerprint,
-            prompts=(self._template.signature,),
+            prompts=(self.template.signature,),
             sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
             version=__version__,
         )
@@ -352,7 +352,7 @@ class Scorer:
         return list(whole), list(whole.values())
 
     def _asker(self, log: JudgmentLog, asked: Sequence[Question]) -> Asker:
-        return Asker(self.judge, self._template, log, self.scale.least_mass, batch=max(len(asked), 1))
+        return Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
 
     def _asked(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None]
