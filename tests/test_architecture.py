@@ -18,7 +18,7 @@ LEVELS = [
     {"errors", "version"},
     {"arrays", "records", "parsing"},
     {"registry", "files"},
-    {"prompts", "loaders", "ranking", "metaeval", "engine"},
+    {"prompts", "loaders", "ranking", "metaeval", "trust", "engine"},
     {"backends"},
     {"synth", "scoring"},
     {"methods"},
