@@ -351,3 +351,59 @@ class DriftWatch:
     probes: tuple[Probe, ...]
     repeats: tuple[float | None, ...]
     looks: tuple[tuple[float | None, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """A cut-off with its promise: a row is kept if every column of `columns` is at least its number in `cutoffs`.
+
+    `cutoffs` is None where no cut-off can be promised. Of `precision` and `recall`, one is promised and the other is
+    None. `sure` is the probability of the promise, or None for a promise on average. With `per`, only the best row of
+    each value of that column can be kept. `signature` is that of the scores, None where they have none. `labels` were
+    used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows are kept.
+    `used` holds digests of the ids of labelled rows, so that a rate is never reported from labels that chose a cut-off.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    columns: tuple[str, ...]
+    cutoffs: tuple[float, ...] | None
+    precision: float | None
+    recall: float | None
+    sure: float | None
+    per: str | None
+    signature: str | None
+    label: tuple[str, ...]
+    good: tuple[str, ...]
+    labels: int
+    labels_above: int
+    bad_above: int
+    rows: int
+    kept: int
+    used: tuple[str, ...]
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanScale:
+    """The expected human rating as a function of a score: straight between knots, constant beyond them.
+
+    `column` holds the scores, and `signature` is theirs (None where they have none). `method` is `linear` or
+    `isotonic`. `scores` rise and `ratings` never fall; both have one number for each knot. `half_width` is half of the
+    length of a text's interval in units of the ratings, None where there were too few labels. The interval is cut at
+    `low` and `high`, the least and the greatest rating seen. `fitted` labels made the curve and `held_out` labels of
+    other contexts the interval.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    column: str
+    signature: str | None
+    label: str
+    method: Literal["linear", "isotonic"]
+    scores: tuple[float, ...]
+    ratings: tuple[float, ...]
+    half_width: float | None
+    low: float
+    high: float
+    fitted: int
+    held_out: int
+    version: str

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "build": "refladder.cli.build",
+    "calibrate": "refladder.cli.calibrate",
     "compete": "refladder.cli.compete",
     "demo": "refladder.cli.demo",
     "evaluate": "refladder.cli.evaluate",

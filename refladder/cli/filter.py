@@ -11,6 +11,8 @@ from refladder.cli import console
 from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from refladder.jobs.filter import FilterReport
 
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     help="Fraction (0 to 1) of the rows that meet every threshold to keep, best first. Requires --by.",
 )
 @click.option("--by", "top_by", metavar="COLUMN", help="Column that --top sorts by. Ties are broken by row order.")
+@click.option(
+    "--threshold", type=console.PATH, help="Threshold file of `refladder calibrate`. Keeps its promise only by itself."
+)
 @click.option("--out", default=STANDARD, help="Output file for the rows that pass; - is standard output.")
 @click.option("--rejected", help="Output file for the rows that do not pass. Default: they are counted and dropped.")
 @click.option(
@@ -49,6 +54,7 @@ def command(
     most: tuple[str, ...],
     top: float | None,
     top_by: str | None,
+    threshold: Path | None,
     out: str,
     rejected: str | None,
     unscored: str,
@@ -63,11 +69,17 @@ def command(
     Scores with different signatures (ladders, judge, prompts, rule) are on different scales. They are an error without
     --mix.
     """
-    from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415  --help stays quick
+    from refladder.errors import UsageError  # noqa: PLC0415
+    from refladder.jobs.filter import Condition, filter_rows, promised_condition  # noqa: PLC0415  --help stays quick
 
-    condition = Condition(
-        least=console.numbers(least, "--min"), most=console.numbers(most, "--max"), top=top, top_by=top_by
-    )
+    if threshold is None:
+        condition = Condition(
+            least=console.numbers(least, "--min"), most=console.numbers(most, "--max"), top=top, top_by=top_by
+        )
+    elif least or most or top is not None or top_by or mix:
+        raise UsageError("--threshold keeps its promise only by itself; leave out --min, --max, --top, --by and --mix")
+    else:
+        condition = promised_condition(threshold)
     with console.progress("filtering") as progress:
         report = filter_rows(
             condition,

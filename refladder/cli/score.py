@@ -15,7 +15,7 @@ from refladder.cli.groups import JudgingOptions, TableOptions, grouped
 from refladder.files.tables import STANDARD, read_once, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
@@ -75,6 +75,11 @@ if TYPE_CHECKING:
     help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -.",
 )
 @click.option(
+    "--threshold",
+    type=console.PATH,
+    help="Stop likewise at the cut-offs of a threshold file of `refladder calibrate`.",
+)
+@click.option(
     "--check-drift",
     "check_drift",
     is_flag=True,
@@ -107,6 +112,7 @@ def command(
     judging: JudgingOptions,
     table: TableOptions,
     stop_at: tuple[str, ...],
+    threshold: Path | None,
     check_drift: bool,
     drift_file: Path | None,
     judgments: Path | None,
@@ -134,7 +140,9 @@ def command(
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
-    _check_text_options(text, table, given=[judgments, drift_file, *column, *stop_at], check_drift=check_drift)
+    _check_text_options(
+        text, table, given=[judgments, drift_file, threshold, *column, *stop_at], check_drift=check_drift
+    )
     rule_named(judging.rule)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
@@ -142,13 +150,13 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
-    thresholds = _thresholds(stop_at, opened, dimensions, scale)
+    thresholds, made_for = _thresholds(stop_at, threshold, opened, dimensions, scale)
     checked = None if source is None else check_input(source, table.given, mapped)
     budgeted = spending.current(context)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
     def scorer(backend: Backend) -> Scorer:
-        return Scorer(
+        made = Scorer(
             backend,
             opened,
             dimensions,
@@ -159,6 +167,7 @@ def command(
             answers=judging.answers,
             stop_at=thresholds,
         )
+        return made_for(made)
 
     outputs = text_outputs(opened, text, context_id) if source is None else []
     if judgments is None and source is not None and table.out != STANDARD and not is_device(Path(table.out)):
@@ -236,15 +245,34 @@ def _drift(
 
 
 def _thresholds(
-    stop_at: tuple[str, ...], ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale
-) -> dict[str, float]:
-    """The thresholds at which asking stops, checked before any model is called; none if every rung is asked."""
+    stop_at: tuple[str, ...], path: Path | None, ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale
+) -> tuple[dict[str, float], Callable[[Scorer], Scorer]]:
+    """The thresholds at which asking stops (none if every rung is asked), and a check that they are for a scorer."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+    from refladder.jobs.filter import check_signature, promised_condition  # noqa: PLC0415
     from refladder.scoring.stopping import StopRule  # noqa: PLC0415
 
-    thresholds = console.numbers(stop_at, "--stop-at")
+    thresholds = dict(console.numbers(stop_at, "--stop-at"))
+    promise = None
+    if path is not None:
+        if thresholds:
+            raise UsageError("--stop-at and --threshold both say where to stop; give one of them")
+        condition = promised_condition(path)
+        thresholds, promise = dict(condition.least), condition.promise
+        if promise is not None and promise.per is not None:
+            raise UsageError(
+                f"{path}: the threshold keeps the best row of each {promise.per}, and rows that stop early have no "
+                "rank; score without --threshold"
+            )
     if thresholds:
         StopRule(thresholds, dimensions, ladders.rungs, scale)
-    return thresholds
+
+    def made_for(scorer: Scorer) -> Scorer:
+        if promise is not None:
+            check_signature(scorer.report.signature, promise.signature, str(path))
+        return scorer
+
+    return thresholds, made_for
 
 
 def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import cannot_write
+from refladder.files.jsonl import cannot_write, read_record
 from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_once, read_rows, standard_form
+from refladder.records import Threshold
 from refladder.scoring.columns import bound_columns
 
 if TYPE_CHECKING:
@@ -33,12 +34,16 @@ _PROGRESS_EVERY = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """The rows that pass: every `least` reached, no `most` exceeded, and in the `top` fraction by column `top_by`."""
+    """The rows that pass: every `least` reached, no `most` exceeded, and in the `top` fraction by column `top_by`.
+
+    With a `promise`, the rows that it keeps; see `promised_condition`.
+    """
 
     least: Mapping[str, float] = field(default_factory=dict)
     most: Mapping[str, float] = field(default_factory=dict)
     top: float | None = None
     top_by: str | None = None
+    promise: Threshold | None = None
 
     def __post_init__(self) -> None:
         if not self.least and not self.most and self.top is None:
@@ -55,6 +60,21 @@ class Condition:
     def columns(self) -> list[str]:
         """The columns of the condition, each once."""
         return list(dict.fromkeys([*self.least, *self.most, *([self.top_by] if self.top_by else [])]))
+
+
+def promised_condition(path: Path) -> Condition:
+    """The condition of a threshold file, which keeps its promise only by itself.
+
+    Raises:
+        DataError: the file is not one of `refladder calibrate`, or no cut-off could be promised.
+    """
+    promise = read_record(Threshold, path)
+    if promise.cutoffs is None:
+        raise DataError(
+            f"{path}: no cut-off could be promised from {promise.labels:,} labels; label more rows and run "
+            "`refladder calibrate` again"
+        )
+    return Condition(least=dict(zip(promise.columns, promise.cutoffs, strict=True)), promise=promise)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,9 +105,11 @@ class _Thresholds:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._least, self._most = list(condition.least.items()), list(condition.most.items())
         self._columns = condition.columns
-        self._ranked = condition.top_by  # needs a number: bounds have no order
         self._compared = next((name for name in self._columns if name.endswith(_OF_SCORES)), None) if not mix else None
         self._first: tuple[object, str] | None = None  # a signature and the row that has it
+        self._promise = condition.promise
+        best = self._columns[0] if condition.promise is not None and condition.promise.per else None
+        self._ranked = condition.top_by or best  # needs a number: bounds have no order
 
     def __call__(self, row: Row) -> bool | None:
         known: dict[str, tuple[float, float]] = {}  # the least and the greatest that each column can be
@@ -103,7 +125,9 @@ class _Thresholds:
             self.ranges[column] = (min(low, known[column][0]), max(high, known[column][1]))
         if len(known) < len(self._columns):
             return None
-        if self._compared is not None:
+        if self._promise is not None:
+            self._check_promise(row, self._promise)
+        elif self._compared is not None:
             self._check_signature(row, self._compared)
         tests = [(column, bound, known[column][0] >= bound, known[column][1] < bound) for column, bound in self._least]
         tests += [(column, bound, known[column][1] <= bound, known[column][0] > bound) for column, bound in self._most]
@@ -118,6 +142,9 @@ class _Thresholds:
                 )
         return True
 
+    def _check_promise(self, row: Row, promise: Threshold) -> None:
+        check_signature(row.fields.get("signature") or None, promise.signature, row.where)
+
     def _check_signature(self, row: Row, column: str) -> None:
         signature = row.fields.get("signature") or None
         if self._first is None:
@@ -129,6 +156,22 @@ class _Thresholds:
                 f"{row.where}: the scores in column {column!r} are on different scales: {parts} here, {first_parts} in "
                 f"{where}; filter each signature separately, or compare them as they are with --mix"
             )
+
+
+def check_signature(signature: object, wanted: str | None, where: str) -> None:
+    """Refuse scores with another signature than those that a threshold was made for.
+
+    Args:
+        signature: of the scores.
+        wanted: of the scores that the threshold was made for.
+        where: the row or the file, for the error.
+    """
+    if signature != wanted:
+        here, there = _differing(signature, wanted)
+        raise DataError(
+            f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the "
+            "threshold file; run `refladder calibrate` with labels of these scores"
+        )
 
 
 def _bounds_in(row: Row, column: str) -> tuple[float, float] | None:
@@ -165,6 +208,29 @@ def _top_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set
     return {numbers[index] for index in best.tolist()}
 
 
+def _chosen_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
+    """Numbers of the rows that are in the top fraction, or are the best of their group under a promise."""
+    if condition.promise is not None and condition.promise.per is not None:
+        return _best_rows(source, form, condition, condition.promise.per)
+    return _top_rows(source, form, condition, mix=mix)
+
+
+def _best_rows(source: str, form: str, condition: Condition, per: str) -> set[int]:
+    """Numbers of the best row of each value of a column; the first of equal ones. Rows without a score have none."""
+    passes = _Thresholds(condition, mix=True)
+    best: dict[object, tuple[float, int]] = {}
+    column = condition.columns[0]
+    for number, row in enumerate(read_rows(source, form)):
+        if per not in row.fields:
+            raise DataError(f"{row.where}: no column {per!r}, of which the threshold keeps the best row")
+        if passes(row) is None:
+            continue
+        score, group = number_in(row, column) or 0.0, str(row.fields[per])
+        if group not in best or score > best[group][0]:
+            best[group] = score, number
+    return {number for _, number in best.values()}
+
+
 def filter_rows(
     condition: Condition,
     source: str,
@@ -180,7 +246,8 @@ def filter_rows(
 ) -> FilterReport:
     """Split a table: rows that pass go to `out`, the others to `rejected` if given.
 
-    A top fraction needs two passes over the rows; standard input is first copied to a temporary file.
+    A top fraction and the best row of each group need two passes over the rows; standard input is first copied to a
+    temporary file.
 
     Args:
         condition: the rows that pass.
@@ -209,11 +276,14 @@ def filter_rows(
     form = format_of(source, given)
     with ExitStack() as stack:
         named = source
-        if condition.top is not None and read_once(source):
+        passes_twice = condition.top is not None or (
+            condition.promise is not None and condition.promise.per is not None
+        )
+        if passes_twice and read_once(source):
             source = _spooled(stack, source, form)
         parquet = source if form == "parquet" else None
         try:
-            top = _top_rows(source, form, condition, mix=mix) if condition.top is not None else None
+            top = _chosen_rows(source, form, condition, mix=mix) if passes_twice else None
             rows = read_rows(source, form)
             columns = rows.columns()
 

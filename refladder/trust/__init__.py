@@ -1,1 +1,1 @@
-"""Promises about scores and ladders (pure numpy)."""
+"""Promises about scores: cut-offs, rates, scales and certificates, with what they assume and how often they hold."""

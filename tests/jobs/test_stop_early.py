@@ -7,7 +7,8 @@ import json
 import pytest
 
 from refladder.backends.builtin import Builtin
-from refladder.records import LabelReading
+from refladder.files.jsonl import to_line
+from refladder.records import LabelReading, Threshold
 
 SILENT = LabelReading(logprobs=None, mass=None, reason="no answer")
 LADDERS = ("--ladders", "demo/story")
@@ -139,3 +140,29 @@ def test_csv_keeps_bounds_exactly(command, outputs, tmp_path):
     limit = ("--min", "coherence_score=3")
     passed = len(command("filter", out, *limit).rows)
     assert json.loads(command("filter", table, *limit, "--json").err)["passed"] == passed
+
+
+def test_a_threshold_file_stops_as_its_numbers_do(command, fails, outputs, tmp_path):
+    whole, stopped, path = tmp_path / "whole.jsonl", tmp_path / "stopped.jsonl", tmp_path / "threshold.json"
+    dimension = ("--dimension", "coherence")
+    assert command("score", outputs, *LADDERS, *dimension, "--out", whole).code == 0
+    signature = json.loads(whole.read_text().splitlines()[0])["signature"]
+
+    def threshold(**changed):
+        values = {"columns": ("coherence_score",), "cutoffs": (3.0,), "precision": 0.9, "recall": None, "sure": 0.9,
+                  "per": None, "signature": signature, "label": ("grade",), "good": (">=4",), "labels": 30,
+                  "labels_above": 25, "bad_above": 0, "rows": 72, "kept": 10, "used": (), "version": "1"}  # fmt: skip
+        path.write_bytes(to_line(Threshold(**values | changed)))
+
+    threshold()
+    arguments = ("score", outputs, *LADDERS, *dimension, "--threshold", path, "--out", stopped)
+    assert "stopped early: " in command(*arguments).err
+    kept = [command("filter", table, "--threshold", path).rows for table in (whole, stopped)]
+    assert [row["output_id"] for row in kept[0]] == [row["output_id"] for row in kept[1]]
+    assert 0 < len(kept[0]) < 72
+    assert "another signature: orders:2 here, orders:1 in" in fails(2, *arguments, "--both-orders")
+    assert "give one of them" in fails(2, *arguments, "--stop-at", "coherence_score=3")
+    threshold(per="context_id")
+    assert "keeps the best row of each context_id, and rows that stop early have no rank" in fails(2, *arguments)
+    threshold(cutoffs=None)
+    assert "no cut-off could be promised" in fails(2, *arguments)
