@@ -407,3 +407,39 @@ class HumanScale:
     fitted: int
     held_out: int
     version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedColumn:
+    """A map of one column of scores under one judge to the scale of another: straight between knots.
+
+    `scores` are those under the first judge, rising. `values` are the same on the scale of the second, and `least` and
+    `most` the 95 % interval of the map (bootstrap over contexts). `half_width` is half of the 95 % interval of a single
+    text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `error`,
+    `identity_error` and `equipercentile_error` are mean absolute errors on contexts that were held out.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    column: str
+    scores: tuple[float, ...]
+    values: tuple[float, ...]
+    least: tuple[float, ...]
+    most: tuple[float, ...]
+    half_width: float | None
+    slope: float
+    shift: float
+    rows: int
+    contexts: int
+    error: float
+    identity_error: float
+    equipercentile_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Maps of scores with one signature to the scale of scores with another."""
+
+    from_signature: str
+    to_signature: str
+    columns: tuple[LinkedColumn, ...]
+    version: str

@@ -31,6 +31,7 @@ COMMANDS = {
     "evaluate": "refladder.cli.evaluate",
     "export": "refladder.cli.export",
     "filter": "refladder.cli.filter",
+    "link": "refladder.cli.link",
     "list": "refladder.cli.list",
     "rescore": "refladder.cli.rescore",
     "score": "refladder.cli.score",

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 @click.option(
     "--threshold", type=console.PATH, help="Threshold file of `refladder calibrate`. Keeps its promise only by itself."
 )
+@click.option(
+    "--link",
+    "link_file",
+    type=console.PATH,
+    help="Link of `refladder link`: compare scores on the scale that it maps to.",
+)
 @click.option("--out", default=STANDARD, help="Output file for the rows that pass; - is standard output.")
 @click.option("--rejected", help="Output file for the rows that do not pass. Default: they are counted and dropped.")
 @click.option(
@@ -55,6 +61,7 @@ def command(
     top: float | None,
     top_by: str | None,
     threshold: Path | None,
+    link_file: Path | None,
     out: str,
     rejected: str | None,
     unscored: str,
@@ -71,6 +78,7 @@ def command(
     """
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.jobs.filter import Condition, filter_rows, promised_condition  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.link import open_link  # noqa: PLC0415
 
     if threshold is None:
         condition = Condition(
@@ -80,6 +88,13 @@ def command(
         raise UsageError("--threshold keeps its promise only by itself; leave out --min, --max, --top, --by and --mix")
     else:
         condition = promised_condition(threshold)
+    linker = None
+    if link_file is not None:
+        if mix or top is not None or (condition.promise is not None and condition.promise.per is not None):
+            raise UsageError(
+                "--link maps scores for --min, --max and --threshold; leave out --mix, --top and best-of-n"
+            )
+        linker = open_link(link_file)
     with console.progress("filtering") as progress:
         report = filter_rows(
             condition,
@@ -91,11 +106,14 @@ def command(
             rejected=rejected,
             unscored=unscored,
             mix=mix,
+            linker=linker,
             progress=progress,
         )
     if as_json:
         names = ("rows", "passed", "rejected", "unscored", "unscored_to", "ranges")
         counts = {name: getattr(report, name) for name in names}
+        if linker is not None:
+            counts["uncertain"] = report.uncertain
         click.echo(json.dumps(counts), err=out == STANDARD)
     else:
         where = {"keep": "kept", "drop": "dropped"}.get(unscored, f"in {unscored}")
@@ -105,6 +123,10 @@ def command(
             f"{report.unscored:,} unscored ({where})",
             err=True,
         )
+        if report.uncertain is not None:
+            click.echo(
+                f"{report.uncertain:,} rows would be decided otherwise at an end of the link's 95 % interval", err=True
+            )
         if report.rows and not report.passed:
             click.echo(
                 f"no row passes: {', '.join(_range_of(column, report) for column in condition.columns)}", err=True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import atomic, from_line, read_bytes, to_line
+from refladder.files.jsonl import read_record, write_record
 from refladder.files.locks import locked
 from refladder.records import OUTCOMES, DriftWatch, Probe
 from refladder.scoring.asker import Asker, run_of
@@ -72,7 +72,7 @@ def check_drift(scorer: Scorer, backend: Backend, path: Path) -> DriftReport:
         BackendError: the judge failed.
     """
     with locked(path):
-        watch = _read(path) if path.exists() else None
+        watch = read_record(DriftWatch, path) if path.exists() else None
         if watch is not None:
             _check_same(path, watch, scorer)
         questions = probe_questions(scorer)
@@ -93,8 +93,7 @@ def check_drift(scorer: Scorer, backend: Backend, path: Path) -> DriftReport:
             before = np.array([watch.probes[number].shares for number in chosen])
             asked = [None if change != change else change for change in changes_of(before, now).tolist()]  # noqa: PLR0124  NaN
             watch = replace(watch, looks=(*watch.looks, tuple(asked)))
-        with atomic(path) as stream:
-            stream.write(to_line(watch))
+        write_record(path, watch)
     return report_of(watch, str(path), asked)
 
 
@@ -224,14 +223,6 @@ def _shares(asker: Asker, questions: Sequence[Question], least_mass: float) -> F
             value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
             shares[number] = [value[outcome] for outcome in OUTCOMES]
     return probabilities_from(shares)
-
-
-def _read(path: Path) -> DriftWatch:
-    try:
-        text = read_bytes(path).decode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8; name a file that --check-drift wrote") from error
-    return from_line(DriftWatch, text, str(path))
 
 
 def _check_same(path: Path, watch: DriftWatch, scorer: Scorer) -> None:

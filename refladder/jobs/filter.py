@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from refladder.files.tables import Write
+    from refladder.jobs.link import Linker
     from refladder.records import Progress
 
 
@@ -82,7 +83,7 @@ class FilterReport:
     """Counts of rows: read, passed, rejected, and unscored (a column of the condition holds no number).
 
     `unscored_to` is where unscored rows went. `ranges` is the least and greatest number of each column of the condition
-    that holds one.
+    that holds one. `uncertain` rows would be decided otherwise at an end of the link's interval; None without a link.
     """
 
     rows: int = 0
@@ -91,6 +92,7 @@ class FilterReport:
     unscored: int = 0
     unscored_to: str = DROP
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    uncertain: int | None = None
 
 
 class _Thresholds:
@@ -101,18 +103,33 @@ class _Thresholds:
     Unless `mix`, rows with different signatures are refused, because their scores are on different scales.
     """
 
-    def __init__(self, condition: Condition, *, mix: bool) -> None:
+    def __init__(self, condition: Condition, *, mix: bool, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._least, self._most = list(condition.least.items()), list(condition.most.items())
         self._columns = condition.columns
         self._compared = next((name for name in self._columns if name.endswith(_OF_SCORES)), None) if not mix else None
         self._first: tuple[object, str] | None = None  # a signature and the row that has it
         self._promise = condition.promise
+        self._linker = linker
+        self.uncertain = 0  # rows whose decision is another at an end of the interval of the link
         best = self._columns[0] if condition.promise is not None and condition.promise.per else None
         self._ranked = condition.top_by or best  # needs a number: bounds have no order
 
     def __call__(self, row: Row) -> bool | None:
-        known: dict[str, tuple[float, float]] = {}  # the least and the greatest that each column can be
+        known = self._known(row)
+        if len(known) < len(self._columns):
+            return None
+        if self._linker is not None:
+            known = self._linked(row, known, self._linker)
+        elif self._promise is not None:
+            self._check_promise(row, self._promise)
+        elif self._compared is not None:
+            self._check_signature(row, self._compared)
+        return self._decided(row, known)
+
+    def _known(self, row: Row) -> dict[str, tuple[float, float]]:
+        """The least and the greatest that each column of a row can be; those without a number or bounds are absent."""
+        known: dict[str, tuple[float, float]] = {}
         for column in self._columns:
             value = number_in(row, column)
             if value is not None:
@@ -123,12 +140,9 @@ class _Thresholds:
                 continue
             low, high = self.ranges.get(column, known[column])
             self.ranges[column] = (min(low, known[column][0]), max(high, known[column][1]))
-        if len(known) < len(self._columns):
-            return None
-        if self._promise is not None:
-            self._check_promise(row, self._promise)
-        elif self._compared is not None:
-            self._check_signature(row, self._compared)
+        return known
+
+    def _decided(self, row: Row, known: Mapping[str, tuple[float, float]]) -> bool:
         tests = [(column, bound, known[column][0] >= bound, known[column][1] < bound) for column, bound in self._least]
         tests += [(column, bound, known[column][1] <= bound, known[column][0] > bound) for column, bound in self._most]
         if any(fails for *_, fails in tests):
@@ -141,6 +155,27 @@ class _Thresholds:
                     f"another threshold than {bound:g}; score again with --stop-at {column}={bound:g}, or without it"
                 )
         return True
+
+    def _linked(
+        self, row: Row, known: dict[str, tuple[float, float]], linker: Linker
+    ) -> dict[str, tuple[float, float]]:
+        """The numbers of a row on the scale of the link."""
+        if self._promise is not None:
+            check_signature(linker.target, self._promise.signature, "the link")
+        if not linker.maps(row.fields.get("signature") or None, row.where):
+            return known
+        uncertain = False
+        mapped = {}
+        for column, ends in known.items():
+            (low, low_least, low_most), (high, high_least, high_most) = (
+                linker.value(column, end, row.where) for end in ends
+            )
+            mapped[column] = low, high
+            bounds = [bound for name, bound in [*self._least, *self._most] if name == column]
+            sides = ((low, low_least), (low, low_most), (high, high_least), (high, high_most))
+            uncertain |= any((value >= bound) != (end >= bound) for bound in bounds for value, end in sides)
+        self.uncertain += uncertain
+        return mapped
 
     def _check_promise(self, row: Row, promise: Threshold) -> None:
         check_signature(row.fields.get("signature") or None, promise.signature, row.where)
@@ -242,6 +277,7 @@ def filter_rows(
     rejected: str | None = None,
     unscored: str = DROP,
     mix: bool = False,
+    linker: Linker | None = None,
     progress: Progress | None = None,
 ) -> FilterReport:
     """Split a table: rows that pass go to `out`, the others to `rejected` if given.
@@ -259,6 +295,7 @@ def filter_rows(
         rejected: file for rows that do not pass.
         unscored: `keep` (rows without a score go to `out`), `drop`, or a file for them.
         mix: compare scores of different signatures.
+        linker: compare scores on the scale of a link; the rows themselves stay as they are.
         progress: called with rows done and None.
 
     Returns:
@@ -297,7 +334,7 @@ def filter_rows(
             failed = sink(rejected) if rejected is not None else _drop
             without = {KEEP: passed, DROP: _drop}.get(unscored) or sink(unscored)
             report = FilterReport(unscored_to=unscored)
-            passes = _Thresholds(condition, mix=mix)
+            passes = _Thresholds(condition, mix=mix, linker=linker)
             for number, row in enumerate(rows):
                 verdict = passes(row)
                 if verdict is None:
@@ -316,6 +353,7 @@ def filter_rows(
                 raise DataError(str(error).replace(source, "<stdin>" if named == STANDARD else named)) from error
             raise
     report.ranges = passes.ranges
+    report.uncertain = passes.uncertain if linker is not None else None
     report.rows = report.passed + report.rejected + report.unscored
     return report
 

@@ -86,7 +86,7 @@ def test_bad_files(score, tmp_path):
     path.write_text("{}")
     assert f"""{path}: expected a line with "schema": "drift/1", found None""" in score(code=2).err
     path.write_bytes(b"\xff")
-    assert "not UTF-8; name a file that --check-drift wrote" in score(code=2).err
+    assert "not UTF-8; name a file that refladder wrote" in score(code=2).err
     path.unlink()
     score()
     path.write_text(path.read_text().replace("demo/story@", "demo/other@"))
