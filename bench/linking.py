@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Judges = tuple[FloatArray, FloatArray, NDArray[np.int64]]
 
 RESULTS = Path(__file__).resolve().parent / "results" / "linking.md"
-RUNGS, SYSTEMS, CONTEXTS, DRAWS = 5, 6, 60, 15
+RUNGS, SYSTEMS, CONTEXTS, DRAWS = 5, 6, 60, 8
 SCORE = Scale(np.arange(1.0, RUNGS + 1), 0.0)  # ladder-sum
 LINES = ((1.0, 0.0), (0.5, 0.0), (2.0, 0.0), (1.0, 1.0), (0.6, -1.0))
 NOISES = (0.2, 1.0)
@@ -141,7 +141,7 @@ def builtin_judges() -> list[str]:
 def main() -> None:
     """Measure simulated judges, then the built-in one."""
     started = time.perf_counter()
-    population = 1000
+    population = 500
     lines = [*simulated(population), *builtin_judges(), "", f"({time.perf_counter() - started:.0f} s)", ""]
     text = HEAD.format(population=population) + "\n".join(lines)
     RESULTS.write_text(text)
