@@ -59,6 +59,11 @@ def rescore(
             f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
             "run `refladder evaluate` with the same --work again, which asks nothing twice"
         )
+    if run.stop_at:
+        raise UsageError(
+            f"{judgments}: only the rungs that decide {run.stop_at} were judged, so there is no whole ladder to score; "
+            "run `refladder score` again without --stop-at for the scores"
+        )
     columns = Columns(run.dimensions, run.rungs, scale)
     verdicts = Verdicts(run, scale)
     report = verdicts.report

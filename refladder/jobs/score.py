@@ -270,8 +270,9 @@ def score_rows(
                 pass
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
-    added = added_columns(scorer.dimensions)
-    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
+    stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
+    added = added_columns(scorer.dimensions, stopped_by)
+    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
     rows = read_rows(source, given)
     columns = rows.columns() or []
     if clash := sorted(set(columns) & set(added)):
