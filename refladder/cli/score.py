@@ -61,6 +61,11 @@ if TYPE_CHECKING:
     type=console.PATH,
     help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -.",
 )
+@click.option(
+    "--calibration",
+    type=console.PATH,
+    help="File of `calibrate --human-scale`. Adds NAME_expected (the expected rating) and the ends of its interval.",
+)
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -81,6 +86,7 @@ def command(
     judging: JudgingOptions,
     table: TableOptions,
     judgments: Path | None,
+    calibration: Path | None,
     prompts: Path | None,
     restart: bool,
     as_json: bool,
@@ -94,10 +100,11 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick
+    from refladder.files.jsonl import is_device, read_record  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
+    from refladder.records import HumanScale  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
@@ -108,13 +115,17 @@ def command(
     if text and (
         table.out != STANDARD
         or judgments is not None
+        or calibration is not None
         or column
         or table.given
         or table.out_format
         or table.escape_formulas
     ):
-        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
+        raise UsageError(
+            "--text prints its scores and keeps no file; --out, --judgments, --calibration and the like need a SOURCE"
+        )
     rule_named(judging.rule)
+    scale_of_people = None if calibration is None else read_record(HumanScale, calibration)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     opened = read_ladder_set(ladders)
@@ -169,6 +180,7 @@ def command(
             escape_formulas=table.escape_formulas,
             judgments=judgments,
             restart=restart,
+            calibration=scale_of_people,
             config=console.resolved(context),
             checked=checked,
             progress=progress,

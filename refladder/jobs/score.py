@@ -23,6 +23,7 @@ from refladder.files.tables import (
     refuse_same_files,
     standard_form,
 )
+from refladder.jobs.human_ratings import ExpectedRatings
 from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
 from refladder.records import Output
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Progress, Score
+    from refladder.records import HumanScale, Progress, Score
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.scorer import Scorer
 
@@ -223,6 +224,7 @@ def score_rows(
     escape_formulas: bool = False,
     judgments: Path | None = None,
     restart: bool = False,
+    calibration: HumanScale | None = None,
     config: Mapping[str, Any] | None = None,
     checked: int | None = None,
     progress: Progress | None = None,
@@ -242,6 +244,7 @@ def score_rows(
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         judgments: file that stores the judgments.
         restart: discard the judgments in that file.
+        calibration: a human scale, which adds the expected rating and its interval.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
         checked: the result of `check_input` for this source, if it was called already.
         progress: called with the rows done and the number of rows (None if unknown).
@@ -259,6 +262,10 @@ def score_rows(
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
     added = added_columns(scorer.dimensions)
+    expected = None
+    if calibration is not None:
+        expected = ExpectedRatings(calibration, added, scorer.report.signature)
+        added |= expected.added
     table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
     rows = read_rows(source, given)
     columns = rows.columns() or []
@@ -276,7 +283,7 @@ def score_rows(
             for batch in batches(outputs, scorer.judge, _context_of):
                 scores = scorer.score([item.output for item in batch], [item.note for item in batch], log)
                 for item, values in zip(batch, table.rows(scores), strict=True):
-                    write(item.row, values)
+                    write(item.row, values if expected is None else values | expected.values(values))
                 if progress is not None:
                     progress(scorer.report.rows, total)
             log.finish()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from scipy.special import bdtr, betaincinv
+from scipy.special import bdtr, betaincinv, ndtri
 
 from refladder.errors import ShapeError, UsageError
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Shares of the rows that the candidates keep. More of them keep less: a walk ends at its first chance failure.
 SHARES = (0.01, 0.02, 0.03, 0.04, *(step / 20 for step in range(1, 21)))
+# The first candidate tested can pass with one bad label for each 50 labels, but not for more than 5.
+_LABELS_PER_SPARE, _SPARE = 50, 5
 _EQUAL = 1e-12  # probabilities that differ by less are equal: rounding must not turn a passing test into a failure
 
 
@@ -139,7 +141,8 @@ def surely_precise(above: IntArray, bad: IntArray, precision: float, sure: float
 
     Fixed-sequence testing: from the strictest candidate on, p = P(X <= bad) for X binomial of the labels above and
     1 - precision. The walk ends before the first p above 1 - sure. Candidates with fewer labels above than
-    `least_labels(0)` cannot pass and are skipped, which looks at no label.
+    `least_labels(0)` cannot pass and are skipped, which looks at no label. With many labels, those that would pass only
+    with a few bad ones less than `_SPARE` are skipped too: else one bad label in the first few would end the walk.
 
     Source: Angelopoulos et al. 2021, Learn then Test, arXiv 2110.01052; Jung et al. 2024, arXiv 2407.18370.
 
@@ -153,7 +156,8 @@ def surely_precise(above: IntArray, bad: IntArray, precision: float, sure: float
         Shape (...): the number of the candidate, or -1 where none can be promised.
     """
     check_promise(precision, sure)
-    skipped = above < least_labels(0, precision, sure)
+    least = np.array([least_labels(bad_ones, precision, sure) for bad_ones in range(_SPARE + 1)])
+    skipped = above < least[np.minimum(above[..., -1:] // _LABELS_PER_SPARE, _SPARE)]
     passed = bdtr(bad, np.maximum(above, 1), 1 - precision) <= 1 - sure + _EQUAL
     return _last_of_run(passed | skipped, ~skipped)
 
@@ -236,21 +240,37 @@ def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArra
     return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
 
 
-def area_under_curve(scores: FloatArray, good: BoolArray) -> FloatArray:
+def area_under_curve(scores: FloatArray, good: BoolArray) -> float | None:
     """The probability that a good row has a higher score than a bad one; equal scores count one half.
 
     Args:
-        scores: shape (..., rows).
+        scores: shape (rows,).
         good: shape (rows,).
 
     Returns:
-        Shape (...), between 0 and 1; NaN if all rows are good, or none is.
+        Between 0 and 1; None if all rows are good, or none is.
     """
-    from scipy.stats import rankdata  # noqa: PLC0415  half a second, which the tests of cut-offs do not need
+    bad = scores[~good]
+    return float(ranks_among(scores[good], bad).mean()) if good.any() and len(bad) else None
 
-    positives = int(good.sum())
-    negatives = good.size - positives
-    if not positives or not negatives:
-        return np.full(scores.shape[:-1], math.nan)
-    ranks = rankdata(scores, axis=-1)
-    return cast("FloatArray", (ranks[..., good].sum(axis=-1) / positives - (positives + 1) / 2) / negatives)
+
+def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
+    """The share of other scores that are below each score, plus half of the share that are equal."""
+    ordered = np.sort(others)
+    below, reached = (np.searchsorted(ordered, scores, side=side) for side in ("left", "right"))
+    ranks: FloatArray = (below + reached) / (2 * len(others))
+    return ranks
+
+
+def looks_random(scores: FloatArray, everywhere: FloatArray, level: float = 0.001) -> bool:
+    """Whether the mean rank of some rows among all rows is what a random sample would have.
+
+    Args:
+        scores: shape (rows,), of the sample.
+        everywhere: shape (all rows,).
+        level: the probability with which a random sample does not look random.
+    """
+    _, ties = np.unique(everywhere, return_counts=True)
+    variance = (1 - float(((ties / len(everywhere)) ** 3).sum())) / 12  # of the ranks, smaller with ties
+    distance = abs(float(ranks_among(scores, everywhere).mean()) - 0.5)
+    return distance <= -float(ndtri(level / 2)) * math.sqrt(variance / len(scores)) + _EQUAL
