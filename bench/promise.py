@@ -25,9 +25,9 @@ from refladder.metaeval.agreement import human_means
 from refladder.methods.contract import MethodSettings, run_methods
 from refladder.methods.surface import MEASURES, surface_measures
 from refladder.report.rendering import PlainTable, markdown
-from refladder.trust.human_scale import fit_human_scale
+from refladder.trust.human_scale import LEAST_INTERVAL, fit_human_scale
 from refladder.trust.rate import LEAST, cross_fitted, prediction_powered, wilson
-from refladder.trust.threshold import area_under_curve, candidates, naive_candidate
+from refladder.trust.threshold import Candidates, area_under_curve, candidates, naive_candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,9 +133,8 @@ class Cell(NamedTuple):
     bad: float
 
 
-def judged(pool: Pool, share: float, chosen: IntArray, *, recall: bool = False) -> Cell:
+def judged(pool: Pool, path: Candidates, share: float, chosen: IntArray, *, recall: bool = False) -> Cell:
     """Judge chosen candidates on the whole pool; a refusal keeps the promise."""
-    path = candidates(pool.scores)
     levels = path.levels(pool.scores)
     good = counts(path, levels, pool.good)
     reached = good / pool.good.sum() if recall else good / path.rows
@@ -152,7 +151,7 @@ def judged(pool: Pool, share: float, chosen: IntArray, *, recall: bool = False) 
 def cells(pool: Pool, labels: int, above_base: float) -> dict[str, Cell]:
     """The promises of one cell, by name."""
     generator = np.random.default_rng([labels, int(above_base * 10), len(pool.judge)])
-    path = candidates(pool.scores)
+    path = candidates(pool.scores, labels)
     rows = draws(pool, labels, generator)
     levels, good = path.levels(pool.scores)[rows], pool.good[rows]
     share = float(pool.good.mean()) + above_base
@@ -162,11 +161,11 @@ def cells(pool: Pool, labels: int, above_base: float) -> dict[str, Cell]:
         "recall": Promise(recall=1 - above_base, sure=SURE),
     }
     found = {
-        name: judged(pool, promise.share, promise.choose(path, levels, good), recall=promise.recall is not None)
+        name: judged(pool, path, promise.share, promise.choose(path, levels, good), recall=promise.recall is not None)
         for name, promise in promises.items()
     }
     naive = naive_candidate(path.counts(levels), counts(path, levels, ~good), share)
-    return {**found, "naive": judged(pool, share, naive)}
+    return {**found, "naive": judged(pool, path, share, naive)}
 
 
 def coverage(pool: Pool, labels: int) -> dict[str, float]:
@@ -287,7 +286,10 @@ def _interval_table(covered: dict[tuple[str, str, int], list[float]]) -> PlainTa
             [f"{interval}, {judge}"]
             + [f"{np.mean(each):.3f} ({min(each):.2f}-{max(each):.2f})" if each else "none" for each in cells_of]
         )
-    legend = (("human scale", "over texts and draws"), ("PPI++", f"printed from {LEAST} labels on"))
+    legend = (
+        ("human scale", "share of texts, mean over draws"),
+        ("PPI++", f"printed from {LEAST} labels on; human scale: from {LEAST_INTERVAL} labels on"),
+    )
     title = f"Coverage of 95 % intervals in {INTERVAL_DRAWS} draws: mean, least and greatest of the benchmarks"
     return PlainTable(title, ["interval", *map(str, LABELS)], rows, legend)
 
@@ -340,7 +342,7 @@ def main() -> None:
             "",
             f"`python bench/promise.py`, {seconds:,.0f} s on one core. {DRAWS:,} draws of labels for each cell, with",
             "replacement; every cut-off is judged on the whole pool. A refusal keeps the promise. The promised",
-            "precision is the share of good rows in the pool plus 0.1 or 0.2. Hard votes are scores with few different values.",
+            "precision is the share of good rows in the pool plus 0.1 or 0.2. Hard votes are scores with few values.",
             "",
             *lines,
             "",

@@ -179,6 +179,7 @@ def _threshold(
 def _human_scale(pool: Pool, asked: Asked, out: Path | None, *, as_json: bool) -> int:
     from refladder.files.jsonl import write_record  # noqa: PLC0415
     from refladder.jobs.human_ratings import human_scale  # noqa: PLC0415
+    from refladder.trust.human_scale import LEAST_INTERVAL  # noqa: PLC0415
 
     scale = human_scale(pool, asked)
     if out is not None:
@@ -190,7 +191,7 @@ def _human_scale(pool: Pool, asked: Asked, out: Path | None, *, as_json: bool) -
     for score, rating in list(zip(scale.scores, scale.ratings, strict=True))[:: max(1, len(scale.scores) // 8)]:
         console.say(f"  {scale.column} {score:.4g}: expected rating {rating:.2f}")
     if scale.half_width is None:
-        console.say("Interval of a text: none, it needs 19 labels of other contexts or more (38 labels in all)")
+        console.say(f"Interval of a text: none, it needs {LEAST_INTERVAL} labels of several contexts or more")
     else:
         console.say(
             f"Interval of a text: +- {scale.half_width:.2f}, with probability 0.95 for a text of another context"

@@ -162,7 +162,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
         raise DataError(f"no scored row has a label in {', '.join(asked.label)}; fill that column for some rows")
     if pool.lowest is not None and promise.recall is not None:
         raise UsageError("these labels are of rows above a score only, which show no recall; label rows of all scores")
-    path, good = candidates(pool.scores, pool.lowest), pool.good(asked.conditions)
+    path, good = candidates(pool.scores, len(pool.labelled), pool.lowest), pool.good(asked.conditions)
     levels = path.levels(pool.scores[pool.labelled])
     inside = levels < len(path.cutoffs)
     levels, good, positions = levels[inside], good[inside], pool.labelled[inside]
@@ -282,7 +282,7 @@ def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -
     values = measured(labelled + sample)
     folds = pool.contexts[inside] % FOLDS
     scores, others, name = best_surface(values[: len(labelled)], good, folds, values[len(labelled) :])
-    path = candidates(others[:, np.newaxis])
+    path = candidates(others[:, np.newaxis], len(labelled))
     chosen = int(promise.choose(path, path.levels(scores[:, np.newaxis]), good))
     share = int(path.rows[chosen]) / path.total * float(reached.mean()) if chosen >= 0 else None
     return Surface(measure=name, kept_share=share, auc=area_under_curve(scores, good))

@@ -25,10 +25,9 @@ from refladder.errors import ShapeError, UsageError
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
 
-# Shares of the rows that the candidates keep. More of them keep less: a walk ends at its first chance failure.
-SHARES = (0.01, 0.02, 0.03, 0.04, *(step / 20 for step in range(1, 21)))
-# The first candidate tested can pass with one bad label for each 50 labels, but not for more than 5.
-_LABELS_PER_SPARE, _SPARE = 50, 5
+# Shares of the rows that the candidates keep, and shares that are tried first where there are labels enough. More
+# candidates keep less: a walk ends at its first chance failure, and one bad label among a few is one.
+_SHARES, _FIRST, _ENOUGH = tuple(step / 20 for step in range(1, 21)), (0.01, 0.02, 0.03, 0.04), 40
 _EQUAL = 1e-12  # probabilities that differ by less are equal: rounding must not turn a passing test into a failure
 
 
@@ -79,13 +78,14 @@ def _levels(cutoffs: FloatArray, scores: FloatArray) -> IntArray:
     return cast("IntArray", np.max(columns, axis=0))
 
 
-def candidates(scores: FloatArray, lowest: FloatArray | None = None) -> Candidates:
-    """Cut-offs at given shares of the ranks of all scores (see `SHARES`).
+def candidates(scores: FloatArray, labels: int, lowest: FloatArray | None = None) -> Candidates:
+    """Cut-offs that keep 5, 10, ..., 100 % of the rows, and 1 to 4 % where 40 labels or more are expected there.
 
     Several columns are cut at the same rank: a path of joint cut-offs. Rows with equal scores are kept together.
 
     Args:
         scores: shape (rows, columns), finite, of all rows, labelled or not.
+        labels: number of labels.
         lowest: shape (columns,), the least score of the rows from which the labels were drawn; None for all rows.
 
     Raises:
@@ -99,7 +99,8 @@ def candidates(scores: FloatArray, lowest: FloatArray | None = None) -> Candidat
         scores = scores[(scores >= lowest).all(axis=1)]
     if not len(scores):
         raise UsageError("no row has a score from which a cut-off could be chosen")
-    ranks = np.unique(np.ceil(np.array(SHARES) * len(scores) - 1e-9).astype(np.int64)) - 1
+    shares = np.array([*(share for share in _FIRST if share * labels >= _ENOUGH), *_SHARES])
+    ranks = np.unique(np.ceil(shares * len(scores) - 1e-9).astype(np.int64)) - 1
     path = np.stack([-np.partition(-column, ranks)[ranks] for column in scores.T], axis=1)
     rows = np.cumsum(np.bincount(_levels(path, scores), minlength=len(path))[: len(path)])
     first = np.flatnonzero(np.diff(rows, prepend=0))  # of candidates that keep the same rows
@@ -141,8 +142,7 @@ def surely_precise(above: IntArray, bad: IntArray, precision: float, sure: float
 
     Fixed-sequence testing: from the strictest candidate on, p = P(X <= bad) for X binomial of the labels above and
     1 - precision. The walk ends before the first p above 1 - sure. Candidates with fewer labels above than
-    `least_labels(0)` cannot pass and are skipped, which looks at no label. With many labels, those that would pass only
-    with a few bad ones less than `_SPARE` are skipped too: else one bad label in the first few would end the walk.
+    `least_labels(0)` cannot pass and are skipped, which looks at no label.
 
     Source: Angelopoulos et al. 2021, Learn then Test, arXiv 2110.01052; Jung et al. 2024, arXiv 2407.18370.
 
@@ -156,8 +156,7 @@ def surely_precise(above: IntArray, bad: IntArray, precision: float, sure: float
         Shape (...): the number of the candidate, or -1 where none can be promised.
     """
     check_promise(precision, sure)
-    least = np.array([least_labels(bad_ones, precision, sure) for bad_ones in range(_SPARE + 1)])
-    skipped = above < least[np.minimum(above[..., -1:] // _LABELS_PER_SPARE, _SPARE)]
+    skipped = above < least_labels(0, precision, sure)
     passed = bdtr(bad, np.maximum(above, 1), 1 - precision) <= 1 - sure + _EQUAL
     return _last_of_run(passed | skipped, ~skipped)
 

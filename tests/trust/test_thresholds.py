@@ -10,7 +10,6 @@ from scipy.stats import binom, binomtest
 
 from refladder.errors import ShapeError, UsageError
 from refladder.trust.threshold import (
-    SHARES,
     area_under_curve,
     candidates,
     least_labels,
@@ -56,21 +55,14 @@ def test_candidates_with_too_few_labels_are_skipped_and_a_failure_ends_the_walk(
     assert surely_precise(np.array([0, 3]), np.array([0, 0]), 0.9, 0.9) == -1
 
 
-def test_with_many_labels_the_walk_starts_where_it_can_pass_with_some_bad_ones():
-    # 150 labels: 3 bad ones must do, which takes 65 labels at .9; 1 bad of 25 before is skipped, 1 of 70 passes
-    assert surely_precise(np.array([25, 64, 70, 150]), np.array([1, 9, 1, 90]), 0.9, 0.9) == 2
-    assert surely_precise(np.array([25, 65, 70, 150]), np.array([1, 9, 1, 90]), 0.9, 0.9) == -1
-
-
 def by_hand(scores, labelled, good, precision, sure):
     """The same procedure with loops over rows; the kept scores, or None."""
     ranked = sorted(scores, reverse=True)
-    steps = sorted({ranked[math.ceil(share * len(scores) - 1e-9) - 1] for share in SHARES}, reverse=True)
+    steps = sorted({ranked[math.ceil(share * len(scores) - 1e-9) - 1] for share in np.arange(1, 21) / 20}, reverse=True)
     chosen = None
     for cutoff in steps:
         above = [is_good for row, is_good in zip(labelled, good, strict=True) if scores[row] >= cutoff]
-        spare = min(len(labelled) // 50, 5)
-        if binom.cdf(spare, len(above), 1 - precision) > 1 - sure + 1e-12:
+        if not above or precision ** len(above) > 1 - sure + 1e-12:
             continue
         if binom.cdf(above.count(False), len(above), 1 - precision) > 1 - sure + 1e-12:
             break
@@ -85,7 +77,7 @@ def test_the_cut_off_is_that_of_a_loop_over_rows(seed, rows, labels, different):
     scores = generator.integers(0, different, rows) / 7
     labelled = generator.integers(0, rows, labels)
     good = generator.random(labels) < 0.5 + 0.5 * (scores[labelled] > np.median(scores))
-    path = candidates(scores[:, np.newaxis])
+    path = candidates(scores[:, np.newaxis], 80)
     levels = path.levels(scores[labelled, np.newaxis])
     above, bad = path.counts(levels), path.counts(np.where(good, len(path.rows), levels))
     chosen = int(surely_precise(above, bad, 0.7, 0.8))
@@ -100,7 +92,7 @@ def test_the_cut_off_is_that_of_a_loop_over_rows(seed, rows, labels, different):
 def test_joint_cut_offs_keep_the_rows_that_reach_all():
     generator = np.random.default_rng(1)
     scores = generator.normal(size=(200, 3))
-    path = candidates(scores)
+    path = candidates(scores, 100)
     levels = path.levels(scores)
     for number, cutoffs in enumerate(path.cutoffs):
         kept = (scores >= cutoffs).all(axis=1)
@@ -110,13 +102,13 @@ def test_joint_cut_offs_keep_the_rows_that_reach_all():
 
 def test_no_candidate_is_below_the_lowest_score_that_was_sampled():
     scores = np.arange(100.0)[:, np.newaxis]
-    path = candidates(scores, np.array([60.0]))
+    path = candidates(scores, 50, np.array([60.0]))
     assert path.cutoffs.min() == 60
     assert (path.rows[-1], path.total) == (40, 100)
     with pytest.raises(UsageError, match="no row has a score"):
-        candidates(scores, np.array([100.0]))
+        candidates(scores, 50, np.array([100.0]))
     with pytest.raises(ShapeError, match=r"must have shape \(rows, columns\); got \(3,\)"):
-        candidates(np.zeros(3))
+        candidates(np.zeros(3), 50)
 
 
 @settings(max_examples=40, deadline=None)
@@ -126,7 +118,7 @@ def test_on_average_is_benjamini_hochberg_over_conformal_p_values(seed, rows, la
     scores = generator.integers(0, 12, rows).astype(float)
     labelled = generator.integers(0, rows, labels)
     good = generator.random(labels) < (scores[labelled] + 1) / 13
-    path = candidates(scores[:, np.newaxis])
+    path = candidates(scores[:, np.newaxis], 80)
     levels = path.levels(scores[:, np.newaxis])
     # by the book: a p-value for each row, sorted, compared with its rank
     p = [
@@ -187,7 +179,7 @@ def test_the_promise_is_broken_in_a_tenth_of_the_draws_at_most(labels, ties):
     good = generator.random(1000) < 0.6
     scores = generator.normal(size=1000) + good
     scores = scores if ties is None else np.round(scores)
-    path = candidates(scores[:, np.newaxis])
+    path = candidates(scores[:, np.newaxis], 80)
     levels = path.levels(scores[:, np.newaxis])
     drawn = generator.integers(0, 1000, (2000, labels))
     bad = path.counts(np.where(good[drawn], len(path.rows), levels[drawn]))
@@ -202,3 +194,9 @@ def test_the_promise_is_broken_in_a_tenth_of_the_draws_at_most(labels, ties):
 def test_a_promise_needs_shares_between_0_and_1(share, sure):
     with pytest.raises(UsageError, match="it must be more than 0 and less than 1"):
         surely_precise(np.array([30]), np.array([0]), share, sure)
+
+
+def test_the_best_rows_are_cut_finer_where_they_have_labels():
+    scores = np.arange(1000.0)[:, np.newaxis]
+    shares = [(candidates(scores, labels).rows[:5] / 1000).tolist() for labels in (300, 1400, 4000)]
+    assert shares == [[0.05, 0.1, 0.15, 0.2, 0.25], [0.03, 0.04, 0.05, 0.1, 0.15], [0.01, 0.02, 0.03, 0.04, 0.05]]
