@@ -70,7 +70,7 @@ class _Promised:
 )
 @click.option("--precision", type=float, help="Promised share of good rows among those kept.")
 @click.option("--recall", type=float, help="Promised share of the good rows that are kept.")
-@click.option("--sure", type=float, default=0.9, help="Probability of the promise.")
+@click.option("--sure", type=float, default=0.9, help="Probability of the promise, 0 to 1.")
 @click.option(
     "--on-average", is_flag=True, help="Promise the precision on average over runs. Keeps more; --sure is not used."
 )

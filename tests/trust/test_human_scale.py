@@ -92,3 +92,17 @@ def test_what_cannot_give_a_scale(change, words):
         fit_human_scale(**{"scores": scores, "ratings": ratings, "contexts": contexts, **change})
     with pytest.raises(ShapeError, match="must have one shape"):
         fit_human_scale(scores[1:], ratings, contexts)
+
+
+def test_the_same_numbers_as_mapie_and_scikit_learn():
+    number = np.arange(120)
+    scores = (number * 37 % 120) / 10
+    ratings = 1 + scores / 3 + (number * 53 % 120 / 120 - 0.5) * 2
+    fit = fit_human_scale(scores, ratings, number)
+    # mapie 1.6: SplitConformalRegressor(curve, confidence_level=0.95, prefit=True).conformalize(scores and ratings of the
+    # contexts held out).predict_interval([[6.0]]) is 2.96666667, 1.76333333 to 4.17.
+    assert fit.half_width == pytest.approx((4.17 - 1.76333333) / 2)
+    assert np.interp(6.0, fit.scores, fit.ratings) == pytest.approx(2.96666667)
+    # scikit-learn 1.9.1: IsotonicRegression(out_of_bounds="clip").fit(the other contexts).predict([0, 2.5, 5, 7.5, 11])
+    expected = [1.03333333, 1.57222222, 2.61, 3.2, 5.22261905]
+    assert np.interp([0, 2.5, 5, 7.5, 11], fit.scores, fit.ratings) == pytest.approx(expected)
