@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from labelled_rows import SIGNATURE, scored, split
 from scipy.stats import binom
 
 from refladder.files.jsonl import read_record, write_record
+from refladder.jobs.calibrate import Promise, calibrate
+from refladder.jobs.labelling import Asked, Good, read_pool
 from refladder.records import HumanScale, Threshold
 
 BY = ("--by", "clarity_score")
@@ -101,6 +104,16 @@ def test_a_refusal_says_how_many_labels_would_do(command, files, tmp_path):
         "no cut-off could be promised from 12 labels; label more rows and run `refladder calibrate` again"
         in refused.err
     )
+
+
+@pytest.mark.parametrize("promise", [{"precision": 0.9}, {"precision": 0.8, "sure": None}, {"recall": 0.95}])
+@pytest.mark.parametrize("labels", [3, 20, 80, 250])
+def test_labels_are_needed_just_where_the_promise_is_refused(files, labels, promise):
+    asked = Asked(by=("clarity_score",), label=("rating",), good=(Good(">=4"),))
+    for seed in range(4):
+        table, given = files(scored(400, seed, noise=2.0), labels)
+        result = calibrate(read_pool(str(table), replace(asked, labels=(str(given),))), asked, Promise(**promise))
+        assert (result.labels_needed > 0) is result.refused
 
 
 def test_scores_of_another_signature_are_refused(command, files, tmp_path):

@@ -171,7 +171,8 @@ def test_rows_of_two_signatures(fails, tables):
         ((*CALIBRATE, "--by", "clarity_score"), "--by names a column twice: clarity_score, clarity_score"),
         ((*CALIBRATE, "--by", "tone_score", "--per", "context_id"), "--per keeps the best row by one column"),
         ((*CALIBRATE, "--plan", "--human-scale"), "--plan, --rate and --human-scale are different runs"),
-        ((*CALIBRATE, "--human-scale"), "--human-scale takes the labels as ratings; leave out --good"),
+        ((*CALIBRATE[:-2], "--human-scale"), "--human-scale takes the labels as ratings; leave out --good"),
+        (("--human-scale", "--precision", "0.8"), "--rate and --human-scale promise nothing"),
         ((*CALIBRATE[:-2], "--recall", "0.8", "--on-average"), "--on-average promises a precision"),
         ((*CALIBRATE[:-2], "--recall", "0.8", "--plan"), "--plan is about --precision with --sure"),
         ((*CALIBRATE[:5], "clarity_scor", *CALIBRATE[6:]), "no column 'clarity_scor'; did you mean 'clarity_score'?"),
@@ -196,6 +197,15 @@ def test_tables_without_scores_or_labels(fails, tables, write_jsonl):
     assert f'{labels}: several lines; expected one record with "schema": "threshold/1"' in fails(
         2, "filter", table, "--threshold", labels
     )
+
+
+def test_no_input_is_overwritten(fails, tables):
+    table, labels = tables()
+    for path in (table, labels):
+        before = path.read_bytes()
+        message = fails(2, "calibrate", table, "--labels", labels, *CALIBRATE, "--out", path)
+        assert "and --out must be different files" in message
+        assert path.read_bytes() == before
 
 
 def test_words_as_labels(command, tables):

@@ -99,8 +99,8 @@ def test_the_same_numbers_as_mapie_and_scikit_learn():
     scores = (number * 37 % 120) / 10
     ratings = 1 + scores / 3 + (number * 53 % 120 / 120 - 0.5) * 2
     fit = fit_human_scale(scores, ratings, number)
-    # mapie 1.6: SplitConformalRegressor(curve, confidence_level=0.95, prefit=True).conformalize(scores and ratings of the
-    # contexts held out).predict_interval([[6.0]]) is 2.96666667, 1.76333333 to 4.17.
+    # mapie 1.6: SplitConformalRegressor(curve, confidence_level=0.95, prefit=True).conformalize(scores, ratings), with
+    # those of the contexts held out; predict_interval([[6.0]]) is 2.96666667, 1.76333333 to 4.17.
     assert fit.half_width == pytest.approx((4.17 - 1.76333333) / 2)
     assert np.interp(6.0, fit.scores, fit.ratings) == pytest.approx(2.96666667)
     # scikit-learn 1.9.1: IsotonicRegression(out_of_bounds="clip").fit(the other contexts).predict([0, 2.5, 5, 7.5, 11])
