@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 from refladder.backends.builtin import Builtin
-from refladder.files.ladder_sets import published_names, read_ladder_set
+from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import load_benchmark
 from refladder.scoring.columns import Scale as Rule
 from refladder.scoring.judging import verdicts
@@ -125,7 +125,7 @@ def builtin_judges() -> list[str]:
     ]
     random = np.random.default_rng(1)
     for name in published_names():
-        ladders, benchmark = read_ladder_set(name), load_benchmark(name)
+        ladders, benchmark = load_ladders(name), load_benchmark(name)
         for dimension in ladders.dimensions:
             scorer = Scorer(Builtin(), ladders, [dimension], Rule(rule="ladder-sum", weights={}))
             read = []

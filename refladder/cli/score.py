@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from refladder.jobs.check_drift import DriftReport
     from refladder.records import Dimension
     from refladder.scoring.columns import Scale
+    from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import Scorer
 
 
@@ -95,6 +96,11 @@ if TYPE_CHECKING:
     help="File of --check-drift with the readings of earlier runs. Default: a file of this ladder set and judge in the "
     "user's cache folder.",
 )
+@click.option(
+    "--calibration",
+    type=console.PATH,
+    help="File of `calibrate --human-scale`. Adds NAME_expected (the expected rating) and the ends of its interval.",
+)
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -121,6 +127,7 @@ def command(
     check_drift: bool,
     drift_file: Path | None,
     judgments: Path | None,
+    calibration: Path | None,
     prompts: Path | None,
     restart: bool,
     as_json: bool,
@@ -134,10 +141,11 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick
+    from refladder.files.jsonl import is_device, read_record  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
+    from refladder.records import HumanScale  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
@@ -148,10 +156,11 @@ def command(
     _check_text_options(
         text,
         table,
-        given=[judgments, judgments_from, drift_file, threshold, *column, *stop_at],
+        given=[judgments, judgments_from, calibration, drift_file, threshold, *column, *stop_at],
         check_drift=check_drift,
     )
     rule_named(judging.rule)
+    scale_of_people = None if calibration is None else read_record(HumanScale, calibration)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     opened = load_ladders(ladders)
@@ -160,12 +169,9 @@ def command(
     weights_for(dimensions, scale.weights)
     thresholds, made_for = _thresholds(stop_at, threshold, opened, dimensions, scale)
     checked = None if source is None else check_input(source, table.given, mapped)
-    refuse_same_files(
-        {"--judgments-from": judgments_from or STANDARD, "--out": table.out, "--judgments": str(judgments or STANDARD)}
+    recorded = _recorded(
+        context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
     )
-    recorded = open_recorded(context, judgments_from, source=source, ladders=opened)
-    if recorded is not None and check_drift:
-        raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")
     budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
@@ -224,11 +230,32 @@ def command(
             escape_formulas=table.escape_formulas,
             judgments=judgments,
             restart=restart,
+            calibration=scale_of_people,
             config=console.resolved(context),
             checked=checked,
             progress=progress,
         )
     return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent(), drift=drift)
+
+
+def _recorded(
+    context: click.Context,
+    path: str | None,
+    *,
+    source: str | None,
+    ladders: LadderSet,
+    files: tuple[str, Path | None],
+    check_drift: bool,
+) -> Recorded | None:
+    """The judgments of --judgments-from, in the place of the judge."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+
+    out, judgments = files
+    refuse_same_files({"--judgments-from": path or STANDARD, "--out": out, "--judgments": str(judgments or STANDARD)})
+    recorded = open_recorded(context, path, source=source, ladders=ladders)
+    if recorded is not None and check_drift:
+        raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")
+    return recorded
 
 
 def _check_text_options(
@@ -240,7 +267,9 @@ def _check_text_options(
     if not text:
         return
     if table.out != STANDARD or any(given) or table.given or table.out_format or table.escape_formulas:
-        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
+        raise UsageError(
+            "--text prints its scores and keeps no file; --out, --judgments, --calibration and the like need a SOURCE"
+        )
     if check_drift:
         raise UsageError("--check-drift needs a SOURCE table; --text prints its scores and keeps no file")
 

@@ -446,6 +446,9 @@ def read_record(kind: type[T], path: Path) -> T:
         DataError: the file cannot be read, or does not hold a record of this kind; see `from_line`.
     """
     try:
-        return from_line(kind, read_bytes(path).decode("utf-8-sig"), str(path))
+        text = read_bytes(path).decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8; name a file that refladder wrote") from error
+    if "\n{" in text:
+        raise DataError(f'{path}: several lines; expected one record with "schema": "{SCHEMAS[kind]}"')
+    return from_line(kind, text, str(path))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from scipy.special import ndtri
 
 from refladder.errors import DataError, UsageError
 from refladder.methods.surface_scores import FOLDS, best_surface, measured
@@ -20,6 +19,7 @@ from refladder.trust.threshold import (
     candidates,
     check_promise,
     least_labels,
+    looks_random,
     lower_bound,
     naive_candidate,
     precise_on_average,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from refladder.jobs.labelling import Asked, Pool
 
 _TWO = 2
-_NOT_RANDOM = 0.001  # p-value below which the scores of labelled rows do not look like a random sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +134,15 @@ class Calibration:
         """Whether no cut-off can be promised."""
         return self.chosen is None
 
+    @property
+    def surface_suffices(self) -> bool:
+        """Whether the surface measure can make the promise, and keeps no less (with a recall: no more)."""
+        if self.surface is None or self.surface.kept_share is None:
+            return False
+        kept = self.threshold.kept / self.threshold.rows
+        more = self.surface.kept_share >= kept
+        return more if self.promise.recall is None else self.refused or self.surface.kept_share <= kept
+
 
 def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
     """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise.
@@ -154,7 +162,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
         raise DataError(f"no scored row has a label in {', '.join(asked.label)}; fill that column for some rows")
     if pool.lowest is not None and promise.recall is not None:
         raise UsageError("these labels are of rows above a score only, which show no recall; label rows of all scores")
-    path, good = candidates(pool.scores, pool.lowest), pool.good(asked.conditions)
+    path, good = candidates(pool.scores, len(pool.labelled), pool.lowest), pool.good(asked.conditions)
     levels = path.levels(pool.scores[pool.labelled])
     inside = levels < len(path.cutoffs)
     levels, good, positions = levels[inside], good[inside], pool.labelled[inside]
@@ -192,7 +200,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
         naive=naive if naive >= 0 else None,
         lowest=lowest,
         labels_needed=0 if kept else needed,
-        auc=_number(area_under_curve(overall[positions], good)),
+        auc=area_under_curve(overall[positions], good),
         surface=_surface(pool, inside, good, promise),
         rate=rate,
         powered=powered,
@@ -236,17 +244,15 @@ def _needed(promise: Promise, path: Candidates, steps: tuple[Step, ...], naive: 
         share = (1 - promise.share) * float(path.rows[number] / path.rows[-1])
         return max(math.ceil((1 + step.bad_above) / share - 1 - 1e-9) - steps[-1].labels_above, 0)
 
-    number = naive if naive >= 0 else min(range(len(steps)), key=lambda each: (missing(each), -each))
+    others = sorted(range(len(steps)), key=lambda each: (missing(each), -each))
+    # A candidate with enough labels was not reached, because a stricter one has too few of them.
+    number = next((each for each in [*([naive] if naive >= 0 else []), *others] if missing(each)), others[0])
     return steps[number], missing(number)
 
 
 def _combined(path: Candidates, scores: FloatArray) -> FloatArray:
     """One score for each row: its only column, or the number of its candidate, higher for stricter ones."""
     return scores[:, 0] if scores.shape[1] == 1 else -path.levels(scores).astype(np.float64)
-
-
-def _number(value: FloatArray) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _reached(pool: Pool) -> BoolArray:
@@ -276,10 +282,10 @@ def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -
     values = measured(labelled + sample)
     folds = pool.contexts[inside] % FOLDS
     scores, others, name = best_surface(values[: len(labelled)], good, folds, values[len(labelled) :])
-    path = candidates(others[:, np.newaxis])
+    path = candidates(others[:, np.newaxis], len(labelled))
     chosen = int(promise.choose(path, path.levels(scores[:, np.newaxis]), good))
     share = int(path.rows[chosen]) / path.total * float(reached.mean()) if chosen >= 0 else None
-    return Surface(measure=name, kept_share=share, auc=_number(area_under_curve(scores, good)))
+    return Surface(measure=name, kept_share=share, auc=area_under_curve(scores, good))
 
 
 def _notes(pool: Pool, asked: Asked, good: BoolArray, overall: FloatArray, positions: IntArray) -> list[str]:
@@ -301,21 +307,9 @@ def _notes(pool: Pool, asked: Asked, good: BoolArray, overall: FloatArray, posit
             notes.append(
                 f"the {len(good):,} labels are of {contexts:,} contexts; the promise is exact for one row of a context"
             )
-    if _differs(overall, positions, pool):
+    if not looks_random(overall[positions], overall[_reached(pool)]):
         notes.append(
             "the labelled rows have other scores than a random sample would have; the promise needs labels of a random "
             "sample, see `refladder calibrate --plan`"
         )
     return notes
-
-
-def _differs(overall: FloatArray, positions: IntArray, pool: Pool) -> bool:
-    """Whether the mean rank of the labelled rows is too far from the middle for a random sample."""
-    from scipy.stats import rankdata  # noqa: PLC0415  slow to import
-
-    reached = _reached(pool)
-    ranks = np.zeros(len(overall))
-    ranks[reached] = rankdata(overall[reached]) / reached.sum()
-    spread = float(ranks[reached].std())
-    distance = abs(float(ranks[positions].mean() - ranks[reached].mean()))
-    return spread > 0 and distance > -float(ndtri(_NOT_RANDOM / 2)) * spread / math.sqrt(len(positions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import re
 from array import array
@@ -72,14 +73,14 @@ class Good:
 class Asked:
     """What to read: score columns, label columns with their conditions, and where labels are.
 
-    `labels` is a table of labels, or None where the label columns are in the scored table. `per` is the column of
+    `labels` are tables of labels; without one, the label columns are in the scored table. `per` is the column of
     which only the best row of each value counts. `good` is empty where labels are used as ratings.
     """
 
     by: tuple[str, ...]
     label: tuple[str, ...] = ()
     good: tuple[Good, ...] = ()
-    labels: str | None = None
+    labels: tuple[str, ...] = ()
     per: str | None = None
 
     def __post_init__(self) -> None:
@@ -114,9 +115,10 @@ class Texts(NamedTuple):
 class Pool:
     """Rows with a score, and labels of some of them.
 
-    `scores` has shape (rows, columns). `labelled` holds the numbers of the labelled rows; `labels` (a tuple for each
-    label column), `contexts` (a number for each context) and `digests` (of the ids) are in the same order, and `texts`
-    too; it is empty where a labelled row has no text. `sample` holds the texts of a random sample of all rows.
+    `scores` has shape (rows, columns); `row_numbers` has shape (rows,) and counts the rows of the table from 0.
+    `labelled` holds the positions of labelled rows in these; `labels` (a list for each label column), `contexts` (a
+    number for each context), `digests` (of the ids) and `texts` (empty where one has none) are in the same order.
+    `sample` holds the texts of a random sample of all rows.
     """
 
     scores: FloatArray
@@ -124,6 +126,7 @@ class Pool:
     labels: list[list[float | str]]
     contexts: IntArray
     digests: list[str]
+    row_numbers: IntArray
     signature: str | None
     lowest: FloatArray | None
     unscored: int
@@ -135,6 +138,12 @@ class Pool:
         """Which labelled rows meet every condition."""
         met = [condition.meets(column) for condition, column in zip(conditions, self.labels, strict=True)]
         return np.logical_and.reduce(met) if met else np.ones(len(self.labelled), np.bool_)
+
+
+def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that identify a row: output_id, id, or those of context_id, system and output that there are."""
+    present = (tuple(column for column in ids if column in columns) for ids in _IDS)
+    return next(filter(None, present), ())
 
 
 def sampled_above(column: str) -> str:
@@ -164,6 +173,7 @@ class _Reader:
         self.digests: list[str] = []
         self.groups: dict[Any, int] = {}
         self.group_of = array("q")
+        self.row_numbers = array("q")
         self.texts: dict[int, Texts] = {}
         self.sample: list[Texts] = []
         self.with_text = 0
@@ -183,9 +193,10 @@ class _Reader:
             position = self._add(row)
             if position is None:
                 continue
-            key = tuple([str(row.fields.get(part)) for part in ids]) if ids else row.where
-            cells = self._own_label(row) if labels is None else labels.get(key)
+            self.row_numbers.append(number)
+            cells = self._own_label(row) if labels is None else labels.get(_key(row, ids))
             if cells is not None:
+                key = _key(row, ids)
                 if key in used:
                     raise DataError(f"{row.where}: {_named(ids, key)} appears twice, and labels are found by it")
                 used.add(key)
@@ -196,7 +207,7 @@ class _Reader:
             text = f"{len(missing):,} of {len(labels):,} labels are of rows that {source} does not score, such as "
             text += _named(ids, missing[0])
             if len(missing) == len(labels):
-                raise DataError(f"{self.asked.labels}: {text}; check that both tables have the same ids")
+                raise DataError(f"{self.asked.labels[0]}: {text}; check that both tables have the same ids")
             self.notes.append(f"{text}; they are not used")
         return self._pool(lowest)
 
@@ -226,24 +237,27 @@ class _Reader:
     ) -> tuple[tuple[str, ...], dict[Any, tuple[float | str, ...]] | None, FloatArray | None]:
         """Id columns, labels by id (None where the scored rows have them), and the lowest score that was sampled."""
         asked = self.asked
-        if asked.labels is None or not asked.label:
-            return next((ids[:1] for ids in _IDS[:2] if ids[0] in columns), ()), None, None
-        rows = read_rows(asked.labels)
-        have = rows.columns() or []
-        ids = next((both for both in (tuple(c for c in ids if c in columns and c in have) for ids in _IDS) if both), ())
-        if not ids:
-            raise DataError(
-                f"{asked.labels}: no id column that {source} also has; both need output_id, id, or context_id and "
-                f"system. Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
-            )
+        if not asked.labels or not asked.label:
+            return id_columns(columns), None, None
+        tables = [read_rows(path) for path in asked.labels]
+        shared = list(columns)
+        for path, table in zip(asked.labels, tables, strict=True):
+            have = table.columns() or []
+            shared = [column for column in shared if column in have]
+            if not id_columns(shared):
+                raise DataError(
+                    f"{path}: no id column that {source} also has; both need output_id, id, or context_id and system. "
+                    f"Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
+                )
+        ids = id_columns(shared)
         read: dict[Any, list[tuple[float | str, ...]]] = {}
         wheres: dict[Any, str] = {}
         lowest: list[float] | None = None
-        for row in rows:
+        for row in itertools.chain.from_iterable(tables):
             cells = self._own_label(row)
             if cells is None:
                 continue
-            key = tuple([str(_cell(row, part)) for part in ids])
+            key = _key(row, ids)
             read.setdefault(key, []).append(cells)
             wheres[key] = row.where
             if all(sampled_above(column) in row.fields for column in asked.by):
@@ -302,6 +316,7 @@ class _Reader:
             labels=[list(column) for column in zip(*self.cells, strict=True)] or [[] for _ in self.asked.label],
             contexts=contexts,
             digests=self.digests,
+            row_numbers=np.array(self.row_numbers, dtype=np.int64),
             signature=self.signature,
             lowest=lowest,
             unscored=self.unscored,
@@ -329,6 +344,7 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
         labels=[[column[index] for index in chosen] for column in pool.labels],
         contexts=pool.contexts[chosen],
         digests=[pool.digests[index] for index in chosen],
+        row_numbers=pool.row_numbers[best],
         signature=pool.signature,
         lowest=pool.lowest,
         unscored=pool.unscored,
@@ -345,8 +361,15 @@ def _cell(row: Row, column: str) -> Any:  # noqa: ANN401  a cell may hold anythi
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def _named(ids: Sequence[str], key: Any) -> str:  # noqa: ANN401  a tuple, or a position
-    return ", ".join(f"{name} {value[:40]!r}" for name, value in zip(ids, key, strict=True)) if ids else str(key)
+def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
+    """What identifies a row; its position where it has no ids. A number and its text are the same id."""
+    if len(ids) == 1:
+        return (str(row.fields.get(ids[0])),)
+    return tuple([str(row.fields.get(name)) for name in ids]) or (row.where,)
+
+
+def _named(ids: Sequence[str], key: Sequence[str]) -> str:
+    return ", ".join(f"{name} {value[:40]!r}" for name, value in zip(ids, key, strict=False)) or key[0]
 
 
 def _mean(cells: Sequence[tuple[float | str, ...]], where: str) -> tuple[float | str, ...]:

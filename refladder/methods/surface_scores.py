@@ -60,7 +60,8 @@ def best_surface(
     chosen = np.empty(FOLDS, dtype=np.int64)
     for fold in range(FOLDS):
         rest = folds != fold
-        chosen[fold] = np.argmax(np.nan_to_num(area_under_curve(left[rest].T, good[rest]), nan=0.5))
+        areas = [area_under_curve(measure, good[rest]) for measure in left[rest].T]
+        chosen[fold] = np.argmax([0.5 if area is None else area for area in areas])
     turns = chosen[np.arange(len(others)) % FOLDS]
     name = list(MEASURES)[int(np.bincount(chosen[folds] if len(folds) else chosen).argmax())]
     return left[np.arange(len(left)), chosen[folds]], right[np.arange(len(right)), turns], name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from refladder.report.rendering import PlainTable, number
+from refladder.report.rendering import DASH, PlainTable, number
 from refladder.report.svg import Series, lines
 
 if TYPE_CHECKING:
@@ -50,6 +50,30 @@ class Step(Protocol):
         """Lower bound of the precision."""
 
 
+class Batch(Protocol):
+    """A number of further labels, as in `refladder.jobs.next_labels`."""
+
+    @property
+    def more(self) -> int:
+        """Further labels."""
+
+    @property
+    def labels(self) -> int:
+        """With those that exist."""
+
+    @property
+    def bad_allowed(self) -> int | None:
+        """None if not even 0."""
+
+    @property
+    def precision(self) -> float:
+        """Promised without a bad one."""
+
+    @property
+    def chance(self) -> float | None:
+        """Of the promise; None without labels."""
+
+
 def cutoff_words(columns: Sequence[str], cutoffs: Sequence[float]) -> str:
     """A cut-off as a condition that a row meets."""
     return " and ".join(f"{column} >= {cutoff:.6g}" for column, cutoff in zip(columns, cutoffs, strict=True))
@@ -83,6 +107,34 @@ def steps_table(
         )
     heads = [f"{', '.join(columns)} >=", "kept", "labels", "bad", "precision", "bound", "0 to 1"]
     return PlainTable(f"Cut-offs, strictest first. {_MARKS}", heads, rows, _LEGEND)
+
+
+def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> PlainTable:
+    """What more labels can promise.
+
+    Args:
+        batches: numbers of further labels.
+        precision: the promised one.
+        sure: the probability of the promise.
+    """
+    legend = (
+        ("more", "further labels, all of rows that are drawn as below"),
+        ("labels", "with those of such rows that exist"),
+        ("bad allowed", f"bad ones among them with which a precision of {precision:g} can be promised, sure {sure:g}"),
+        ("without bad", "the precision that can be promised if none of them is bad"),
+        ("chance", "that the promise can be made, if further labels are like those so far"),
+    )
+    rows = [
+        [
+            f"{batch.more:,}",
+            f"{batch.labels:,}",
+            DASH if batch.bad_allowed is None else f"{batch.bad_allowed:,}",
+            number(batch.precision, 3),
+            number(batch.chance, 2),
+        ]
+        for batch in batches
+    ]
+    return PlainTable("What more labels can promise", [term for term, _ in legend], rows, legend)
 
 
 def _bar(step: Step, share: float | None) -> str:

@@ -18,15 +18,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from scipy.special import bdtr, betaincinv
+from scipy.special import bdtr, betaincinv, ndtri
 
 from refladder.errors import ShapeError, UsageError
 
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
 
-# Shares of the rows that the candidates keep. More of them keep less: a walk ends at its first chance failure.
-SHARES = (0.01, 0.02, 0.03, 0.04, *(step / 20 for step in range(1, 21)))
+# Shares of the rows that the candidates keep, and shares that are tried first where there are labels enough. More
+# candidates keep less: a walk ends at its first chance failure, and one bad label among a few is one.
+_SHARES, _FIRST, _ENOUGH = tuple(step / 20 for step in range(1, 21)), (0.01, 0.02, 0.03, 0.04), 40
 _EQUAL = 1e-12  # probabilities that differ by less are equal: rounding must not turn a passing test into a failure
 
 
@@ -77,13 +78,14 @@ def _levels(cutoffs: FloatArray, scores: FloatArray) -> IntArray:
     return cast("IntArray", np.max(columns, axis=0))
 
 
-def candidates(scores: FloatArray, lowest: FloatArray | None = None) -> Candidates:
-    """Cut-offs at given shares of the ranks of all scores (see `SHARES`).
+def candidates(scores: FloatArray, labels: int, lowest: FloatArray | None = None) -> Candidates:
+    """Cut-offs that keep 5, 10, ..., 100 % of the rows, and 1 to 4 % where 40 labels or more are expected there.
 
     Several columns are cut at the same rank: a path of joint cut-offs. Rows with equal scores are kept together.
 
     Args:
         scores: shape (rows, columns), finite, of all rows, labelled or not.
+        labels: number of labels.
         lowest: shape (columns,), the least score of the rows from which the labels were drawn; None for all rows.
 
     Raises:
@@ -97,7 +99,8 @@ def candidates(scores: FloatArray, lowest: FloatArray | None = None) -> Candidat
         scores = scores[(scores >= lowest).all(axis=1)]
     if not len(scores):
         raise UsageError("no row has a score from which a cut-off could be chosen")
-    ranks = np.unique(np.ceil(np.array(SHARES) * len(scores) - 1e-9).astype(np.int64)) - 1
+    shares = np.array([*(share for share in _FIRST if share * labels >= _ENOUGH), *_SHARES])
+    ranks = np.unique(np.ceil(shares * len(scores) - 1e-9).astype(np.int64)) - 1
     path = np.stack([-np.partition(-column, ranks)[ranks] for column in scores.T], axis=1)
     rows = np.cumsum(np.bincount(_levels(path, scores), minlength=len(path))[: len(path)])
     first = np.flatnonzero(np.diff(rows, prepend=0))  # of candidates that keep the same rows
@@ -236,21 +239,37 @@ def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArra
     return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
 
 
-def area_under_curve(scores: FloatArray, good: BoolArray) -> FloatArray:
+def area_under_curve(scores: FloatArray, good: BoolArray) -> float | None:
     """The probability that a good row has a higher score than a bad one; equal scores count one half.
 
     Args:
-        scores: shape (..., rows).
+        scores: shape (rows,).
         good: shape (rows,).
 
     Returns:
-        Shape (...), between 0 and 1; NaN if all rows are good, or none is.
+        Between 0 and 1; None if all rows are good, or none is.
     """
-    from scipy.stats import rankdata  # noqa: PLC0415  half a second, which the tests of cut-offs do not need
+    bad = scores[~good]
+    return float(ranks_among(scores[good], bad).mean()) if good.any() and len(bad) else None
 
-    positives = int(good.sum())
-    negatives = good.size - positives
-    if not positives or not negatives:
-        return np.full(scores.shape[:-1], math.nan)
-    ranks = rankdata(scores, axis=-1)
-    return cast("FloatArray", (ranks[..., good].sum(axis=-1) / positives - (positives + 1) / 2) / negatives)
+
+def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
+    """The share of other scores that are below each score, plus half of the share that are equal."""
+    ordered = np.sort(others)
+    below, reached = (np.searchsorted(ordered, scores, side=side) for side in ("left", "right"))
+    ranks: FloatArray = (below + reached) / (2 * len(others))
+    return ranks
+
+
+def looks_random(scores: FloatArray, everywhere: FloatArray, level: float = 0.001) -> bool:
+    """Whether the mean rank of some rows among all rows is what a random sample would have.
+
+    Args:
+        scores: shape (rows,), of the sample.
+        everywhere: shape (all rows,).
+        level: the probability with which a random sample does not look random.
+    """
+    _, ties = np.unique(everywhere, return_counts=True)
+    variance = (1 - float(((ties / len(everywhere)) ** 3).sum())) / 12  # of the ranks, smaller with ties
+    distance = abs(float(ranks_among(scores, everywhere).mean()) - 0.5)
+    return distance <= -float(ndtri(level / 2)) * math.sqrt(variance / len(scores)) + _EQUAL

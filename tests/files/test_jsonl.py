@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refladder.errors import DataError
@@ -32,6 +32,7 @@ from refladder.records import (
     Context,
     Dimension,
     Generated,
+    HumanScale,
     Judgment,
     Ladder,
     LadderFailure,
@@ -41,6 +42,7 @@ from refladder.records import (
     Run,
     Rung,
     Sampling,
+    Threshold,
 )
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -75,9 +77,21 @@ RECORDS = st.one_of(
     st.builds(
         Run, recipe=RECIPES, ladders=TEXT, dimensions=st.tuples(DIMENSIONS), rungs=st.integers(2, 9), orders=st.just(2)
     ),
+    st.builds(
+        Threshold, columns=st.tuples(TEXT), cutoffs=st.none() | st.tuples(NUMBER), precision=st.none() | NUMBER,
+        recall=st.none(), sure=NUMBER, per=st.none() | TEXT, signature=st.none() | TEXT, label=st.tuples(TEXT),
+        good=st.tuples(TEXT), labels=st.just(9), labels_above=st.just(5), bad_above=st.just(1), rows=st.just(20),
+        kept=st.just(7), used=st.tuples(TEXT, TEXT), version=TEXT,
+    ),
+    st.builds(
+        HumanScale, column=TEXT, signature=st.none() | TEXT, label=TEXT, method=st.sampled_from(["linear", "isotonic"]),
+        scores=st.tuples(NUMBER, NUMBER), ratings=st.tuples(NUMBER, NUMBER), half_width=st.none() | NUMBER, low=NUMBER,
+        high=NUMBER, fitted=st.just(20), held_out=st.just(19), version=TEXT,
+    ),
 )  # fmt: skip
 
 
+@settings(deadline=None)  # the first record of each kind builds its reader
 @given(record=RECORDS)
 def test_a_record_comes_back_as_it_was(record):
     line = to_line(record)
@@ -99,6 +113,8 @@ def test_every_schema_is_round_tripped():
         "Run",
         "Recipe",
         "Generated",
+        "HumanScale",
+        "Threshold",
     }
     assert {kind.__name__ for kind in SCHEMAS} == made
 
