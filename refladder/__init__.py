@@ -9,8 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refladder.api.calls import filter as filter  # noqa: A004  the name of the command
+    from refladder.api.calls import score as score
+    from refladder.api.texts import Scorer as Scorer
     from refladder.backends import connect as connect
-    from refladder.files.ladder_sets import read_ladder_set as read_ladder_set
+    from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.evaluate import Protocol as Protocol
     from refladder.jobs.evaluate import evaluate as evaluate
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from refladder.records import Output as Output
     from refladder.records import Sampling as Sampling
     from refladder.scoring.columns import Scale as Scale
-    from refladder.scoring.scorer import Scorer as Scorer
     from refladder.synth import build_ladders as build_ladders
 
 from refladder.version import __version__ as __version__
@@ -35,13 +37,15 @@ _PUBLIC = {
     "Protocol": "refladder.jobs.evaluate",
     "Sampling": "refladder.records",
     "Scale": "refladder.scoring.columns",
-    "Scorer": "refladder.scoring.scorer",
+    "Scorer": "refladder.api.texts",
     "build_ladders": "refladder.synth",
     "connect": "refladder.backends",
     "evaluate": "refladder.jobs.evaluate",
     "evaluate_method": "refladder.metaeval.agreement",
+    "filter": "refladder.api.calls",
     "load_benchmark": "refladder.loaders",
-    "read_ladder_set": "refladder.files.ladder_sets",
+    "load_ladders": "refladder.files.ladder_sets",
+    "score": "refladder.api.calls",
     "write_ladder_set": "refladder.files.ladder_sets",
 }
 

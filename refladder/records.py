@@ -7,6 +7,7 @@ None. Ids come from the source of the data, never from row order.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping  # pydantic resolves the annotations at run time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -45,6 +46,24 @@ class Context:
     text: str
     background: str = ""
     references: tuple[str, ...] = ()
+
+
+def text_id(text: str, background: str = "") -> str:
+    """The id of a context without one: 16 hexadecimal digits (BLAKE2b, 8 bytes) of its text and, if any, background.
+
+    Raises:
+        UnicodeEncodeError: half a surrogate pair, which the readers of tables refuse.
+    """
+    data = json.dumps([text, background], ensure_ascii=False) if background else text
+    return hashlib.blake2b(data.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextDigest:
+    """The `text_id` of a context: what a ladder set keeps where the text itself may not be redistributed."""
+
+    context_id: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

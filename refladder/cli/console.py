@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ import click
 from refladder.errors import UsageError
 from refladder.files.tables import FORMATS, parse_number
 from refladder.report import plain_text
+from refladder.report import progress as reporting
 from refladder.report.summary import cost_words, spent_lines, summary, summary_lines
 from refladder.version import __version__
 
@@ -24,18 +23,15 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
     from refladder.backends import Backend
-    from refladder.records import Progress
     from refladder.scoring.columns import ScoreReport
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
 _OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
 SPENDING = "refladder.spending"  # likewise: what the options of `spending` are
-LINE_EVERY = 30.0  # seconds between two lines that tell how far a run is, where there is no terminal
-_PERIOD = 600.0  # seconds over which the bar's rate is taken: a batch of a slow model takes minutes
-_FAST = 10  # a second, from which on the rate is told as a whole number
 _WIDTH = 100  # of tables when standard output is not a terminal
 printable, printable_json, in_words = plain_text.printable, plain_text.printable_json, cost_words
+progress = reporting.progress
 
 
 def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
@@ -289,78 +285,6 @@ def console() -> Console:
     if sys.stdout.isatty():
         return Printable(highlight=False)
     return Printable(highlight=False, width=_WIDTH)
-
-
-@contextmanager
-def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = None) -> Iterator[Progress]:
-    """How far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then.
-
-    Args:
-        what: is done.
-        watch: tells the prompts answered so far, and the tokens that models ran for them (None where no backend
-            tells). A bar asks it all the time.
-    """
-    started, before = time.monotonic(), watch() if watch is not None else (0, None)
-
-    def work() -> str:
-        """Prompts and tokens since the start."""
-        prompts, tokens = watch() if watch is not None else (0, None)
-        parts = [f"{prompts - before[0]:,} prompts"] if prompts > before[0] else []
-        if tokens is not None:
-            parts.append(f"{(tokens - (before[1] or 0)) / max(time.monotonic() - started, 1e-9):,.0f} tokens/s")
-        return ", ".join(parts)
-
-    if not sys.stderr.isatty():
-        yield _lines(what, work, started)
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text  # noqa: PLC0415
-
-    class Work(ProgressColumn):
-        """Drawn anew several times a second, also while a batch is under way."""
-
-        def render(self, task: Task) -> Text:
-            parts = [f"{task.speed:,.{0 if task.speed >= _FAST else 1}f}/s"] if task.speed else []
-            return Text(", ".join([*parts, *filter(None, [work()])]))
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Work(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=_PERIOD) as bars:
-        bar = bars.add_task(what, total=None)
-
-        def update(done: int, total: int | None) -> None:
-            bars.update(bar, completed=done, total=total)
-
-        yield update
-
-
-def _lines(what: str, work: Callable[[], str], started: float) -> Progress:
-    """Progress as plain lines, at most one in `LINE_EVERY` seconds: a short run has none."""
-    last = started
-
-    def update(done: int, total: int | None) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < LINE_EVERY:
-            return
-        last = now
-        parts = [work()]
-        if total is not None and 0 < done < total:
-            parts.append(f"about {(total - done) * (now - started) / done:,.0f} s left")
-        details = ", ".join(filter(None, parts))
-        click.echo(
-            f"{what}: {done:,}{'' if total is None else f' of {total:,}'}{f' ({details})' if details else ''}", err=True
-        )
-
-    return update
 
 
 def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence[Mapping[str, Any]] = ()) -> int:

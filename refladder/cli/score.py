@@ -95,7 +95,7 @@ def command(
     """
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick
-    from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
@@ -117,7 +117,7 @@ def command(
     rule_named(judging.rule)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
-    opened = read_ladder_set(ladders)
+    opened = load_ladders(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)

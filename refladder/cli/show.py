@@ -28,12 +28,12 @@ def command(
     Long texts are shortened; --json prints them in full.
     """
     from refladder.files.jsonl import to_json  # noqa: PLC0415  --help stays quick
-    from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.report.ladder_tables import ladder_view  # noqa: PLC0415
     from refladder.report.plain_text import short  # noqa: PLC0415
 
     out = console.console()
-    opened = read_ladder_set(ladders)
+    opened = load_ladders(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
     known = list(dict.fromkeys(context for context, _ in opened.ladders))
     if context_id is None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -15,6 +13,7 @@ from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.cache.cached import Stored
@@ -23,23 +22,11 @@ if TYPE_CHECKING:
     from refladder.backends.metered import Metered
     from refladder.backends.usage import Price, Usage
 
-COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
 UNKNOWN = (
     "{name}: its tokens are not known before the run, so neither is its price; the run stops when the server's own "
     "numbers reach the budget"
 )
-
-
-def default_store() -> Path:
-    """Where answers are stored when no file is named: in the user's cache folder."""
-    if sys.platform == "win32":
-        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        home = Path.home() / "Library" / "Caches"
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "refladder" / "responses.sqlite"
 
 
 class _Opened(NamedTuple):
@@ -131,6 +118,7 @@ class Spending:
         return price_of(self._prices, model, self._prices_file, batch=batch)
 
     def _store_for(self, name: str, *, costs: bool) -> ResponseStore | None:
+        from refladder.api.judges import COSTLY, default_store  # noqa: PLC0415
         from refladder.backends.cache.store import ResponseStore  # noqa: PLC0415
 
         path = self._store

@@ -23,6 +23,7 @@ from refladder.parsing import parse_json
 from refladder.records import (
     Completion,
     Context,
+    ContextDigest,
     Dimension,
     Generated,
     Judgment,
@@ -47,6 +48,7 @@ GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
 
 SCHEMAS: dict[type, str] = {
     Context: "context/1",
+    ContextDigest: "context-digest/1",
     Dimension: "dimension/1",
     Generated: "generated/1",
     Judgment: "judgment/1",

@@ -161,7 +161,7 @@ def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
             )
 
 
-def read_ladder_set(name: str) -> LadderSet:
+def load_ladders(name: str | Path) -> LadderSet:
     """Open a shipped ladder set by name, or one in a folder.
 
     Args:
@@ -172,6 +172,7 @@ def read_ladder_set(name: str) -> LadderSet:
         DataError: with path:line, a file is missing or a line does not follow its schema.
         UsageError: the ladders do not form one scale.
     """
+    name = str(name)
     folder = find_folder(name)
     contexts, failures = folder / "contexts.jsonl", folder / "failures.jsonl"
     if not (folder / "ladders.jsonl").is_file():

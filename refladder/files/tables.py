@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import zlib
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,7 @@ class Rows:
     """
 
     def __init__(self, rows: Iterator[Row], header: Sequence[str] | None = None) -> None:
-        self._rows = rows
+        self._rows = self._source = rows
         self._header = header
 
     def __iter__(self) -> Iterator[Row]:
@@ -136,6 +137,11 @@ class Rows:
 
     def __next__(self) -> Row:
         return next(self._rows)
+
+    def close(self) -> None:
+        """Close the file, where not all rows were read."""
+        if isinstance(self._source, Generator):
+            self._source.close()
 
     def first(self) -> Row | None:
         """The first row, without consuming it; None if the table is empty."""

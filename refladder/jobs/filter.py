@@ -189,6 +189,7 @@ def filter_rows(
         try:
             top = _top_rows(source, form, condition, mix=mix) if condition.top is not None else None
             rows = read_rows(source, form)
+            stack.callback(rows.close)
             columns = rows.columns()
 
             def sink(path: str) -> Write:

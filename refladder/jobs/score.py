@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,9 @@ from refladder.files.tables import (
     refuse_same_files,
     standard_form,
 )
-from refladder.loaders.flat import text_id
+from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
-from refladder.records import Output
+from refladder.records import Output, text_id
 from refladder.scoring.columns import Columns, added_columns
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import RUNG
@@ -165,12 +165,12 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
             yield Item(row, None, "the context is empty")
             continue
         if given is None:
-            name = f"{context_id}/{_digest(text, 6).hex()}"
+            name = output_text_id(context_id, text)
         else:
             name = _id_text(row, mapped, given)
             if check_ids:
                 number = row.where.rpartition(":")[2]
-                if (other := seen.setdefault(_digest(name, 8), number)) != number:
+                if (other := seen.setdefault(_digest(name), number)) != number:
                     raise DataError(f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique")
         _check_id(row, name, "output")
         _check_id(row, context_id, "context")
@@ -194,8 +194,8 @@ def _check_id(row: Row, name: str, kind: str) -> None:
         raise DataError(f"{row.where}: {kind} id {name!r} holds half a surrogate pair; rename it")
 
 
-def _digest(text: str, size: int) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
@@ -209,7 +209,8 @@ def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
     """
     if read_once(path):
         return None
-    return sum(1 for _ in items(read_rows(path, given), mapped, check_ids=True))
+    with closing(read_rows(path, given)) as rows:
+        return sum(1 for _ in items(rows, mapped, check_ids=True))
 
 
 def score_rows(

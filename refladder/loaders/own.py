@@ -25,10 +25,9 @@ from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row, read_rows
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import missing_column, name_of, optional_number_of, text_of
-from refladder.loaders.flat import text_id
 from refladder.loaders.sources import decode, fetch_table, read_table, table_of
 from refladder.parsing import parse_toml
-from refladder.records import Benchmark, Context, Dimension
+from refladder.records import Benchmark, Context, Dimension, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
-from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, read_ladder_set
+from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Measures, joined, of_judgments, of_orders
@@ -160,7 +160,7 @@ def _run(
     _check(settings)
     failures: Sequence[LadderFailure] = ()
     if settings.ladders is not None:
-        ladders = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
+        ladders = ladders_for(benchmark, dimensions, load_ladders(settings.ladders))
     else:
         with settings.progress("writing ladders") as progress:
             ladders, failures = evaluation_ladders(
@@ -209,7 +209,7 @@ def _plan(
     _check(settings)
     failures: Sequence[LadderFailure] = ()
     if settings.ladders is not None:
-        ladders = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
+        ladders = ladders_for(benchmark, dimensions, load_ladders(settings.ladders))
     else:
         written, failures = plan_ladders(
             costs,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.tables import number_in, read_rows
 from refladder.loaders.fields import missing_column
-from refladder.loaders.flat import text_id
 from refladder.loaders.own import context_text
 from refladder.metaeval.agreement import human_means
 from refladder.methods.contract import Method
+from refladder.records import text_id
 from refladder.scoring.columns import column_names
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from refladder.files.ladder_sets import (
     choose_dimensions,
     ladder_set,
     published_names,
-    read_ladder_set,
+    load_ladders,
     write_ladder_set,
 )
 
-SET = read_ladder_set("demo/story")
+SET = load_ladders("demo/story")
 LADDERS, CONTEXTS, FIRST = list(SET.ladders.values()), list(SET.contexts.values()), next(iter(SET.ladders.values()))
 PLACE = "x: the coherence ladder of context 'story-01'"
 
@@ -27,7 +27,7 @@ def test_shipped_sets_by_name():
 
 def test_a_set_comes_back_as_it_was_written(tmp_path):
     write_ladder_set(tmp_path / "mine", SET.dimensions, CONTEXTS, LADDERS, [])
-    again = read_ladder_set(str(tmp_path / "mine"))
+    again = load_ladders(str(tmp_path / "mine"))
     assert replace(again, name=SET.name) == SET
     assert again.name == "mine"  # and not the whole path, which is nobody else's
 
@@ -36,13 +36,13 @@ def test_sets_that_are_not_there(tmp_path):
     with pytest.raises(
         UnknownNameError, match=r"unknown ladder set \(nor is there such a folder\) 'none'; Known: demo/"
     ):
-        read_ladder_set("none")
+        load_ladders("none")
     message = f"^{tmp_path}/ladders.jsonl: no such file; build a ladder set with `refladder build`$"
     with pytest.raises(DataError, match=message):
-        read_ladder_set(str(tmp_path))
+        load_ladders(str(tmp_path))
     write_records(tmp_path / "ladders.jsonl", LADDERS)
     with pytest.raises(DataError, match=f"^{tmp_path}/dimensions.jsonl: no such file$"):
-        read_ladder_set(str(tmp_path))
+        load_ladders(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from refladder.backends.cache.store import ResponseStore
 from refladder.backends.estimate import Plan
 from refladder.backends.metered import Metered
 from refladder.errors import DataError, UnknownNameError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.loaders import load_benchmark
 from refladder.records import Context, Dimension, Sampling
 from refladder.scoring.columns import Scale
@@ -40,7 +40,7 @@ class Words(Double):
 
 
 BENCHMARK = load_benchmark("demo/summarization")
-LADDERS = read_ladder_set("demo/summarization")
+LADDERS = load_ladders("demo/summarization")
 
 
 def scorer(judge, **more):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.loaders import load_benchmark
 from refladder.methods.ladder import ladders_for, score_benchmark
 from refladder.methods.surface import MEASURES
@@ -194,7 +194,7 @@ def test_ladders_that_exist(command, fails):
 
 
 def test_ladders_of_another_task_or_another_text():
-    story, opened = load_benchmark("demo/story"), read_ladder_set("demo/story")
+    story, opened = load_benchmark("demo/story"), load_ladders("demo/story")
     from dataclasses import replace  # noqa: PLC0415
 
     other = replace(story, contexts=tuple(replace(context, task="dialogue") for context in story.contexts))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.rescore import rescore
 from refladder.jobs.score import Mapped, score_rows
 from refladder.records import Dimension
@@ -187,7 +187,7 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
         def read_labels(self, prompts, labels):
             return [replace(reading, mass=None) for reading in super().read_labels(prompts, labels)]
 
-    opened, out = read_ladder_set("demo/story"), tmp_path / "out.jsonl"
+    opened, out = load_ladders("demo/story"), tmp_path / "out.jsonl"
     scorer = Scorer(NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0))
     score_rows(scorer, str(stories), str(out), mapped=Mapped(columns={}))
     rows = [json.loads(line) for line in out.read_text().splitlines()]
@@ -354,7 +354,7 @@ def judged(tmp_path_factory):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("orders", [1, 2])
 def test_rescoring_is_scoring_by_that_rule_with_no_judge(judged, rule, orders):
-    opened = read_ladder_set("demo/story")
+    opened = load_ladders("demo/story")
     kept = judged / f"kept{orders}.jsonl"
     scale = Scale(rule=rule, weights={"complexity": 2.0})
     scorer = Scorer(Builtin(), opened, opened.dimensions, scale, orders=orders)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from doubles import Double
 
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.records import LabelReading, Output, Score
 from refladder.scoring.columns import Scale
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import Scorer
 
-LADDERS = read_ladder_set("demo/story")
+LADDERS = load_ladders("demo/story")
 
 
 class Judge(Double):
