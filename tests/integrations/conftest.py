@@ -14,7 +14,7 @@ def pytest_collection_modifyitems(items):
     """Warnings of the other packages about themselves are no errors here."""
     for item in items:
         if "integrations" in item.path.parts:
-            item.add_marker(pytest.mark.filterwarnings("default"))
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
 
 
 @pytest.fixture

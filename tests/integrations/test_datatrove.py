@@ -36,9 +36,7 @@ def run(folder, *, minimum, files=1, **settings):
     kept = JsonlWriter(str(folder / "kept"), compression=None)
     pipeline = [JsonlReader(str(folder / "in")), block, kept]
     stats = LocalPipelineExecutor(pipeline, tasks=files, workers=files, logging_dir=str(folder / "logs")).run()
-    counts = {
-        name: stat["total"] if isinstance(stat, dict) else stat for name, stat in stats.to_dict()[1]["stats"].items()
-    }
+    counts = {name: stat.total for name, stat in stats.stats[1].stats.items()}
     return counts, rows_of(folder / "kept"), rows_of(folder / "dropped")
 
 
