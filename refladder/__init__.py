@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from refladder.api.calls import filter as filter  # noqa: A004  the name of the command
     from refladder.api.calls import score as score
+    from refladder.api.experiments import build as build
+    from refladder.api.experiments import evaluate as evaluate
     from refladder.api.texts import Scorer as Scorer
     from refladder.backends import connect as connect
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.evaluate import Protocol as Protocol
-    from refladder.jobs.evaluate import evaluate as evaluate
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
     from refladder.methods.contract import MethodSettings as MethodSettings
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from refladder.records import Dimension as Dimension
     from refladder.records import Output as Output
     from refladder.records import Sampling as Sampling
-    from refladder.scoring.columns import Scale as Scale
-    from refladder.synth import build_ladders as build_ladders
 
 from refladder.version import __version__ as __version__
 
@@ -36,11 +35,10 @@ _PUBLIC = {
     "Output": "refladder.records",
     "Protocol": "refladder.jobs.evaluate",
     "Sampling": "refladder.records",
-    "Scale": "refladder.scoring.columns",
     "Scorer": "refladder.api.texts",
-    "build_ladders": "refladder.synth",
+    "build": "refladder.api.experiments",
     "connect": "refladder.backends",
-    "evaluate": "refladder.jobs.evaluate",
+    "evaluate": "refladder.api.experiments",
     "evaluate_method": "refladder.metaeval.agreement",
     "filter": "refladder.api.calls",
     "load_benchmark": "refladder.loaders",

@@ -14,7 +14,7 @@ from scipy import stats
 
 import refladder
 from refladder.backends import connect
-from refladder.files.ladder_sets import published_names, load_ladders
+from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import Output

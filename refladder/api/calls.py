@@ -6,10 +6,10 @@ import logging
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from refladder.api.frames import Frame, in_words_of_python, read_columns
-from refladder.api.judges import Backends
+from refladder.api.judges import Backends, resolved
 from refladder.api.texts import prepared
 from refladder.errors import UsageError
 from refladder.files.locks import locked
@@ -20,7 +20,6 @@ from refladder.report.progress import progress
 from refladder.report.summary import summary_lines, warning_lines
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judging import LEAST_MASS
-from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,28 +91,29 @@ def score(
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
     given = {name: value for name, value in locals().items() if name != "table"}
-    mapped = Mapped(columns=dict(columns or {}), context=context_id)
-    open_scorer = prepared(
-        ladders,
-        dimensions=dimensions,
-        rule=rule,
-        weights=weights,
-        least_mass=least_mass,
-        answers=answers,
-        both_orders=both_orders,
-        yes_no=yes_no,
-        prompts=prompts,
-    )
     frame = None if isinstance(table, str | Path) else Frame(table)
     with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(given))
+        mapped = Mapped(columns=dict(columns or {}), context=context_id)
+        open_scorer = prepared(
+            ladders,
+            dimensions=dimensions,
+            rule=rule,
+            weights=weights,
+            least_mass=least_mass,
+            answers=answers,
+            both_orders=both_orders,
+            yes_no=yes_no,
+            prompts=prompts,
+        )
         if frame is None:
             source, scored = str(table), _out_path(out)
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
             source = str(folder / f"table.{frame.form}")
             scored = folder / f"scored.{frame.form}" if out is None else Path(out)
-            needed = None if out is not None else {mapped.columns.get(name, name) for name in FIELDS}
-            frame.write(Path(source), needed)
+            needed = {part for name in FIELDS for part in _columns(mapped.columns.get(name, name))}
+            frame.write(Path(source), needed if out is None else None)
         stack.enter_context(in_words_of_python(given, None if frame is None else source))
         checked = check_input(source, None, mapped)
         kept = Path(judgments) if judgments is not None else None
@@ -132,7 +132,7 @@ def score(
                 mapped=mapped,
                 judgments=kept,
                 restart=restart,
-                config=None if out is None else _resolved("score", given),
+                config=None if out is None else resolved("score", given),
                 checked=checked,
                 progress=update,
             )
@@ -209,16 +209,14 @@ def filter(  # noqa: A001  the name of the command
         return cast("Table", frame.select([int(n) for n in read_columns(passed, {NUMBER: float})[NUMBER]]))
 
 
+def _columns(name: str) -> tuple[str, str]:
+    """The columns that a name may mean: itself, or the one whose objects have the field."""
+    return name, name.partition(".")[0]
+
+
 def _out_path(out: str | Path | None) -> Path:
     if out is None:
         raise UsageError("a table in a file is written to another file; give out=PATH")
     if str(out) == STANDARD:
         raise UsageError("out='-': a call writes no standard output; give out=PATH")
     return Path(out)
-
-
-def _resolved(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a call, as the command line stores it."""
-    plain = (str, int, float, bool, type(None), list, dict)
-    options = {name: value if isinstance(value, plain) else str(value) for name, value in given.items()}
-    return {"command": command, "refladder": __version__, "options": options}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
 _BATCH = 4096  # rows converted at a time
+_OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
 
 
 class Frame:
@@ -128,7 +129,9 @@ class Frame:
         if self._kind == "pandas":
             return self._table.iloc[list(numbers)]
         if self._kind == "polars":
-            return self._table[list(numbers)]
+            import polars as pl  # noqa: PLC0415  as above
+
+            return self._table[pl.Series(numbers, dtype=pl.UInt64)]
         if self._kind == "arrow":
             return self._table.take(_pyarrow().array(numbers, _pyarrow().int64()))
         return self._table.select(numbers)
@@ -197,10 +200,10 @@ def in_words_of_python(parameters: Collection[str], path: str | None = None) -> 
         text = str(error)
         if path is not None:
             text = re.sub(rf"{re.escape(path)}:(\d+)", r"row \1", text).replace(path, "the table")
-        text = re.sub(r"--column (\w+)=(\w+)", r"columns={'\1': '\2'}", text)
+        text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
         text = re.sub(
             r"--([a-z][a-z-]*[a-z])",
-            lambda match: name if (name := match[1].replace("-", "_")) in parameters else match[0],
+            lambda match: name if (name := match[1].replace("-", "_")) in {*parameters, *_OF_BACKENDS} else match[0],
             text,
         )
         error.args = (text,)
@@ -253,4 +256,5 @@ def _json_line(number: int, fields: Mapping[str, Any]) -> bytes:
     for name in fields:
         if not isinstance(name, str):
             raise DataError(f"row {number}: the name of column {name!r} is not text; rename the column")
-    return json.dumps(fields, default=refuse).encode() + b"\n"
+    text = json.dumps(fields, default=refuse, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"  # half a surrogate pair stays a JSON escape

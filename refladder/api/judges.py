@@ -6,17 +6,20 @@ import functools
 import logging
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
 from refladder.errors import UsageError
+from refladder.files.ladder_sets import LadderSet
+from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
@@ -67,6 +70,7 @@ class Backends:
             if options:
                 names = ", ".join(options)
                 raise UsageError(f"options {names} for a backend that is open already; give them to `connect`")
+            backend.load()
             return self._metered(backend)
         texts = {name.replace("-", "_"): _option_text(value) for name, value in (options or {}).items()}
         key = (backend, tuple(sorted(texts.items())))
@@ -112,6 +116,27 @@ class Backends:
         if file not in self._stores:
             self._stores[file] = ResponseStore(file)
         return self._stores[file]
+
+
+def resolved(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a call, as the command line stores it with its output."""
+    options = {name: _plain(value) for name, value in given.items()}
+    return {"command": command, "refladder": __version__, "options": options}
+
+
+def _plain(value: object) -> object:
+    """A value as JSON can hold it; an object that was opened is named."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, LadderSet | Backend):
+        return f"{value.name}@{value.digest}" if isinstance(value, LadderSet) else value.fingerprint
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return str(value) if isinstance(value, Path) else type(value).__name__
 
 
 def _option_text(value: object) -> str:

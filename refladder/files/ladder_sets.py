@@ -3,6 +3,7 @@
 SET/
   dimensions.jsonl   what the ladders are about
   contexts.jsonl     their contexts (absent from a set whose texts may not be redistributed)
+  context_digests.jsonl  a digest of each context's text (absent from sets of refladder 0.1.0 and before)
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
   run.json           the resolved configuration of `refladder build`
@@ -11,13 +12,13 @@ SET/
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files.jsonl import read_records, throw_away, to_line, write_records
-from refladder.records import Context, Dimension, Ladder, LadderFailure
+from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderSet:
-    """Ladders by (context id, dimension name), with their contexts and dimensions."""
+    """Ladders by (context id, dimension name), with their contexts and dimensions.
+
+    `contexts` is empty where the texts may not be redistributed. `digests` has the `text_id` of each context by id, so
+    that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
+    """
 
     name: str
     digest: str
@@ -34,6 +39,7 @@ class LadderSet:
     contexts: Mapping[str, Context]
     ladders: Mapping[tuple[str, str], Ladder]
     failures: Mapping[tuple[str, str], LadderFailure]
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -81,6 +87,8 @@ def ladder_set(
     contexts: Iterable[Context],
     ladders: Sequence[Ladder],
     failures: Iterable[LadderFailure] = (),
+    *,
+    digests: Iterable[ContextDigest] = (),
 ) -> LadderSet:
     """Combine ladders into a set and check that they form one scale.
 
@@ -90,10 +98,12 @@ def ladder_set(
         contexts: contexts of the ladders; empty if their texts may not be redistributed.
         ladders: one or more ladders of the same task and number of rungs.
         failures: ladders that failed.
+        digests: of the contexts' texts, as they were when the ladders were written; empty if unknown.
 
     Raises:
         UsageError: no ladders; two for one context and dimension; different tasks or numbers of rungs; levels that are
-            not 1..N; a dimension or context that is missing or repeated; an empty scale.
+            not 1..N; a dimension or context that is missing or repeated; an empty scale; a context that does not have
+            its digest.
     """
     if not ladders:
         raise UsageError(f"{name}: no ladders in it; build some with `refladder build`")
@@ -101,6 +111,13 @@ def ladder_set(
     for context in contexts:
         if by_context.setdefault(context.id, context) is not context:
             raise UsageError(f"{name}: context {context.id!r} appears twice")
+    by_id = {context.id: text_id(context.text, context.background) for context in by_context.values()}
+    for digest in digests:
+        if by_id.setdefault(digest.context_id, digest.digest) != digest.digest:
+            raise UsageError(
+                f"{name}: the text or background of context {digest.context_id!r} is not the one that the ladders were "
+                "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
+            )
     _check_scales(name, dimensions)
     names = {dimension.name for dimension in dimensions}
     first = ladders[0]
@@ -125,6 +142,7 @@ def ladder_set(
         contexts=by_context,
         ladders=by_key,
         failures={(failure.context_id, failure.dimension): failure for failure in failures},
+        digests=by_id,
     )
 
 
@@ -174,7 +192,7 @@ def load_ladders(name: str | Path) -> LadderSet:
     """
     name = str(name)
     folder = find_folder(name)
-    contexts, failures = folder / "contexts.jsonl", folder / "failures.jsonl"
+    contexts, failures, digests = (folder / f"{kind}.jsonl" for kind in ("contexts", "failures", "context_digests"))
     if not (folder / "ladders.jsonl").is_file():
         raise DataError(f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`")
     ladders = ladder_set(
@@ -183,6 +201,7 @@ def load_ladders(name: str | Path) -> LadderSet:
         read_records(Context, contexts) if contexts.is_file() else (),
         list(read_records(Ladder, folder / "ladders.jsonl")),
         read_records(LadderFailure, failures) if failures.is_file() else (),
+        digests=read_records(ContextDigest, digests) if digests.is_file() else (),
     )
     # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
     return ladders if name in published_names() else replace(ladders, name=folder.resolve().name)
@@ -209,6 +228,10 @@ def write_ladder_set(
     """
     write_records(folder / "dimensions.jsonl", dimensions)
     write_records(folder / "contexts.jsonl", contexts)
+    write_records(
+        folder / "context_digests.jsonl",
+        [ContextDigest(context_id=each.id, digest=text_id(each.text, each.background)) for each in contexts],
+    )
     write_records(folder / "ladders.jsonl", ladders)
     if failures:
         write_records(folder / "failures.jsonl", failures)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("jsonl", "csv", "parquet")
 _EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+EXTENSIONS = tuple(_EXTENSIONS)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -96,6 +97,29 @@ def parse_number(text: str) -> float | None:
     Unlike `float`, it does not accept `1_0`, full-width digits, `nan` or `infinity`.
     """
     return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
+
+
+def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:  # noqa: ANN401  any cell
+    """The value in a column; `scores.clarity` is the field `clarity` of the objects in the column `scores`.
+
+    Args:
+        fields: of a row.
+        column: a column's name; one with this very name goes before a field of an object.
+        default: for a row without the column.
+
+    Returns:
+        The value; None where the object is null.
+    """
+    if column in fields or "." not in column:
+        return fields.get(column, default)
+    value: Any = fields
+    for name in column.split("."):
+        if value is None:
+            return None
+        if not isinstance(value, dict) or name not in value:
+            return default
+        value = value[name]
+    return value
 
 
 def number_in(row: Row, column: str) -> float | None:

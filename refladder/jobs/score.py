@@ -16,6 +16,7 @@ from refladder.files.locks import locked
 from refladder.files.tables import (
     STANDARD,
     Row,
+    cell_of,
     format_of,
     open_sink,
     read_once,
@@ -118,8 +119,9 @@ class Mapped:
             DataError: the row has no such column, but it is needed or was named by the user.
         """
         column = self.columns.get(what, what)
-        if column in row.fields:
-            return row.fields[column]
+        value = cell_of(row.fields, column, row)
+        if value is not row:
+            return value
         if not needed and what not in self.columns:
             return None
         near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
     from refladder.backends.metered import Spent
+    from refladder.files.ladder_sets import LadderSet
     from refladder.methods.measures import Part
     from refladder.records import Benchmark, Dimension, Judgment
     from refladder.scoring.columns import ScoreReport
@@ -185,9 +186,9 @@ def _silent(_what: str) -> AbstractContextManager[Progress | None]:
 class MethodSettings:
     """What the user asked for, the same for every method of a run.
 
-    `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` names a set that
-    exists. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's folder of templates.
-    A judgment whose label mass is below `least_mass` is unparsed.
+    `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` is a set that
+    exists, or its name or folder. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's
+    folder of templates. A judgment whose label mass is below `least_mass` is unparsed.
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
     that away.
 
@@ -201,7 +202,7 @@ class MethodSettings:
 
     seed: int = 0
     writer: Judge | None = None
-    ladders: str | None = None
+    ladders: str | Path | LadderSet | None = None
     rungs: int = 5
     attempts: int = 3
     sampling: Sampling = field(default_factory=Sampling)

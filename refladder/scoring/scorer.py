@@ -12,7 +12,7 @@ import numpy as np
 
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.prompts import load_template
-from refladder.records import Context, Recipe, Run, Sampling, Score
+from refladder.records import Context, Recipe, Run, Sampling, Score, text_id
 from refladder.scoring.asker import Asker
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, verdicts
@@ -154,7 +154,9 @@ class Verdicts:
 
 
 class Scorer:
-    """A judge, a ladder set and a scale, ready to score batches of outputs.
+    """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
+
+    `refladder.Scorer` (refladder.api.texts) is the public object over it.
 
     Args:
         judge_backend: the judge.
@@ -259,22 +261,30 @@ class Scorer:
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
-            return None if context_id in self._contexts else f"no text of context {context_id!r} in the set"
+            if context_id in self._contexts:
+                return None
+            return f"no text of context {context_id!r} in the set; give it in a column 'context'"
         if (context_id, dimension) in self.ladders.failures:
             return f"the {dimension} ladder of context {context_id!r} could not be written; see failures.jsonl"
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
 
     def take_context(self, context_id: str, text: str, background: str) -> str | None:
-        """Use a row's context text if the ladder set has none; otherwise compare the two.
+        """Use a row's context text if the ladder set has none but has its digest; otherwise compare the two texts.
 
         Memory grows with the contexts of the set, not with the rows.
 
         Returns:
-            None if the text is the one used for this context; otherwise how it differs from the text in the set, or in
-            the first row with this context.
+            None if the text is the one used for this context; otherwise how it differs from the text that the set was
+            written for, or, for a set with neither texts nor digests, from the first row with this context.
         """
         if context_id not in self._with_ladders:
             return None
+        digest = self.ladders.digests.get(context_id)
+        if context_id not in self.ladders.contexts and digest not in (None, text_id(text, background)):
+            return (
+                f"context {context_id!r} has another text or background in this row than the ladder set "
+                f"{self.ladders.name} was written for"
+            )
         given = Context(id=context_id, task=self.ladders.task, text=text, background=background)
         context = self._contexts.setdefault(context_id, given)
         if context.text != text:

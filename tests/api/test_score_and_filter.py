@@ -183,7 +183,12 @@ def test_filter_keeps_rows_of_the_same_kind(kind, caplog):
     assert rows_of(passed) == [rows_of(scored)[0], rows_of(scored)[2]]
     assert caplog.messages == ["1 of 3 rows have no score and were dropped"]
     assert rows_of(refladder.filter(scored, min={"overall_score": 0.0}, unscored="keep")) == rows_of(scored)
-    assert len(refladder.filter(scored, min={"overall_score": 2.0})) == 0
+    none = refladder.filter(scored, min={"overall_score": 2.0})
+    assert (type(none), len(none)) == (type(scored), 0)
+    if kind != "rows":
+        assert list(getattr(none, "column_names", none.columns if hasattr(none, "columns") else [])) == list(
+            rows_of(scored)[0]
+        )
 
 
 def test_missing_scores_are_counted_in_a_warning(caplog):
@@ -255,6 +260,11 @@ def test_missing_scores_are_counted_in_a_warning(caplog):
             lambda: refladder.score(MAKE["polars"]().with_columns(signature=pl.lit("x")), ladders="demo/story"),
             UsageError,
             "the table: column 'signature' exists already; rename or drop it first",
+        ),
+        (
+            lambda: refladder.score(MAKE["rows"](), ladders="demo/story", columns={"context_id": "a"}, context_id="b"),
+            UsageError,
+            "context_id and columns={'context_id': '...'} both say the context; give one of them",
         ),
         (
             lambda: refladder.score(MAKE["rows"](), ladders="demo/story", answers=-1),

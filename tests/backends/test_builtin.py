@@ -19,7 +19,7 @@ from refladder.backends.builtin import (
     verdict,
 )
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
-from refladder.files.ladder_sets import published_names, load_ladders
+from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import load_benchmark
 from refladder.metaeval.levels import within_context
 from refladder.prompts import ROLES, TASKS, fill, load_template

@@ -90,6 +90,7 @@ def test_every_schema_is_round_tripped():
     made = {
         "Dimension",
         "Context",
+        "ContextDigest",
         "Output",
         "Rating",
         "Ladder",

@@ -113,7 +113,7 @@ def test_outputs_without_a_score_are_counted(command, tmp_path):
         ),
         (
             [{"text": "x", "score": 1}],
-            "{path}:1: a row must name its output by output_id, or by context_id and system; columns there: text, ",
+            "{path}:1: a row must name its output by output_id, or by context_id and system or output; columns ",
         ),
         ([], "{path}: no rows; a row for each output is needed"),
     ],
