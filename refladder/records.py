@@ -46,6 +46,12 @@ class Context:
     background: str = ""
     references: tuple[str, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits: a digest of text and background."""
+        content = f"{len(self.text)}:{self.text}{self.background}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(content, digest_size=6).hexdigest()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:

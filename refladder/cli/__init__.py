@@ -31,6 +31,7 @@ COMMANDS = {
     "export": "refladder.cli.export",
     "filter": "refladder.cli.filter",
     "list": "refladder.cli.list",
+    "publish": "refladder.cli.publish",
     "rescore": "refladder.cli.rescore",
     "score": "refladder.cli.score",
     "show": "refladder.cli.show",
