@@ -1,7 +1,7 @@
 """A small hub: the part of the Hub's protocol that huggingface_hub and datasets use, with files in LFS mode.
 
-It keeps commits as mappings from path to content, checks tokens and the parent of a commit, and can be told to misbehave:
-`slow` seconds before a commit is taken, `tampered` content that is served in the place of a file.
+It keeps commits as mappings from path to content, and checks tokens and the parent of a commit. A test can let it wait
+`slow` seconds before an upload, call `before_commit`, or serve `tampered` content in the place of a file.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Hub(ThreadingHTTPServer):
         self.requests: list[str] = []
         self.before_commit = None  # called once, before the next commit is looked at
         self.slow = 0.0
+        self.unplugged = False
         self.guard = threading.RLock()
 
     def __enter__(self):
@@ -71,6 +72,12 @@ class Hub(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *_):
+        if not self.unplugged:
+            self.unplug()
+
+    def unplug(self) -> None:
+        """Answer nothing any more, on open connections neither."""
+        self.unplugged = True
         self.shutdown()
         self.server_close()
 
@@ -112,6 +119,9 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def handle_any(self):
+        if self.server.unplugged:
+            self.close_connection = True
+            return
         parts = urlsplit(self.path)
         self.url, self.query = unquote(parts.path), parse_qs(parts.query)
         self.raw_path = parts.path
@@ -189,7 +199,9 @@ class Handler(BaseHTTPRequestHandler):
             if name in self.server.repositories:
                 self.reply({"error": "You already created this dataset repo", "url": self.page(name)}, 409)
                 return
-            stored = self.server.repositories[name] = Repository(private=bool(asked.get("private")))
+            stored = self.server.repositories[name] = Repository(
+                private=bool(asked.get("private")) or asked.get("visibility") == "private"
+            )
             stored.commit({".gitattributes": self.server.store(b"*.parquet filter=lfs\n")}, "initial commit")
         self.reply({"url": self.page(name), "name": name, "id": name})
 
@@ -253,10 +265,17 @@ class Handler(BaseHTTPRequestHandler):
     def is_large(path, size):
         return path.endswith(".parquet") or size > SMALL
 
-    def preupload(self, _stored, _match, _rev):
-        asked = json.loads(self.body)["files"]
-        modes = [("lfs" if self.is_large(each["path"], each["size"]) else "regular", each["path"]) for each in asked]
-        self.reply({"files": [{"path": path, "uploadMode": mode, "shouldIgnore": False} for mode, path in modes]})
+    def preupload(self, stored, _match, rev):
+        files, answers = stored.commits[self.revision(stored, rev)], []
+        for asked in json.loads(self.body)["files"]:
+            path, key = asked["path"], files.get(asked["path"])
+            large = self.is_large(path, asked["size"])
+            answer = {"path": path, "uploadMode": "lfs" if large else "regular", "shouldIgnore": False}
+            if key is not None:  # so that the client leaves out what has not changed
+                content = (self.server.blobs / key).read_bytes()
+                answer["oid"] = key if large else hashlib.sha1(b"blob %d\0%s" % (len(content), content)).hexdigest()  # noqa: S324
+            answers.append(answer)
+        self.reply({"files": answers})
 
     def lfs_batch(self):
         objects = []
@@ -271,6 +290,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def put_blob(self, length):
         key = self.path.rpartition("/")[2]
+        self.server.requests.append(f"PUT {self.path}")
+        time.sleep(self.server.slow)
         partial = self.server.blobs / f"{key}.{threading.get_ident()}"
         with partial.open("wb") as stream:
             while length and (piece := self.rfile.read(min(length, 1 << 20))):
@@ -280,7 +301,6 @@ class Handler(BaseHTTPRequestHandler):
         self.reply({})
 
     def commit(self, stored, match, rev):
-        time.sleep(self.server.slow)
         before, self.server.before_commit = self.server.before_commit, None
         if before is not None:
             before()

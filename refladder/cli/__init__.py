@@ -27,6 +27,7 @@ COMMANDS = {
     "build": "refladder.cli.build",
     "compete": "refladder.cli.compete",
     "demo": "refladder.cli.demo",
+    "diff": "refladder.cli.diff",
     "evaluate": "refladder.cli.evaluate",
     "export": "refladder.cli.export",
     "filter": "refladder.cli.filter",

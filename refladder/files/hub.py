@@ -110,7 +110,17 @@ def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
         ) from error
     except errors.HfHubHTTPError as error:
         raise _refusal(what, server, error) from error
+    except RuntimeError as error:  # around the upload of one file
+        cause = error.__cause__
+        if isinstance(cause, errors.HfHubHTTPError):
+            raise _refusal(what, server, cause) from error
+        raise DataError(
+            f"{what}: the upload to {server} broke off ({type(cause or error).__name__}), and nothing was changed; run "
+            "the same command again"
+        ) from error
     except (errors.HTTPError, OSError) as error:
+        if "xet-" in str(error):  # the address of the missing service, in an error of the package hf_xet
+            raise _without_xet(what, server) from error
         raise DataError(
             f"{what}: {server} cannot be reached ({type(error).__name__}); check the network and the address"
         ) from error
@@ -121,10 +131,7 @@ def _refusal(what: str, server: str, error: Any) -> Exception:  # noqa: ANN401  
     if status == 412:  # noqa: PLR2004
         return StaleParentError()
     if "xet-" in str(getattr(error.response, "url", "")):
-        return DataError(
-            f"{what}: {server} has no Xet service (status {status}); set the environment variable "
-            "HF_HUB_DISABLE_XET=1 and try again"
-        )
+        return _without_xet(what, server)
     if status in (401, 403):
         return DataError(
             f"{what}: the token may not write there, or there is none (status {status}); make a token with the right "
@@ -133,6 +140,13 @@ def _refusal(what: str, server: str, error: Any) -> Exception:  # noqa: ANN401  
     if status == 429:  # noqa: PLR2004
         return DataError(f"{what}: {server} has had too many requests from you (status 429); try again in an hour")
     return DataError(f"{what}: {server} refused the request (status {status}); try again later")
+
+
+def _without_xet(what: str, server: str) -> DataError:
+    return DataError(
+        f"{what}: {server} has no Xet service, and nothing was sent; set the environment variable "
+        "HF_HUB_DISABLE_XET=1 and run the same command again"
+    )
 
 
 @contextmanager
@@ -191,7 +205,13 @@ def fetch(text: str, configs: Sequence[str]) -> Snapshot:
 
 
 def _download(hub: Any, address: Address, path: str) -> str:  # noqa: ANN401  the module
-    return str(hub.hf_hub_download(address.repository, path, repo_type="dataset", revision=address.revision))
+    options = {"repo_type": "dataset", "revision": address.revision}
+    try:
+        return str(hub.hf_hub_download(address.repository, path, **options))
+    except (hub.errors.HfHubHTTPError, hub.errors.EntryNotFoundError):
+        raise
+    except (hub.errors.HTTPError, OSError):  # the connection broke off
+        return str(hub.hf_hub_download(address.repository, path, local_files_only=True, **options))
 
 
 @functools.cache
@@ -204,7 +224,7 @@ def _report_moving(address: Address, pinned: Address) -> None:
             _log.warning("%s: the Hub cannot be reached; %s is used, from the cache", address, pinned)
             return
     if address.revision is None or address.revision in {branch.name for branch in refs.branches}:
-        _log.warning("%s is a branch and can move; it is now %s", address, pinned)
+        _log.warning("%s names a branch, which can move; it is now at %s", address, pinned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -257,14 +257,7 @@ def _stage(
     tally = _Tally(parts.name, parts.dimensions, contexts)
     rows = write_shards(folder, "ladders", tally.rows(parts.ladders, progress))
     tally.checks.finish()
-    written_by_rules = any(recipe.backend.startswith(BUILTIN) for recipe in tally.recipes)
-    if written_by_rules and not baseline:
-        raise UsageError(
-            f"{ladders}: its ladders are of the built-in writer, which uses fixed rules and no model; build them with a "
-            "model (--writer), or add --baseline if they are meant as a baseline"
-        )
-    if baseline and not written_by_rules:
-        raise UsageError(f"{ladders}: its ladders are not of the built-in writer; leave out --baseline")
+    _check_writer(ladders, tally.recipes, baseline=baseline)
     failures = write_shards(folder, "failures", map(_failure_row, parts.failures))
     shards, run, digest = [*rows, *texts, *failures], None, tally.local.hexdigest()
     if extras.judgments is not None:
@@ -304,6 +297,17 @@ def _stage(
     )
 
 
+def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) -> None:
+    built_in = any(recipe.backend.startswith(BUILTIN) for recipe in recipes)
+    if built_in and not baseline:
+        raise UsageError(
+            f"{ladders}: its ladders are of the built-in writer, which uses fixed rules and no model; build them with "
+            "--writer, or add --baseline if they are meant as a baseline"
+        )
+    if baseline and not built_in:
+        raise UsageError(f"{ladders}: its ladders are not of the built-in writer; leave out --baseline")
+
+
 def _failure_row(failure: LadderFailure) -> dict[str, Any]:
     reasons = tuple(without_paths(reason) for reason in failure.reasons)
     return asdict(replace(failure, reasons=reasons, recipe=_public(failure.recipe)))
@@ -325,7 +329,9 @@ def _judgment_row(judgment: Judgment) -> dict[str, Any]:
     return {**row, "note": None if judgment.note is None else without_paths(judgment.note)}
 
 
-def _scored_rows(path: Path, digest: str, scored: Mapping[str, type], hidden: frozenset[str]) -> Iterator[dict[str, Any]]:
+def _scored_rows(
+    path: Path, digest: str, scored: Mapping[str, type], hidden: frozenset[str]
+) -> Iterator[dict[str, Any]]:
     for row in read_rows(str(path)):
         signature = row.fields.get("signature")
         if not isinstance(signature, str) or f"@{digest}|" not in signature:
@@ -341,7 +347,7 @@ def _scored_rows(path: Path, digest: str, scored: Mapping[str, type], hidden: fr
                 fields[name] = number_in(row, name)
             else:
                 fields[name] = (
-                    without_paths(value) if name == "signature" or name.endswith("_note") and value else value
+                    without_paths(value) if name == "signature" or (name.endswith("_note") and value) else value
                 )
         yield fields
 

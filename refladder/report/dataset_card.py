@@ -152,11 +152,23 @@ def _page(facts: Facts, licence: str | None) -> str:
     manifest = facts.manifest
     address = f"hub:{facts.repository}@{facts.revision or 'REVISION'}"
     texts = "not included: they may not be distributed" if manifest.contexts is None else f"{manifest.contexts:,}"
-    parts = [
+    about = (
         f"Reference texts of rising quality (*ladders*) for absolute scores of generated text, task "
         f"`{manifest.task}`. A ladder has {manifest.rungs} texts for one context and one dimension, the worst first. "
-        "An output gets its score by comparison with the texts of its context's ladder.",
-    ]
+        "An output gets its score by comparison with the texts of its context's ladder."
+    )
+    commands = (
+        "```sh\n"
+        "pip install 'refladder[hub]'\n"
+        f"refladder show {address}\n"
+        f"refladder score outputs.jsonl --ladders {address} --judge BACKEND --out scored.jsonl\n"
+        "```"
+    )
+    rows = (
+        f'`datasets.load_dataset("{facts.repository}", "ladders")` gives the same rows. Scores are comparable only '
+        "between runs with the same commit: another revision of a ladder is another scale."
+    )
+    parts = [about]
     if facts.baseline:
         parts.append(
             "**This set is a baseline.** Fixed rules of refladder wrote its texts, not a language model. It shows what "
@@ -164,13 +176,8 @@ def _page(facts: Facts, licence: str | None) -> str:
         )
     parts += [
         "## Use",
-        "```sh\n"
-        "pip install 'refladder[hub]'\n"
-        f"refladder show {address}\n"
-        f"refladder score outputs.jsonl --ladders {address} --judge BACKEND --out scored.jsonl\n"
-        "```",
-        f'`datasets.load_dataset("{facts.repository}", "ladders")` gives the same rows. Scores are comparable only '
-        "between runs with the same commit: another revision of a ladder is another scale.",
+        commands,
+        rows,
         "## Contents",
         _table(
             ["", ""],
@@ -229,6 +236,10 @@ def _judgments(facts: Facts) -> list[str]:
     if run is None:
         return []
     rows = {config: sum(shard.rows for shard in facts.manifest.of(config)) for config in ("judgments", "scores")}
+    again = (
+        f"`refladder rescore hub:{facts.repository}@{facts.revision or 'REVISION'}` computes the scores again, without "
+        "a model."
+    )
     asked = "label probabilities" if not run.answers else f"{run.answers} sampled answers per question"
     return [
         "## Judgments",
@@ -242,8 +253,7 @@ def _judgments(facts: Facts) -> list[str]:
                 ["judgments, scored rows", f"{rows['judgments']:,}, {rows['scores']:,}"],
             ],
         ),
-        f"`refladder rescore hub:{facts.repository}@{facts.revision or 'REVISION'}` computes the scores again, without "
-        "a model.",
+        again,
     ]
 
 
@@ -256,6 +266,8 @@ def _sampling(recipe: Recipe) -> str:
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(
-        f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in line)} |" for line in lines
-    )
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<!--", "&lt;!--")

@@ -276,6 +276,12 @@ class Scorer:
         if context_id not in self._with_ladders:
             return None
         given = Context(id=context_id, task=self.ladders.task, text=text, background=background)
+        expected = self.ladders.context_digests.get(context_id, given.digest)
+        if context_id not in self._contexts and expected != given.digest:
+            return (
+                f"context {context_id!r} has another text or background in this row than the ladders of "
+                f"{self.ladders.name} were built for"
+            )
         context = self._contexts.setdefault(context_id, given)
         if context.text != text:
             what = "text"
