@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.evaluate import Protocol as Protocol
     from refladder.jobs.evaluate import evaluate as evaluate
+    from refladder.jobs.publish import publish as publish
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
     from refladder.methods.contract import MethodSettings as MethodSettings
@@ -41,6 +42,7 @@ _PUBLIC = {
     "evaluate": "refladder.jobs.evaluate",
     "evaluate_method": "refladder.metaeval.agreement",
     "load_benchmark": "refladder.loaders",
+    "publish": "refladder.jobs.publish",
     "read_ladder_set": "refladder.files.ladder_sets",
     "write_ladder_set": "refladder.files.ladder_sets",
 }

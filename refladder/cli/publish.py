@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 import click
@@ -102,6 +103,6 @@ def _plain(done: Publication) -> dict[str, object]:
 def _print_plan(done: Publication) -> None:
     width = max(map(len, done.files))
     for path, size in sorted(done.files.items()):
-        console.say(f"{path:<{width}}  {size:>13,} bytes")
+        console.say(f"{path:<{width}} {math.ceil(size / 1000):>9,} kB")
     console.say(f"\n{done.card}")
     console.say("Nothing was sent. A card that the repository has keeps its prose and its other configs.", err=True)

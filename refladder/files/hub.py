@@ -84,62 +84,58 @@ def _library() -> Any:  # noqa: ANN401  the module
 def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
     """Every error of the client as one sentence of ours, which never quotes a request: it may hold the token."""
     hub = _library()
-    errors, server = hub.errors, endpoint or hub.constants.ENDPOINT
     try:
         with _quiet(hub):
             yield
-    except errors.GatedRepoError as error:
-        raise DataError(f"{what}: access to it must be requested on its page at {server}; then try again") from error
-    except errors.RepositoryNotFoundError as error:
-        raise DataError(
-            f"{what}: no such data set on {server}, or it is private and the token may not read it; check the name, or "
-            "log in with `hf auth login` (or set HF_TOKEN)"
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise DataError(
-            f"{what}: no such commit, tag or branch; see the history of the data set on {server}"
-        ) from error
-    except errors.LocalEntryNotFoundError as error:
-        raise DataError(
-            f"{what}: {server} cannot be reached, and this revision is not complete in the cache; check the network, "
-            "or name a revision that was used before"
-        ) from error
-    except errors.EntryNotFoundError as error:
-        raise DataError(
-            f"{what}: no {MANIFEST}, or a file of it is missing; it is not a ladder set of `refladder publish`"
-        ) from error
-    except errors.HfHubHTTPError as error:
-        raise _refusal(what, server, error) from error
-    except RuntimeError as error:  # around the upload of one file
-        cause = error.__cause__
-        if isinstance(cause, errors.HfHubHTTPError):
-            raise _refusal(what, server, cause) from error
-        raise DataError(
-            f"{what}: the upload to {server} broke off ({type(cause or error).__name__}), and nothing was changed; run "
-            "the same command again"
-        ) from error
-    except (errors.HTTPError, OSError) as error:
-        if "xet-" in str(error):  # the address of the missing service, in an error of the package hf_xet
-            raise _without_xet(what, server) from error
-        raise DataError(
-            f"{what}: {server} cannot be reached ({type(error).__name__}); check the network and the address"
-        ) from error
+    except (hub.errors.HTTPError, OSError, RuntimeError) as error:  # the last around the upload of one file
+        raise _translated(what, endpoint or hub.constants.ENDPOINT, hub.errors, error) from error
+
+
+def _translated(what: str, server: str, errors: Any, error: Exception) -> Exception:  # noqa: ANN401  the module
+    sentences = {
+        errors.GatedRepoError: f"access to it must be requested on its page at {server}; then try again",
+        errors.RepositoryNotFoundError: (
+            f"no such data set on {server}, or it is private and the token may not read it; check the name, or log in "
+            "with `hf auth login` (or set HF_TOKEN)"
+        ),
+        errors.RevisionNotFoundError: f"no such commit, tag or branch; see the history of the data set on {server}",
+        errors.LocalEntryNotFoundError: (
+            f"{server} cannot be reached, and this revision is not complete in the cache; check the network, or name a "
+            "revision that was used before"
+        ),
+        errors.EntryNotFoundError: (
+            f"no {MANIFEST}, or a file of it is missing; it is not a ladder set of `refladder publish`"
+        ),
+    }
+    for kind, sentence in sentences.items():
+        if isinstance(error, kind):
+            return DataError(f"{what}: {sentence}")
+    if "xet-" in str(error):  # the address of the missing service, in an error of the package hf_xet
+        return _without_xet(what, server)
+    cause = error.__cause__ if isinstance(error, RuntimeError) else error
+    if isinstance(cause, errors.HfHubHTTPError):
+        return _refusal(what, server, cause)
+    name = type(cause or error).__name__
+    if isinstance(error, RuntimeError):
+        return DataError(
+            f"{what}: the upload to {server} broke off ({name}), and nothing was changed; run the same command again"
+        )
+    return DataError(f"{what}: {server} cannot be reached ({name}); check the network and the address")
 
 
 def _refusal(what: str, server: str, error: Any) -> Exception:  # noqa: ANN401  of the client
-    status = None if error.response is None else error.response.status_code
+    status = error.response.status_code
+    sentences = {
+        401: "there is no token, or it is not valid (status 401); log in with `hf auth login` (or set HF_TOKEN)",
+        403: (
+            "the token may not write there (status 403); make a token with the right to write and log in with "
+            "`hf auth login` (or set HF_TOKEN)"
+        ),
+        429: f"{server} has had too many requests from you (status 429); try again in an hour",
+    }
     if status == 412:  # noqa: PLR2004
         return StaleParentError()
-    if "xet-" in str(getattr(error.response, "url", "")):
-        return _without_xet(what, server)
-    if status in (401, 403):
-        return DataError(
-            f"{what}: the token may not write there, or there is none (status {status}); make a token with the right "
-            "to write and log in with `hf auth login` (or set HF_TOKEN)"
-        )
-    if status == 429:  # noqa: PLR2004
-        return DataError(f"{what}: {server} has had too many requests from you (status 429); try again in an hour")
-    return DataError(f"{what}: {server} refused the request (status {status}); try again later")
+    return DataError(f"{what}: {sentences.get(status, f'{server} refused the request (status {status}); try again')}")
 
 
 def _without_xet(what: str, server: str) -> DataError:

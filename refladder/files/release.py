@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError
-from refladder.files.jsonl import SCHEMAS, cannot_write, from_line, read_bytes
+from refladder.files.jsonl import SCHEMAS, cannot_write, from_line, from_lines, read_bytes
 from refladder.files.tables import Row, parquet_library, read_rows
 from refladder.parsing import parse_json
 from refladder.records import Context, Dimension, Ladder, LadderFailure, Recipe, Run
@@ -171,7 +171,7 @@ def read_release(folder: Path, label: str) -> Parts:
     return Parts(
         name=label,
         dimensions=manifest.dimensions,
-        contexts=(record_of(Context, row) for row in rows_of(folder, shards["contexts"])),
+        contexts=(record for _, record in records_of(Context, rows_of(folder, shards["contexts"]))),
         ladders=ladders_of_rows(rows_of(folder, shards["ladders"]), {}, digests),
         failures=(record_of(LadderFailure, row) for row in rows_of(folder, shards["failures"])),
         context_digests=digests,
@@ -198,10 +198,13 @@ def ladders_of_rows(
         DataError: with path:line, a column is missing or of the wrong type, or a dimension is described in two ways.
     """
     recipes: dict[Recipe, Recipe] = {}  # one object for all ladders of a recipe
-    for row in rows:
-        ladder = record_of(Ladder, row)
+    read: dict[tuple[str, ...], Dimension] = {}
+    for row, ladder in records_of(Ladder, rows):
         described = {"name": ladder.dimension, **{field: row.fields.get(name) for name, field in _DIMENSION.items()}}
-        dimension = record_of(Dimension, Row(row.where, described))
+        key = tuple(map(repr, described.values()))
+        if key not in read:
+            read[key] = record_of(Dimension, Row(row.where, described))
+        dimension = read[key]
         if dimensions.setdefault(dimension.name, dimension) != dimension:
             raise DataError(f"{row.where}: dimension {dimension.name!r} has another description than in an earlier row")
         if isinstance(digest := row.fields.get("context_digest"), str):
@@ -210,10 +213,25 @@ def ladders_of_rows(
 
 
 def record_of(kind: type[T], row: Row) -> T:
-    """A row as a record, as strictly as a line of a file."""
-    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    """A row as a record, as strictly as a line of a file; other columns are ignored.
+
+    Raises:
+        DataError: with path:line, a column is missing or of the wrong type.
+    """
+    return from_line(kind, _line(kind, row), row.where)
+
+
+def records_of(kind: type[T], rows: Iterable[Row]) -> Iterator[tuple[Row, T]]:
+    """Each row with its record, as `record_of` gives it, but faster."""
+    source = iter(rows)
+    while chunk := list(itertools.islice(source, _ROWS)):
+        yield from zip(chunk, from_lines(kind, [(row.where, _line(kind, row)) for row in chunk]), strict=True)
+
+
+def _line(kind: type, row: Row) -> str:
+    names = [field.name for field in dataclasses.fields(kind)]
     body = json.dumps({name: row.fields[name] for name in names if name in row.fields}, default=str)
-    return from_line(kind, f'{{"schema":"{SCHEMAS[kind]}",{body[1:]}', row.where)
+    return f'{{"schema":"{SCHEMAS[kind]}",{body[1:]}'
 
 
 def ladder_row(ladder: Ladder, dimension: Dimension, context_digest: str | None) -> dict[str, Any]:

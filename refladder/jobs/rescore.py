@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
 from refladder.files import hub
-from refladder.files.release import record_of, rows_of
+from refladder.files.release import records_of, rows_of
 from refladder.files.tables import Row, open_sink, refuse_same_files
 from refladder.records import OUTCOMES, Judgment
 from refladder.scoring.columns import Columns, added_columns
@@ -95,7 +95,7 @@ def _opened(judgments: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
             f"{snapshot.address}: published without judgments, so nothing can be computed again; ask its publisher for "
             "`refladder publish --with judgments`"
         )
-    return run, ((row.where, record_of(Judgment, row)) for row in rows_of(snapshot.folder, shards))
+    return run, ((row.where, judgment) for row, judgment in records_of(Judgment, rows_of(snapshot.folder, shards)))
 
 
 def _judged_outputs(

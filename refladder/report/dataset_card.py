@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from refladder.files.release import Manifest
     from refladder.records import Recipe
 
-BEGIN = "<!-- refladder begin: `refladder publish` writes this part again; your own words belong above or below it -->"
-END = "<!-- refladder end -->"
+BEGIN = "<!-- refladder: begin. `refladder publish` writes this part again; your own words belong above or below it -->"
+END = "<!-- refladder: end -->"
 TAGS = ("refladder", "synthetic")
 _BLOCK = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)(?:\r?\n)?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-_OURS = re.compile(rf"{re.escape(BEGIN[:20])}.*?{re.escape(END)}", re.DOTALL)
+_OURS = re.compile(rf"{re.escape(BEGIN[:21])}.*?{re.escape(END)}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +158,9 @@ def _page(facts: Facts, licence: str | None) -> str:
         "An output gets its score by comparison with the texts of its context's ladder."
     )
     commands = (
-        "```sh\n"
-        "pip install 'refladder[hub]'\n"
-        f"refladder show {address}\n"
-        f"refladder score outputs.jsonl --ladders {address} --judge BACKEND --out scored.jsonl\n"
-        "```"
+        "    pip install 'refladder[hub]'\n"
+        f"    refladder show {address}\n"
+        f"    refladder score outputs.jsonl --ladders {address} --judge BACKEND --out scored.jsonl"
     )
     rows = (
         f'`datasets.load_dataset("{facts.repository}", "ladders")` gives the same rows. Scores are comparable only '

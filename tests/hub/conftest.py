@@ -19,7 +19,7 @@ pytest.importorskip("datasets")
 REPOSITORY = Path(__file__).parents[2]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def hub(tmp_path, monkeypatch):
     """A running hub; the clients in this process and in others use it, with a token that may write."""
     with Hub(tmp_path / "hub") as server:
@@ -38,7 +38,7 @@ def hub(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def python(hub):  # noqa: ARG001  its variables
+def python():
     """Run Python code in a process of its own, as another user of the hub, and return what it prints."""
 
     def go(code, **environment):
