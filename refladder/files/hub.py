@@ -12,6 +12,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
@@ -19,7 +20,6 @@ from refladder.files.release import MANIFEST, Manifest, read_manifest, verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 PREFIX = "hub:"
 CARD = "README.md"
@@ -88,7 +88,12 @@ def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
         with _quiet(hub):
             yield
     except (hub.errors.HTTPError, OSError, RuntimeError) as error:  # the last around the upload of one file
-        raise _translated(what, endpoint or hub.constants.ENDPOINT, hub.errors, error) from error
+        raise _translated(what, _shown(endpoint or hub.constants.ENDPOINT), hub.errors, error) from error
+
+
+def _shown(endpoint: str) -> str:
+    """An address without a name and a password in it."""
+    return re.sub(r"//[^/@]*@", "//", endpoint)
 
 
 def _translated(what: str, server: str, errors: Any, error: Exception) -> Exception:  # noqa: ANN401  the module
@@ -183,8 +188,6 @@ def fetch(text: str, configs: Sequence[str]) -> Snapshot:
     """
     address = parse_address(text)
     hub = _library()
-    from pathlib import Path  # noqa: PLC0415
-
     with _explained(str(address)):
         path = Path(_download(hub, address, MANIFEST))
     folder, commit = path.parent, path.parent.name
@@ -225,12 +228,13 @@ def _report_moving(address: Address, pinned: Address) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The newest commit of a repository: its paths, its card (None without one) and its tags."""
+    """The newest commit of a repository: its paths, its card and manifest (None without one), and its tags."""
 
     commit: str
     paths: frozenset[str]
     card: str | None
     manifest: Manifest | None
+    private: bool
     tags: Mapping[str, str]
 
 
@@ -251,7 +255,7 @@ class Publisher:
     @property
     def page(self) -> str:
         """Address of the repository's page."""
-        return f"{self.endpoint}/datasets/{self.repository}"
+        return f"{_shown(self.endpoint)}/datasets/{self.repository}"
 
     def create(self, *, private: bool) -> None:
         """Create the repository unless it exists.
@@ -268,8 +272,6 @@ class Publisher:
         Raises:
             DataError: see `fetch`.
         """
-        from pathlib import Path  # noqa: PLC0415
-
         with _explained(self.repository, self.endpoint):
             info = self._api.dataset_info(self.repository)
             paths = frozenset(sibling.rfilename for sibling in info.siblings or ())
@@ -280,6 +282,7 @@ class Publisher:
             paths=paths,
             card=None if card is None else Path(card).read_bytes().decode("utf-8", "replace"),
             manifest=None if manifest is None else read_manifest(Path(manifest), self.repository),
+            private=bool(info.private),
             tags={tag.name: tag.target_commit for tag in refs.tags},
         )
 

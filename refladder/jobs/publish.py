@@ -26,7 +26,8 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from refladder.records import Dimension, Judgment, Ladder, LadderFailure, Progress, Recipe, Run
+    from refladder.files.release import Parts
+    from refladder.records import Judgment, LadderFailure, Progress, Recipe, Run
 
 BUILTIN = "builtin"  # begins the fingerprint of the writer whose ladders are a baseline
 EXTRAS = ("judgments", "scores", "certificate")
@@ -185,33 +186,40 @@ def _scored_table(folder: Path) -> Path:
     return tables[0]
 
 
+def without_model_path(text: str) -> str:
+    """A fingerprint or a signature in which a local model has its last name only."""
+    return _LOCAL_MODEL.sub(r"\1", text)
+
+
 def without_paths(text: str) -> str:
-    """A text without paths of this machine: a local model keeps its last name, the home folder becomes `~`."""
-    text = _LOCAL_MODEL.sub(r"\1", text)
+    """A note without paths of this machine: the current folder becomes `.`, the home folder `~`."""
+    text = without_model_path(text)
     for folder, sign in ((str(Path.cwd()), "."), (str(Path.home()), "~")):
-        if len(folder) > 1:
-            text = text.replace(folder, sign)
+        text = text.replace(f"{folder.rstrip('/')}/", f"{sign}/") if len(folder) > 1 else text
     return text
 
 
 def _public(recipe: Recipe) -> Recipe:
-    return replace(recipe, backend=without_paths(recipe.backend))
+    return replace(recipe, backend=without_model_path(recipe.backend))
 
 
 class _Tally:
     """Prepares the ladders one after another, checks them, and counts what the card says of them."""
 
-    def __init__(self, name: str, dimensions: Sequence[Dimension], contexts: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(self, parts: Parts, contexts: Mapping[str, tuple[str, str]]) -> None:
         self.recipes: Counter[Recipe] = Counter()
-        self.checks = Checks(name, dimensions, {context_id: task for context_id, (task, _) in contexts.items()})
+        self.checks = Checks(
+            parts.name, parts.dimensions, {context_id: task for context_id, (task, _) in contexts.items()}
+        )
         self.lengths: dict[int, array[int]] = {}
         self.local, self.public = new_digest(), new_digest()  # of the ladders as they are here, and as published
-        self._dimensions = {dimension.name: dimension for dimension in dimensions}
+        self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
+        self._parts = parts
         self._contexts = contexts
 
-    def rows(self, ladders: Iterable[Ladder], progress: Progress | None) -> Iterator[dict[str, Any]]:
+    def rows(self, progress: Progress | None) -> Iterator[dict[str, Any]]:
         """The rows of the config `ladders`."""
-        for ladder in ladders:
+        for ladder in self._parts.ladders:
             self.checks.add(ladder)
             public = replace(ladder, recipe=_public(ladder.recipe))
             self.local.update(to_line(ladder))
@@ -219,7 +227,8 @@ class _Tally:
             self.recipes[public.recipe] += 1
             for rung in ladder.rungs:
                 self.lengths.setdefault(rung.level, array("q")).append(len(rung.text))
-            _, digest = self._contexts.get(ladder.context_id, ("", None))
+            earlier = self._parts.context_digests.get(ladder.context_id)  # of a set without texts
+            _, digest = self._contexts.get(ladder.context_id, ("", earlier))
             if progress is not None and self.checks.count % 1000 == 0:
                 progress(self.checks.count, None)
             yield ladder_row(public, self._dimensions[ladder.dimension], digest)
@@ -254,8 +263,8 @@ def _stage(
     if without_contexts:
         for _ in context_rows():  # their digests are published
             pass
-    tally = _Tally(parts.name, parts.dimensions, contexts)
-    rows = write_shards(folder, "ladders", tally.rows(parts.ladders, progress))
+    tally = _Tally(parts, contexts)
+    rows = write_shards(folder, "ladders", tally.rows(progress))
     tally.checks.finish()
     _check_writer(ladders, tally.recipes, baseline=baseline)
     failures = write_shards(folder, "failures", map(_failure_row, parts.failures))
@@ -320,8 +329,7 @@ def _judgments(path: Path, digest: str) -> tuple[Run, Iterator[dict[str, Any]]]:
             f"{path}: judgments with other ladders ({run.ladders}; this set has the digest {digest}); score with this "
             "set again, or name other judgments with --judgments"
         )
-    public = replace(run, ladders=without_paths(run.ladders), recipe=_public(run.recipe))
-    return public, (_judgment_row(judgment) for _, judgment in located)
+    return replace(run, recipe=_public(run.recipe)), (_judgment_row(judgment) for _, judgment in located)
 
 
 def _judgment_row(judgment: Judgment) -> dict[str, Any]:
@@ -357,7 +365,7 @@ def _context_columns(scores: Path) -> frozenset[str]:
     hidden = set(_CONTEXT_COLUMNS)
     config = Path(f"{scores}.run.json")
     if config.is_file():
-        columns = _object(config).get("options", {}).get("column", ())
+        columns = _object(config).get("options", {}).get("column") or ()
         hidden |= {name for field, _, name in (str(column).partition("=") for column in columns) if field in hidden}
     return frozenset(hidden)
 
@@ -452,6 +460,11 @@ def _send(
     publisher.create(private=private)
     for attempt in (1, 2):
         head = publisher.head()
+        if private and not head.private:
+            raise UsageError(
+                f"{publisher.repository}: it exists already and is public; make it private on its page first, or leave "
+                "out --private"
+            )
         if tag is not None and tag in head.tags:
             raise UsageError(
                 f"{publisher.repository}: tag {tag!r} exists already, for commit {head.tags[tag][:12]}; choose another"
@@ -472,7 +485,13 @@ def _send(
             ) from None
         break
     if tag is not None:
-        publisher.tag(tag, commit)
+        try:
+            publisher.tag(tag, commit)
+        except DataError as error:
+            raise DataError(
+                f"{publisher.repository}: commit {commit} is published, but without the tag {tag!r}; run the same "
+                f"command again ({error})"
+            ) from error
     return _result(
         publisher.repository, current, card, commit=commit, url=publisher.page, removed=removed, notices=notices
     )

@@ -92,6 +92,8 @@ def test_without_a_network_a_commit_of_the_cache_is_enough(hub, published, comma
         "network, or name a revision that was used before"
     )
     assert "me/mine: URL cannot be reached" in failing("publish", "demo/story", "me/mine")
+    with_password = hub.url.replace("//", "//me:secret@")
+    assert failing("publish", "demo/story", "me/mine", "--endpoint", with_password).startswith("me/mine: URL cannot be")
 
 
 def test_a_branch_that_was_used_before_is_taken_from_the_cache(hub, published, command):
@@ -178,6 +180,11 @@ class TestNothingIsSent:
     def test_a_tag_that_exists(self, published, refused):
         assert refused("--tag", "v1") == (
             f"me/mine: tag 'v1' exists already, for commit {published.commit[:12]}; choose another"
+        )
+
+    def test_private_asked_of_a_public_data_set(self, refused):
+        assert refused("--private") == (
+            "me/mine: it exists already and is public; make it private on its page first, or leave out --private"
         )
 
     def test_two_configs_of_one_name(self, hub, refused):

@@ -6,15 +6,17 @@ import json
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 from hub_server import WRITER
+from huggingface_hub import snapshot_download
 from ladders_to_publish import CONTEXTS, RECIPE
 
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import read_ladder_set
-from refladder.jobs.publish import certificate_rows, publish, without_paths
+from refladder.jobs.publish import certificate_rows, publish, without_model_path, without_paths
 from refladder.records import LadderFailure
 
 FAILURE = LadderFailure(context_id="c3", task="story", dimension="wit", level=2, reasons=("too short",), recipe=RECIPE)
@@ -286,15 +288,27 @@ def test_without_contexts_a_table_brings_the_texts_and_they_are_checked(hub, bui
 
 
 def test_paths_of_this_machine_stay_here(built, command):
-    assert without_paths("hf:/home/me/models/llama@abc,float32") == "hf:llama@abc,float32"
-    assert without_paths("hf:../llama/@abc") == "hf:llama@abc"
-    assert without_paths("hf:org/llama@abc") == "hf:org/llama@abc"
-    assert without_paths(r"hf:C:\models\llama@abc") == "hf:llama@abc"
+    assert without_model_path("hf:/home/me/models/llama@abc,float32") == "hf:llama@abc,float32"
+    assert without_model_path("a|backend:hf:../llama/@abc|b@c") == "a|backend:hf:llama@abc|b@c"
+    assert without_model_path("hf:org/llama@abc") == "hf:org/llama@abc"
+    assert without_model_path(r"hf:C:\models\llama@abc") == "hf:llama@abc"
+    assert without_paths(f"{Path.cwd()}/x.gguf, {Path.home()}/y") == "./x.gguf, ~/y"
     folder = built(recipe=replace(RECIPE, backend="hf:/home/me/models/llama@abc,float32"))
     done = command("publish", folder, "me/mine")
     assert done.err.startswith("paths of this machine are left out of the recipes")
     opened = read_ladder_set(address_of(done))
     assert {ladder.recipe.backend for ladder in opened.ladders.values()} == {"hf:llama@abc,float32"}
+
+
+def test_what_was_downloaded_is_a_folder_to_score_with_and_to_publish(built, command, tmp_path):
+    first = address_of(command("publish", built(), "me/mine", "--without-contexts"))
+    copy = tmp_path / "copy"
+    snapshot_download("me/mine", repo_type="dataset", local_dir=copy)
+    second = address_of(command("publish", copy, "me/copy"))
+    opened = [read_ladder_set(str(name)) for name in (first, copy, second)]
+    assert opened[0].context_digests == opened[1].context_digests == opened[2].context_digests
+    assert len(opened[0].context_digests) == 3
+    assert len({each.digest for each in opened}) == 1
 
 
 class TestWhatIsPublishedBeside:
