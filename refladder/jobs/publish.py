@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import DataError, UsageError
 from refladder.files import hub
 from refladder.files.jsonl import read_bytes, to_json, to_line
-from refladder.files.ladder_sets import Checks, new_digest, open_parts
+from refladder.files.ladder_sets import Checks, find_folder, new_digest, open_parts
 from refladder.files.release import MANIFEST, Manifest, ladder_row, to_manifest, write_shards
 from refladder.files.tables import number_in, read_rows
 from refladder.parsing import parse_json
@@ -152,7 +152,7 @@ class _Extras:
 
 
 def _extras(ladders: str, include: Sequence[str], scores: str | Path | None, judgments: str | Path | None) -> _Extras:
-    folder = Path(ladders)
+    folder = find_folder(ladders)
     for name, given in (("scores", scores), ("judgments", judgments)):
         if given is not None and name not in include:
             raise UsageError(f"--{name} {given}: add --with {name} to publish it")
@@ -438,6 +438,8 @@ def _result(
     notices: Sequence[str] = (),
 ) -> Publication:
     manifest = _manifest_bytes(staged.manifest)
+    if not card.startswith("---\nlicense: "):
+        notices = [*notices, "no licence is stated, so others may not know what they may do; add --licence ID"]
     sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest)}
     return Publication(
         repository=repository,

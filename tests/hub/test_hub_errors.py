@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 
 import pytest
 from hub_server import READER, WRITER
@@ -252,3 +253,9 @@ def test_rows_that_are_no_ladders():
 def test_an_address_has_a_repository_and_a_revision():
     assert str(parse_address("hub:me/mine")) == "hub:me/mine"
     assert parse_address("hub:me/mine@feature/x").revision == "feature/x"
+
+
+def test_without_the_package(failing, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    for arguments in (("show", "hub:me/mine@v1"), ("publish", "demo/story", "me/mine")):
+        assert failing(*arguments) == ("the Hub needs the package huggingface_hub; pip install 'refladder[hub]'")

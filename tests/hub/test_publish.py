@@ -260,6 +260,13 @@ def test_a_dry_run_prints_files_and_card_and_asks_nothing_of_the_hub(hub, built,
         assert words in done.out, words
 
 
+def test_a_licence_is_asked_for_and_never_guessed(built, command):
+    done = command("publish", built(), "me/mine", "--dry-run")
+    assert done.err.startswith("no licence is stated, so others may not know what they may do; add --licence ID\n")
+    assert "| licence | not stated by the publisher |" in done.out
+    assert "license:" not in done.out
+
+
 def test_ladders_of_the_built_in_writer_are_a_baseline_or_nothing(hub, built, fails, command):
     folder = built(recipe=replace(RECIPE, backend="builtin/1"))
     assert "add --baseline if they are meant as a baseline" in fails(2, "publish", folder, "me/mine")
@@ -295,7 +302,7 @@ def test_paths_of_this_machine_stay_here(built, command):
     assert without_paths(f"{Path.cwd()}/x.gguf, {Path.home()}/y") == "./x.gguf, ~/y"
     folder = built(recipe=replace(RECIPE, backend="hf:/home/me/models/llama@abc,float32"))
     done = command("publish", folder, "me/mine")
-    assert done.err.startswith("paths of this machine are left out of the recipes")
+    assert "paths of this machine are left out of the recipes" in done.err
     opened = read_ladder_set(address_of(done))
     assert {ladder.recipe.backend for ladder in opened.ladders.values()} == {"hf:llama@abc,float32"}
 
