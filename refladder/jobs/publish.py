@@ -352,11 +352,11 @@ def _scored_rows(
             if name in hidden:
                 continue
             if scored.get(name) is float:
-                fields[name] = number_in(row, name)
+                fields[name] = number_in(row, name)  # text in CSV
+            elif name in scored and isinstance(value, str):
+                fields[name] = without_model_path(value) if name == "signature" else without_paths(value)
             else:
-                fields[name] = (
-                    without_paths(value) if name == "signature" or (name.endswith("_note") and value) else value
-                )
+                fields[name] = value
         yield fields
 
 
@@ -438,7 +438,7 @@ def _result(
     notices: Sequence[str] = (),
 ) -> Publication:
     manifest = _manifest_bytes(staged.manifest)
-    if not card.startswith("---\nlicense: "):
+    if not card.startswith("---\nlicense:"):
         notices = [*notices, "no licence is stated, so others may not know what they may do; add --licence ID"]
     sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest)}
     return Publication(

@@ -63,9 +63,10 @@ def merged_card(facts: Facts, existing: str | None, previous: Iterable[str]) -> 
         UsageError: the existing card has a config of one of our names that holds other files.
     """
     data, text = _parsed(existing or "", facts.repository)
-    licence = facts.licence or _licence(data)
-    merged = _metadata(facts, data, set(previous), licence)
-    part = f"{BEGIN}\n{_page(facts, licence)}\n{END}"
+    if facts.licence is not None:
+        data["license"] = facts.licence
+    merged = _metadata(facts, data, set(previous))
+    part = f"{BEGIN}\n{_page(facts, ', '.join(_texts(data.get('license'))))}\n{END}"
     if existing is None or not text.strip():
         text = f"# {facts.manifest.name.rpartition('/')[2]}\n\n{part}\n"
     elif _OURS.search(text):
@@ -99,12 +100,7 @@ def _parsed(card: str, repository: str) -> tuple[dict[str, Any], str]:
     return data, card[match.end() :]
 
 
-def _licence(data: Mapping[str, Any]) -> str | None:
-    licence = data.get("license")
-    return licence if isinstance(licence, str) else None
-
-
-def _metadata(facts: Facts, data: dict[str, Any], previous: set[str], licence: str | None) -> dict[str, Any]:
+def _metadata(facts: Facts, data: dict[str, Any], previous: set[str]) -> dict[str, Any]:
     ours = list(dict.fromkeys(shard.config for shard in facts.manifest.files))
     configs = _listed(data.get("configs"))
     names = [config.get("config_name", "default") for config in configs]
@@ -123,7 +119,7 @@ def _metadata(facts: Facts, data: dict[str, Any], previous: set[str], licence: s
     others = [config for config in configs if config.get("config_name") not in previous | set(ours)]
     taken = any(config.get("default") for config in others)
     infos = [info for info in _listed(data.get("dataset_info")) if info.get("config_name") not in previous | set(ours)]
-    merged: dict[str, Any] = {"license": licence} if licence else {}
+    merged: dict[str, Any] = {"license": data["license"]} if data.get("license") else {}
     merged |= {key: value for key, value in data.items() if key not in ("license", "configs", "dataset_info", "tags")}
     merged.setdefault("pretty_name", facts.manifest.name.rpartition("/")[2])
     merged["tags"] = list(dict.fromkeys([*_texts(data.get("tags")), *TAGS]))
@@ -148,7 +144,7 @@ def _texts(value: object) -> list[str]:
     return [entry for entry in values if isinstance(entry, str)]
 
 
-def _page(facts: Facts, licence: str | None) -> str:
+def _page(facts: Facts, licence: str) -> str:
     manifest = facts.manifest
     address = f"hub:{facts.repository}@{facts.revision or 'REVISION'}"
     texts = "not included: they may not be distributed" if manifest.contexts is None else f"{manifest.contexts:,}"

@@ -267,6 +267,15 @@ def test_a_licence_is_asked_for_and_never_guessed(built, command):
     assert "license:" not in done.out
 
 
+def test_several_licences_of_a_card_are_kept(hub, built, command):
+    assert command("publish", built(), "me/mine", "--licence", "mit").code == 0
+    card = hub.text("me/mine", "README.md").replace("license: mit", "license:\n- mit\n- cc0-1.0")
+    hub.change("me/mine", {"README.md": card})
+    assert command("publish", built(), "me/mine").code == 0
+    assert metadata(hub.text("me/mine", "README.md"))["license"] == ["mit", "cc0-1.0"]
+    assert "| licence | mit, cc0-1.0 |" in hub.text("me/mine", "README.md")
+
+
 def test_ladders_of_the_built_in_writer_are_a_baseline_or_nothing(hub, built, fails, command):
     folder = built(recipe=replace(RECIPE, backend="builtin/1"))
     assert "add --baseline if they are meant as a baseline" in fails(2, "publish", folder, "me/mine")
