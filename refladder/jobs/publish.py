@@ -301,7 +301,7 @@ def _stage(
         recipes=tally.recipes,
         lengths=tally.spans,
         baseline=baseline,
-        certificate=checks,
+        certificate=[row for row in checks if not row["context_id"]],  # not those of single ladders
         notices=notices,
     )
 
@@ -381,7 +381,7 @@ def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every object of a certificate that has a `verdict`, as a row with name, verdict and details.
 
     The name is the object's own `name` (or `check`), else its path in the certificate. Details are its other plain
-    values; the whole object is in `json`.
+    values; the whole object is in `json`. `context_id` is that of the object, or empty.
     """
     rows = []
 
@@ -403,7 +403,12 @@ def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
                 )
                 text = to_json(value).decode("utf-8", "backslashreplace")
                 cells = {"name": name, "verdict": str(value["verdict"]), "details": details, "json": text}
-                rows.append({key: without_paths(cell) for key, cell in cells.items()})
+                rows.append(
+                    {
+                        "context_id": str(value.get("context_id") or ""),
+                        **{key: without_paths(cell) for key, cell in cells.items()},
+                    }
+                )
             for key, entry in value.items():
                 walk(entry, f"{path}.{key}" if path else key)
 

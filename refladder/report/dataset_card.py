@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 BEGIN = "<!-- refladder: begin. `refladder publish` writes this part again; your own words belong above or below it -->"
 END = "<!-- refladder: end -->"
 TAGS = ("refladder", "synthetic")
+_CHECKS = 20  # most checks of a certificate that the card shows; the config has all
 _BLOCK = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)(?:\r?\n)?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _OURS = re.compile(rf"{re.escape(BEGIN[:21])}.*?{re.escape(END)}", re.DOTALL)
 
@@ -219,7 +220,7 @@ def _page(facts: Facts, licence: str) -> str:
             "## Certificate",
             _table(
                 ["check", "verdict", "details"],
-                [[each["name"], f"**{each['verdict']}**", each["details"]] for each in facts.certificate],
+                [[each["name"], f"**{each['verdict']}**", each["details"]] for each in facts.certificate[:_CHECKS]],
             ),
         ]
     return "\n\n".join(parts)

@@ -408,8 +408,13 @@ class TestWhatIsPublishedBeside:
             "verdict": "passed",
             "dimensions": {"clarity": {"verdict": "passed", "agreement": 0.51234, "contexts": 12}},
             "checks": [{"name": "drift", "verdict": "failed", "note": "a|b"}],
+            "ladders": [{"context_id": "c1", "dimension": "wit", "verdict": "rewrite"}],
         }
-        assert [row["name"] for row in certificate_rows(certificate)] == ["certificate", "dimensions.clarity", "drift"]
+        assert [row["name"] for row in certificate_rows(certificate)][:3] == [
+            "certificate",
+            "dimensions.clarity",
+            "drift",
+        ]
         write_json(folder / "certificate.json", certificate)
         assert command("publish", folder, "me/mine").code == 0
         card = hub.text("me/mine", "README.md")
@@ -418,4 +423,5 @@ class TestWhatIsPublishedBeside:
         printed = python(
             "from datasets import load_dataset; print(load_dataset('me/mine', 'certificate')['train']['verdict'][:])"
         )
-        assert printed == "['passed', 'passed', 'failed']\n"
+        assert printed == "['passed', 'passed', 'failed', 'rewrite']\n"
+        assert "ladders.1" not in card
