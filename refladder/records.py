@@ -47,6 +47,11 @@ class Context:
     background: str = ""
     references: tuple[str, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """The `text_id` of text and background."""
+        return text_id(self.text, self.background)
+
 
 def text_id(text: str, background: str = "") -> str:
     """The id of a context without one: 16 hexadecimal digits (BLAKE2b, 8 bytes) of its text and, if any, background.

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     required=True,
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set: a shipped name (see `refladder list ladders`) or a folder of `refladder build`.",
+    help="Ladder set: a shipped name (see `refladder list ladders`), a folder of `refladder build`, or the address "
+    "hub:ORG/NAME@REVISION.",
 )
 @console.DIMENSION
 @click.option("--out", default=STANDARD, help="Output file for the scored rows; - is standard output.")

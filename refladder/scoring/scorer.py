@@ -12,7 +12,7 @@ import numpy as np
 
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.prompts import load_template
-from refladder.records import Context, Recipe, Run, Sampling, Score, text_id
+from refladder.records import Context, Recipe, Run, Sampling, Score
 from refladder.scoring.asker import Asker, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, trusted, verdicts
@@ -395,13 +395,13 @@ class Scorer:
         """
         if context_id not in self._with_ladders:
             return None
+        given = Context(id=context_id, task=self.ladders.task, text=text, background=background)
         digest = self.ladders.digests.get(context_id)
-        if context_id not in self.ladders.contexts and digest not in (None, text_id(text, background)):
+        if context_id not in self.ladders.contexts and digest not in (None, given.digest):
             return (
                 f"context {context_id!r} has another text or background in this row than the ladder set "
                 f"{self.ladders.name} was written for"
             )
-        given = Context(id=context_id, task=self.ladders.task, text=text, background=background)
         context = self._contexts.setdefault(context_id, given)
         if context.text != text:
             what = "text"

@@ -31,12 +31,16 @@ from refladder.files.jsonl import (
 from refladder.records import (
     Context,
     Dimension,
+    DriftWatch,
     Generated,
     HumanScale,
     Judgment,
     Ladder,
     LadderFailure,
+    Link,
+    LinkedColumn,
     Output,
+    Probe,
     Rating,
     Recipe,
     Run,
@@ -88,6 +92,26 @@ RECORDS = st.one_of(
         scores=st.tuples(NUMBER, NUMBER), ratings=st.tuples(NUMBER, NUMBER), half_width=st.none() | NUMBER, low=NUMBER,
         high=NUMBER, fitted=st.just(20), held_out=st.just(19), version=TEXT,
     ),
+    st.builds(
+        DriftWatch, recipe=RECIPES, ladders=TEXT, answers=st.just(0),
+        probes=st.tuples(
+            st.builds(
+                Probe, context_id=TEXT, dimension=TEXT, level=st.just(2), key=TEXT,
+                shares=st.tuples(NUMBER, NUMBER, NUMBER),
+            )
+        ),
+        repeats=st.tuples(NUMBER, st.none()), looks=st.tuples(st.tuples(NUMBER, st.none())),
+    ),
+    st.builds(
+        Link, from_signature=TEXT, to_signature=TEXT, version=TEXT,
+        columns=st.tuples(
+            st.builds(
+                LinkedColumn, column=TEXT, scores=st.tuples(NUMBER), values=st.tuples(NUMBER), least=st.tuples(NUMBER),
+                most=st.tuples(NUMBER), half_width=st.none() | NUMBER, slope=NUMBER, shift=NUMBER, rows=st.just(9),
+                contexts=st.just(3), error=NUMBER, identity_error=NUMBER, equipercentile_error=NUMBER,
+            )
+        ),
+    ),
 )  # fmt: skip
 
 
@@ -112,8 +136,10 @@ def test_every_schema_is_round_tripped():
         "Judgment",
         "Run",
         "Recipe",
+        "DriftWatch",
         "Generated",
         "HumanScale",
+        "Link",
         "Threshold",
     }
     assert {kind.__name__ for kind in SCHEMAS} == made
