@@ -194,7 +194,7 @@ class _Reader:
             if position is None:
                 continue
             self.row_numbers.append(number)
-            cells = self._own_label(row) if labels is None else labels.get(_key(row, ids))
+            cells = labels.get(_key(row, ids)) if labels is not None else self._label_beside(row)
             if cells is not None:
                 key = _key(row, ids)
                 if key in used:
@@ -254,7 +254,7 @@ class _Reader:
         wheres: dict[Any, str] = {}
         lowest: list[float] | None = None
         for row in itertools.chain.from_iterable(tables):
-            cells = self._own_label(row)
+            cells = self._labels_in(row)
             if cells is None:
                 continue
             key = _key(row, ids)
@@ -271,7 +271,11 @@ class _Reader:
         labels = {key: _mean(cells, wheres[key]) for key, cells in read.items()}
         return ids, labels, None if lowest is None else np.array(lowest)
 
-    def _own_label(self, row: Row) -> tuple[float | str, ...] | None:
+    def _label_beside(self, row: Row) -> tuple[float | str, ...] | None:
+        """The labels in a scored row; None where a column is absent, as it may be in JSON lines, or empty."""
+        return self._labels_in(row) if all(column in row.fields for column in self.asked.label) else None
+
+    def _labels_in(self, row: Row) -> tuple[float | str, ...] | None:
         """The labels in a row; None where one is empty."""
         asked = self.asked
         if not asked.label:

@@ -76,6 +76,9 @@ def test_labels_in_the_scored_table(command, write_jsonl, files):
     labelled = {label["output_id"] for label in given}
     table = write_jsonl([{**row, "rating": row["rating"] if row["output_id"] in labelled else None} for row in rows])
     alone = json.loads(command("calibrate", table, *GOOD, *BY, *PROMISE, "--json").out)
+    absent = [{**row} if row["output_id"] in labelled else {**row, "rating": None} for row in rows]
+    absent = [{key: value for key, value in row.items() if value is not None} for row in absent]
+    assert alone == json.loads(command("calibrate", write_jsonl(absent), *GOOD, *BY, *PROMISE, "--json").out)
     scored_table, labels = files(rows)
     apart = json.loads(command("calibrate", scored_table, "--labels", labels, *GOOD, *BY, *PROMISE, "--json").out)
     assert alone == apart
@@ -287,3 +290,18 @@ def test_the_files_survive_a_round_trip(tmp_path):
     )  # fmt: skip
     write_record(tmp_path / "t.json", record)
     assert read_record(Threshold, tmp_path / "t.json") == record
+
+
+def test_a_promise_that_length_alone_could_make_is_flagged(command, files):
+    rows = scored()
+    for row in rows:
+        row["output"] = "word " * (10 * row["rating"])
+        row["clarity_score"] = row["tone_score"]
+    table, labels = files(rows)
+    common = ("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE)
+    told = json.loads(command(*common, "--json").out)
+    good = sum(row["rating"] >= 4 for row in rows) / len(rows)
+    assert told["surface"]["measure"] == "length"
+    assert told["surface"]["auc"] == 1
+    assert told["surface"]["kept_share"] == pytest.approx(good, abs=0.1)
+    assert "the surface measure alone can make this promise, and does no worse" in command(*common).out
