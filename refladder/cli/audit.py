@@ -41,11 +41,8 @@ if TYPE_CHECKING:
 @console.PROMPTS
 @console.RESTART
 @console.JSON
-@click.pass_context
 @grouped(money=spending.SpendingOptions)
 def command(
-    context: click.Context,
-    /,
     *,
     money: spending.SpendingOptions,
     judge: str,
