@@ -24,6 +24,7 @@ DRAWS = 20  # answers compared to tell whether a server samples at all
 _SAME = 0.05  # nats, as in `exact`
 _SHOWN = 60  # characters of an unparsed answer in a message
 _FEWEST = 2  # tokens that make a list of the most probable ones
+_TRIED = 3  # tokens that an answer is forced to begin with, until this works
 _BIAS = 100  # nats, the most that servers take
 _NOT_RETURNED = "log-probabilities were asked for and not returned"
 _RANDOM: Messages = [{"role": "user", "content": "Write eight words that have nothing to do with each other."}]
@@ -83,11 +84,14 @@ async def _continues(talk: Talk) -> bool:
 
 async def _keeps_to_a_form(talk: Talk, tokens: Sequence[Choice]) -> bool:
     """Whether an answer can be forced to begin with a less probable token, whose log-probability stays what it was."""
+    words = [token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")]
     try:
-        less = next(token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or ""))
-        return await _said(talk, talk.question, less, "") is not None
-    except (Refusal, StopIteration):
+        for token in words[:_TRIED]:  # some tokenizers make another token of the text of a token
+            if await _said(talk, talk.question, token, "") is not None:
+                return True
+    except Refusal:
         return False
+    return False
 
 
 async def read_top(talk: Talk, messages: Messages, labels: Sequence[str], *, top: int, goes_on: str) -> LabelReading:

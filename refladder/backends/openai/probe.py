@@ -116,6 +116,7 @@ def _is_sound(probe: Probe) -> bool:
         and (probe.way in WAYS if probe.mode == "exact" else not probe.way)
         and (probe.top > 0) == (probe.mode == "top")
         and probe.goes_on in {"", "prefill", "grammar"}
+        and probe.dialect.length_field in {"max_tokens", "max_completion_tokens"}
         and (tokens is None or (isinstance(tokens, str) and tokens in {"server", "template", "local"}))
     )
 

@@ -334,6 +334,7 @@ def test_a_cached_probe_of_another_kind_or_age_is_made_again():
         {"refused": [1]},
         {"refused": {"exact": "no"}},
         {"dialect": {"length_field": 1, "tempered": True, "tokens": None}},
+        {"dialect": {"length_field": "model", "tempered": True, "tokens": None}},
         {"dialect": {"length_field": "max_tokens", "tempered": "yes", "tokens": None}},
         {"dialect": {"length_field": "max_tokens", "tempered": True, "tokens": "anywhere"}},
         {"dialect": {"length_field": "max_tokens", "tempered": True, "tokens": ["server"]}},
