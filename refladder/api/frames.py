@@ -43,7 +43,7 @@ class Frame:
                     raise DataError(f"row {number}: each row must be a dict, found {row!r:.60}")
         else:
             _pyarrow()
-            names = list(table.column_names if self._kind in ("arrow", "datasets") else table.columns)
+            names = self.names
             for name in names:
                 if not isinstance(name, str) or names.count(name) > 1:
                     problem = "is not text" if not isinstance(name, str) else "appears twice"
@@ -53,6 +53,13 @@ class Frame:
     def form(self) -> str:
         """The format of the temporary file."""
         return "jsonl" if self._kind == "rows" else "parquet"
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns; those of the first row in a list."""
+        if self._kind == "rows":
+            return list(self._table[0]) if self._table else []
+        return list(self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns)
 
     def rows(self) -> Rows:
         """All rows, with every column."""
@@ -136,10 +143,29 @@ class Frame:
             return self._table.take(_pyarrow().array(numbers, _pyarrow().int64()))
         return self._table.select(numbers)
 
+    def opened(self, path: Path) -> Any:  # noqa: ANN401
+        """A file of the format `form` as a table of the same kind."""
+        if self._kind == "rows":
+            return [row.fields for row in read_rows(str(path))]
+        from pyarrow import parquet  # noqa: PLC0415  an extra: 120 MB
+
+        table = parquet.read_table(path)
+        if self._kind == "arrow":
+            return table
+        if self._kind == "pandas":
+            return table.to_pandas()
+        if self._kind == "polars":
+            import polars as pl  # noqa: PLC0415  as above
+
+            return pl.from_arrow(table)
+        import datasets  # noqa: PLC0415  likewise
+
+        return datasets.Dataset(table)
+
     def _arrow(self, needed: Collection[str] | None) -> Iterator[Any]:
         """The table as Arrow tables, one after the other."""
         pa = _pyarrow()
-        names = list(self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns)
+        names = self.names
         chosen = [name for name in names if _is_needed(name, needed)] or names[:1]
         for part in self._parts(chosen):
             columns = [part[name] if name in chosen else pa.nulls(part.num_rows) for name in names]
@@ -187,19 +213,22 @@ def read_columns(path: Path, types: Mapping[str, type], given: str | None = None
 
 
 @contextmanager
-def in_words_of_python(parameters: Collection[str], path: str | None = None) -> Iterator[None]:
+def in_words_of_python(
+    parameters: Collection[str], path: str | None = None, *, name: str = "the table"
+) -> Iterator[None]:
     """Errors of a job in the words of a Python call: parameters instead of options, rows instead of a temporary file.
 
     Args:
         parameters: of the call.
         path: the temporary file of a table in memory.
+        name: what the user calls that table.
     """
     try:
         yield
     except RefladderError as error:
-        text = str(error)
+        text, of = str(error), "" if name == "the table" else f" of {name}"
         if path is not None:
-            text = re.sub(rf"{re.escape(path)}:(\d+)", r"row \1", text).replace(path, "the table")
+            text = re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", text).replace(path, name)
         text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
         text = re.sub(
             r"--([a-z][a-z-]*[a-z])",

@@ -16,14 +16,12 @@ from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
 from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.check_drift import DriftReport
-    from refladder.records import Dimension
-    from refladder.scoring.columns import Scale
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import Scorer
 
@@ -146,6 +144,7 @@ def command(
     from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.stop_at import stop_thresholds  # noqa: PLC0415
     from refladder.records import HumanScale  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
@@ -168,7 +167,7 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
-    thresholds, made_for = _thresholds(stop_at, threshold, opened, dimensions, scale)
+    thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
     checked = None if source is None else check_input(source, table.given, mapped)
     recorded = _recorded(
         context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
@@ -293,38 +292,6 @@ def _drift(
     if not as_json:
         console.say(drift_line(report), err=True)
     return report
-
-
-def _thresholds(
-    stop_at: tuple[str, ...], path: Path | None, ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale
-) -> tuple[dict[str, float], Callable[[Scorer], Scorer]]:
-    """The thresholds at which asking stops (none if every rung is asked), and a check that they are for a scorer."""
-    from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.jobs.filter import promised_condition  # noqa: PLC0415
-    from refladder.jobs.scored_tables import check_signature  # noqa: PLC0415
-    from refladder.scoring.stopping import StopRule  # noqa: PLC0415
-
-    thresholds = dict(console.numbers(stop_at, "--stop-at"))
-    promise = None
-    if path is not None:
-        if thresholds:
-            raise UsageError("--stop-at and --threshold both say where to stop; give one of them")
-        condition = promised_condition(path)
-        thresholds, promise = dict(condition.least), condition.promise
-        if promise is not None and promise.per is not None:
-            raise UsageError(
-                f"{path}: the threshold keeps the best row of each {promise.per}, and rows that stop early have no "
-                "rank; score without --threshold"
-            )
-    if thresholds:
-        StopRule(thresholds, dimensions, ladders.rungs, scale)
-
-    def made_for(scorer: Scorer) -> Scorer:
-        if promise is not None:
-            check_signature(scorer.report.signature, promise.signature, str(path))
-        return scorer
-
-    return thresholds, made_for
 
 
 def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
