@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from refladder.api.frames import Frame, in_words_of_python, read_columns
+from refladder.api.frames import Frame, in_words_of_python, read_columns, with_parameters
 from refladder.api.judges import Backends, open_recorded, resolved
 from refladder.api.texts import prepared
 from refladder.errors import UsageError
@@ -144,8 +144,7 @@ def score(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
             source = str(folder / f"table.{frame.form}")
             scored = folder / f"scored.{frame.form}" if out is None else Path(out)
-            needed = {part for name in FIELDS for part in _columns(mapped.columns.get(name, name))}
-            frame.write(Path(source), needed if out is None else None)
+            frame.write(Path(source), {mapped.columns.get(name, name) for name in FIELDS} if out is None else None)
         stack.enter_context(in_words_of_python(given, None if frame is None else source))
         checked = check_input(source, None, mapped)
         kept = Path(judgments) if judgments is not None else None
@@ -317,8 +316,7 @@ def pairs(
             source = str(folder / f"table.{frame.form}")
             paired = folder / f"pairs.{frame.form}" if out is None else Path(out)
             by = by or score_column("the table", frame.names)
-            needed = {part for name in FIELDS for part in _columns(mapped.columns.get(name, name))}
-            frame.write(Path(source), {*needed, by, "signature"})
+            frame.write(Path(source), {*(mapped.columns.get(name, name) for name in FIELDS), by, "signature"})
         stack.enter_context(in_words_of_python(given, None if frame is None else source))
         with progress("pairing") as update:
             report = preference_pairs(
@@ -335,7 +333,7 @@ def pairs(
             )
         level = logging.INFO if report.pairs and not report.unscored else logging.WARNING
         for line in pair_lines(report):
-            _LOG.log(level, "%s", line.replace("--per-context", "per_context"))
+            _LOG.log(level, "%s", with_parameters(line, given))
         if frame is None:
             return type(table)(out)  # type: ignore[call-arg]
         return cast("Table", frame.opened(paired))
@@ -347,11 +345,6 @@ def _record_or_path(value: str | Path | Threshold | None) -> Path | Threshold | 
 
 def _human_scale(value: str | Path | HumanScale) -> HumanScale:
     return value if isinstance(value, HumanScale) else read_record(HumanScale, Path(value))
-
-
-def _columns(name: str) -> tuple[str, str]:
-    """The columns that a name may mean: itself, or the one whose objects have the field."""
-    return name, name.partition(".")[0]
 
 
 def _out_path(out: str | Path | None) -> Path:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
 _BATCH = 4096  # rows converted at a time
+_OTHER_NAMES = {  # options whose parameter is called otherwise
+    "dimension": "dimensions", "judge_option": "judge_options", "writer_option": "writer_options", "with": "include",
+}  # fmt: skip
 _OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
 
 
@@ -72,12 +75,15 @@ class Frame:
 
         Args:
             path: the file.
-            needed: columns to write; others keep their name, for messages, and are null. None writes all.
+            needed: columns to write, also as COLUMN.FIELD; others keep their name, for messages, and are null. None
+                writes all.
             number: name of a further column with the number of the row, from 0.
 
         Raises:
             DataError: a value has no equivalent in the format.
         """
+        if needed is not None:
+            needed = {*needed, *(name.partition(".")[0] for name in needed)}
         if self._kind == "rows":
             with path.open("wb") as stream:
                 for count, fields in enumerate(self._table):
@@ -229,14 +235,25 @@ def in_words_of_python(
         text, of = str(error), "" if name == "the table" else f" of {name}"
         if path is not None:
             text = re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", text).replace(path, name)
-        text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
-        text = re.sub(
-            r"--([a-z][a-z-]*[a-z])",
-            lambda match: name if (name := match[1].replace("-", "_")) in {*parameters, *_OF_BACKENDS} else match[0],
-            text,
-        )
-        error.args = (text,)
+        error.args = (with_parameters(text, parameters),)
         raise
+
+
+def with_parameters(text: str, parameters: Collection[str]) -> str:
+    """A sentence with parameters of a Python call in the place of options.
+
+    Args:
+        text: the sentence.
+        parameters: of the call; other options stay as they are.
+    """
+    text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
+
+    def parameter(match: re.Match[str]) -> str:
+        name = match[1].replace("-", "_")
+        name = _OTHER_NAMES.get(name, name)
+        return name if name in {*parameters, *_OF_BACKENDS} else match[0]
+
+    return re.sub(r"--([a-z][a-z-]*[a-z])", parameter, text)
 
 
 def _kind_of(table: object) -> str:

@@ -6,6 +6,7 @@ import logging
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ def calibrate(
     """
     given = {name: value for name, value in locals().items() if name != "table"}
     with ExitStack() as stack:
-        stack.enter_context(in_words_of_python({*given, "labels"}))
+        stack.enter_context(in_words_of_python(given))
         promise = calibrating.Promise(precision=precision, recall=recall, sure=None if on_average else sure)
         conditions = tuple(map(Good, _names(good)))
         pool, asked = _pool(stack, table, labels, by=_names(by), label=_names(label), good=conditions, per=per, out=out)
@@ -140,26 +141,27 @@ def _pool(
     """Scores and labels of the tables, and what the columns are."""
     if not label:
         raise UsageError("give the column of the labels: label=COLUMN")
+    asked = Asked(by=by, label=label, good=good, per=per)
     paths: tuple[str, ...] = ()
     if isinstance(labels, str | Path):
         paths = (str(labels),)
     elif isinstance(labels, Sequence) and labels and all(isinstance(path, str | Path) for path in labels):
         paths = tuple(map(str, labels))
     elif labels is not None:
-        paths = (_written(stack, labels, "labels"),)
-    asked = Asked(by=by, label=label, good=good, labels=paths, per=per)
-    source = str(table) if isinstance(table, str | Path) else _written(stack, table, "the table")
+        paths = (_written(stack, labels, asked, "labels"),)
+    asked = replace(asked, labels=paths)
+    source = str(table) if isinstance(table, str | Path) else _written(stack, table, asked, "the table")
     read = {"the table": source, **{f"labels {path}": path for path in paths}}
     refuse_same_files(read if out is None else {**read, "out": str(out)})
     with progress("reading") as update:
         return read_pool(source, asked, progress=update), asked
 
 
-def _written(stack: ExitStack, table: Any, name: str) -> str:  # noqa: ANN401
+def _written(stack: ExitStack, table: Any, asked: Asked, name: str) -> str:  # noqa: ANN401
     """The path of a table in memory, in a temporary file; errors in the stack then name it."""
     frame = Frame(table)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
     path = folder / f"table.{frame.form}"
-    frame.write(path)
+    frame.write(path, asked.needed)
     stack.enter_context(in_words_of_python((), str(path), name=name))
     return str(path)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import in_words_of_python
+from refladder.api.frames import in_words_of_python, with_parameters
 from refladder.api.judges import Backends
 from refladder.files.ladder_sets import LadderSet, load_ladders, write_certificate
 from refladder.files.locks import locked_folder
@@ -141,6 +141,7 @@ def publish(
     given = {name: value for name, value in locals().items() if name not in ("ladders", "repository")}
     with in_words_of_python(given), progress("preparing") as update:
         done = publishing.publish(str(ladders), repository, **given, progress=update)
+    done = replace(done, notices=tuple(with_parameters(notice, given) for notice in done.notices))
     for notice in done.notices:
         _LOG.warning("%s", notice)
     return done

@@ -187,7 +187,7 @@ def prepared(
     prompts: str | Path | None,
     stop_at: Mapping[str, float] | None = None,
     threshold: Path | Threshold | None = None,
-) -> tuple[LadderSet, Callable[[Backend], scoring.Scorer]]:
+) -> tuple[LadderSet, Callable[[Backend], scoring.LadderScorer]]:
     """Check the arguments of `Scorer`, and where asking stops, before a judge is opened.
 
     Returns the ladder set, and a function that makes the scorer from an open judge.
@@ -207,7 +207,7 @@ def prepared(
         check_folder(Path(prompts))
     thresholds, made_for = stop_thresholds(stop_at or {}, threshold, opened_set, chosen, scale)
     make = partial(
-        scoring.Scorer,
+        scoring.LadderScorer,
         ladders=opened_set,
         dimensions=chosen,
         scale=scale,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.check_drift import DriftReport
     from refladder.scoring.recorded import Recorded
-    from refladder.scoring.scorer import Scorer
+    from refladder.scoring.scorer import LadderScorer
 
 
 @click.command(short_help="Score outputs against ladders.")
@@ -149,7 +149,7 @@ def command(
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
-    from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
+    from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
@@ -175,8 +175,8 @@ def command(
     budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
-    def scorer(backend: Backend) -> Scorer:
-        made = Scorer(
+    def scorer(backend: Backend) -> LadderScorer:
+        made = LadderScorer(
             backend,
             opened,
             dimensions,
@@ -275,7 +275,7 @@ def _check_text_options(
 
 
 def _drift(
-    scorer: Scorer,
+    scorer: LadderScorer,
     budgeted: spending.Spending,
     judge: tuple[str, tuple[str, ...]],
     path: Path | None,
@@ -294,7 +294,7 @@ def _drift(
     return report
 
 
-def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+def _score_texts(scorer: LadderScorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
     from refladder.jobs.score import score_texts  # noqa: PLC0415
     from refladder.report.summary import warning_lines  # noqa: PLC0415
     from refladder.scoring.columns import Columns  # noqa: PLC0415
@@ -311,7 +311,7 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
+def _print_texts(scorer: LadderScorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
     from refladder.report.ladder_tables import score_table  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import bounds_text  # noqa: PLC0415

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Dimension
     from refladder.scoring.columns import Scale
-    from refladder.scoring.scorer import Scorer
+    from refladder.scoring.scorer import LadderScorer
 
 
 def stop_thresholds(
@@ -26,7 +26,7 @@ def stop_thresholds(
     ladders: LadderSet,
     dimensions: Sequence[Dimension],
     scale: Scale,
-) -> tuple[dict[str, float], Callable[[Scorer], Scorer]]:
+) -> tuple[dict[str, float], Callable[[LadderScorer], LadderScorer]]:
     """The thresholds at which asking stops, and a check that a scorer is the one that they are for.
 
     Args:
@@ -59,7 +59,7 @@ def stop_thresholds(
     if thresholds:
         StopRule(thresholds, dimensions, ladders.rungs, scale)
 
-    def made_for(scorer: Scorer) -> Scorer:
+    def made_for(scorer: LadderScorer) -> LadderScorer:
         if promise is not None:
             check_signature(scorer.report.signature, promise.signature, where)
         return scorer
