@@ -16,16 +16,14 @@ from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
 from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.check_drift import DriftReport
-    from refladder.records import Dimension
-    from refladder.scoring.columns import Scale
     from refladder.scoring.recorded import Recorded
-    from refladder.scoring.scorer import Scorer
+    from refladder.scoring.scorer import LadderScorer
 
 
 @click.command(short_help="Score outputs against ladders.")
@@ -146,11 +144,12 @@ def command(
     from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.stop_at import stop_thresholds  # noqa: PLC0415
     from refladder.records import HumanScale  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
-    from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
+    from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
@@ -168,7 +167,7 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
-    thresholds, made_for = _thresholds(stop_at, threshold, opened, dimensions, scale)
+    thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
     checked = None if source is None else check_input(source, table.given, mapped)
     recorded = _recorded(
         context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
@@ -176,8 +175,8 @@ def command(
     budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
-    def scorer(backend: Backend) -> Scorer:
-        made = Scorer(
+    def scorer(backend: Backend) -> LadderScorer:
+        made = LadderScorer(
             backend,
             opened,
             dimensions,
@@ -276,7 +275,7 @@ def _check_text_options(
 
 
 def _drift(
-    scorer: Scorer,
+    scorer: LadderScorer,
     budgeted: spending.Spending,
     judge: tuple[str, tuple[str, ...]],
     path: Path | None,
@@ -295,39 +294,7 @@ def _drift(
     return report
 
 
-def _thresholds(
-    stop_at: tuple[str, ...], path: Path | None, ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale
-) -> tuple[dict[str, float], Callable[[Scorer], Scorer]]:
-    """The thresholds at which asking stops (none if every rung is asked), and a check that they are for a scorer."""
-    from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.jobs.filter import promised_condition  # noqa: PLC0415
-    from refladder.jobs.scored_tables import check_signature  # noqa: PLC0415
-    from refladder.scoring.stopping import StopRule  # noqa: PLC0415
-
-    thresholds = dict(console.numbers(stop_at, "--stop-at"))
-    promise = None
-    if path is not None:
-        if thresholds:
-            raise UsageError("--stop-at and --threshold both say where to stop; give one of them")
-        condition = promised_condition(path)
-        thresholds, promise = dict(condition.least), condition.promise
-        if promise is not None and promise.per is not None:
-            raise UsageError(
-                f"{path}: the threshold keeps the best row of each {promise.per}, and rows that stop early have no "
-                "rank; score without --threshold"
-            )
-    if thresholds:
-        StopRule(thresholds, dimensions, ladders.rungs, scale)
-
-    def made_for(scorer: Scorer) -> Scorer:
-        if promise is not None:
-            check_signature(scorer.report.signature, promise.signature, str(path))
-        return scorer
-
-    return thresholds, made_for
-
-
-def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+def _score_texts(scorer: LadderScorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
     from refladder.jobs.score import score_texts  # noqa: PLC0415
     from refladder.report.summary import warning_lines  # noqa: PLC0415
     from refladder.scoring.columns import Columns  # noqa: PLC0415
@@ -344,7 +311,7 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
+def _print_texts(scorer: LadderScorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
     from refladder.report.ladder_tables import score_table  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import bounds_text  # noqa: PLC0415

@@ -267,7 +267,8 @@ def test_nothing_or_two_things_to_score(fails, stories):
         "refladder: --text needs --context-id, one of: story-01, story-02, "
     )
     assert fails(2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS) == (
-        "refladder: --text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE\n"
+        "refladder: --text prints its scores and keeps no file; --out, --judgments, --calibration and the like "
+        "need a SOURCE\n"
     )
 
 
