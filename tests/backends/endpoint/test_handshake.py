@@ -262,6 +262,12 @@ def test_another_question_is_asked_where_the_first_has_no_answer(serve, quirks, 
     assert reading.mass > 0.5
 
 
+def test_whether_a_server_samples_is_seen_in_answers_with_words(serve):
+    # 20 answers that end at once are equal, and show nothing
+    backend = to(serve(replace(TEXT_ONLY, silent_after=("eight words",))))
+    assert (backend.probe.mode, backend.probe.fixed) == ("sample", False)
+
+
 def test_a_model_that_only_continues_texts_is_asked_to_continue_one(serve):
     server = serve(replace(OPENAI, silent_after=(HANDSHAKE, "Count from")))
     assert mode_of(to(server)) == "top20"
