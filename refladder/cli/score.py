@@ -168,7 +168,7 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
-    thresholds, made_for = _thresholds(stop_at, threshold, opened, dimensions, scale)
+    thresholds, made_for = _thresholds(stop_at, threshold, opened, dimensions, scale, sampled=judging.answers > 0)
     checked = None if source is None else check_input(source, table.given, mapped)
     recorded = _recorded(
         context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
@@ -207,8 +207,8 @@ def command(
         if read_once(source) and not money.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
-        if check_drift and money.dry_run:
-            console.say("not among the calls of a dry run: 8 of --check-drift, or 96 in its first run", err=True)
+        if check_drift:
+            _plan_drift(costs, asking, _drift_file(asking, judge_asked, drift_file))
         return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
     if not budgeted.continues(plan, as_json=as_json):
@@ -283,20 +283,37 @@ def _drift(
     *,
     as_json: bool,
 ) -> DriftReport:
-    """Take a look at the judge; the default file is one for each ladder set and each judge as the user names it."""
-    from refladder.api.judges import default_store  # noqa: PLC0415
+    """Take a look at the judge."""
     from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
 
-    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
-    default = default_store().parent / "drift" / f"{name}.json"
-    report = check_drift(scorer, budgeted.without_store_of(*judge), path or default)
+    report = check_drift(scorer, budgeted.without_store_of(*judge), _drift_file(scorer, judge, path))
     if not as_json:
         console.say(drift_line(report), err=True)
     return report
 
 
+def _drift_file(scorer: Scorer, judge: tuple[str, tuple[str, ...]], path: Path | None) -> Path:
+    """The default is one file for each ladder set and each judge as the user names it."""
+    from refladder.api.judges import default_store  # noqa: PLC0415
+
+    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
+    return path or default_store().parent / "drift" / f"{name}.json"
+
+
+def _plan_drift(costs: Plan, scorer: Scorer, path: Path) -> None:
+    from refladder.jobs.check_drift import plan_look  # noqa: PLC0415
+
+    console.say(f"--check-drift asks {plan_look(costs, scorer, path):,} of the calls", err=True)
+
+
 def _thresholds(
-    stop_at: tuple[str, ...], path: Path | None, ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale
+    stop_at: tuple[str, ...],
+    path: Path | None,
+    ladders: LadderSet,
+    dimensions: Sequence[Dimension],
+    scale: Scale,
+    *,
+    sampled: bool,
 ) -> tuple[dict[str, float], Callable[[Scorer], Scorer]]:
     """The thresholds at which asking stops (none if every rung is asked), and a check that they are for a scorer."""
     from refladder.errors import UsageError  # noqa: PLC0415
@@ -318,6 +335,12 @@ def _thresholds(
             )
     if thresholds:
         StopRule(thresholds, dimensions, ladders.rungs, scale)
+        if sampled:
+            console.say(
+                "sampled answers: each decision is that of the whole ladder with the same answers; others may decide "
+                "otherwise",
+                err=True,
+            )
 
     def made_for(scorer: Scorer) -> Scorer:
         if promise is not None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.records import Recipe
     from refladder.scoring.question import Question
     from refladder.scoring.scorer import Scorer
@@ -72,18 +73,9 @@ def check_drift(scorer: Scorer, backend: Backend, path: Path) -> DriftReport:
         BackendError: the judge failed.
     """
     with locked(path):
-        watch = read_record(DriftWatch, path) if path.exists() else None
-        if watch is not None:
-            _check_same(path, watch, scorer)
+        watch = _read_watch(path, scorer)
         questions = probe_questions(scorer)
-        asker = Asker(
-            backend,
-            scorer.template,
-            JudgmentLog(
-                None,
-                run_of(backend, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling),
-            ),
-        )
+        asker = _asker(scorer, backend)
         if watch is None:
             watch = _first_readings(scorer, asker, questions)
             asked = [*watch.repeats]
@@ -95,6 +87,34 @@ def check_drift(scorer: Scorer, backend: Backend, path: Path) -> DriftReport:
             watch = replace(watch, looks=(*watch.looks, tuple(asked)))
         write_record(path, watch)
     return report_of(watch, str(path), asked)
+
+
+def plan_look(plan: Plan, scorer: Scorer, path: Path) -> int:
+    """Add the prompts that `check_drift` would ask to a plan.
+
+    Args:
+        plan: what the run asks.
+        scorer: judge, prompts and ladder set.
+        path: the file with the looks so far.
+
+    Returns:
+        The number of prompts.
+
+    Raises:
+        UsageError, DataError: as `check_drift`.
+    """
+    watch = _read_watch(path, scorer)
+    questions = probe_questions(scorer)
+    if watch is None:
+        drawn = [_drawn(len(questions), EACH_LOOK, -batch) for batch in range(REPEATS // EACH_LOOK)]
+        asked = [*questions, *(questions[number] for batch in drawn for number in batch)]
+    else:
+        asked = _asked(path, watch, questions, _drawn(len(watch.probes), EACH_LOOK, len(watch.looks) + 1))
+    asker = _asker(scorer, scorer.judge)
+    prompts = [prompt for question in asked for prompt in asker.prompts(question)]
+    labels = list(scorer.template.labels.values())
+    plan.judge_again(scorer.judge, prompts, labels, answers=asker.answers, sampling=asker.sampling)
+    return len(asked) * asker.calls
 
 
 def report_of(watch: DriftWatch, file: str, asked: Sequence[float | None] = ()) -> DriftReport:
@@ -164,6 +184,19 @@ def probe_questions(scorer: Scorer) -> list[Question]:
         )
     order = sorted(questions, key=lambda question: hashlib.blake2b(question.key.encode(), digest_size=8).digest())
     return order[:MOST_PROBES]
+
+
+def _read_watch(path: Path, scorer: Scorer) -> DriftWatch | None:
+    if not path.exists():
+        return None
+    watch = read_record(DriftWatch, path)
+    _check_same(path, watch, scorer)
+    return watch
+
+
+def _asker(scorer: Scorer, backend: Backend) -> Asker:
+    run = run_of(backend, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling)
+    return Asker(backend, scorer.template, JudgmentLog(None, run))
 
 
 def _first_readings(scorer: Scorer, asker: Asker, questions: Sequence[Question]) -> DriftWatch:

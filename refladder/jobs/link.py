@@ -125,22 +125,22 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
 
 
 def _column(column: str, odds: Sequence[FloatArray], contexts: IntArray, scale: linking.Scale) -> LinkedColumn:
-    first, second = odds
+    common = linking.common_rows(odds[0], odds[1], contexts, scale)
     knots = linking.knots_of(scale)
-    line = linking.line_between(first, second, scale)
-    least, most = np.quantile(linking.bootstrap_curves(first, second, contexts, scale), [0.025, 0.975], axis=0)
-    held = linking.held_out(first, second, contexts, scale)
+    lines = linking.lines_between(common, np.ones((1, len(common.rows))))
+    least, most = linking.intervals_of(knots, common)
+    held = linking.held_out(odds[0], odds[1], contexts, scale)
     return LinkedColumn(
         column=column,
         scores=tuple(knots.tolist()),
-        values=tuple(linking.linked(knots, first, second, scale).tolist()),
+        values=tuple(linking.linked(knots, common)[0].tolist()),
         least=tuple(least.tolist()),
         most=tuple(most.tolist()),
         half_width=linking.half_width(held.residuals),
-        slope=line.slope,
-        shift=line.shift,
-        rows=len(first),
-        contexts=len(set(contexts.tolist())),
+        slope=float(lines.slopes[0]),
+        shift=float(lines.shifts[0]),
+        rows=len(contexts),
+        contexts=len(common.rows),
         error=held.linked,
         identity_error=held.identity,
         equipercentile_error=held.equipercentile,
