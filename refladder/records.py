@@ -366,7 +366,8 @@ class DriftWatch:
     """What is known of a judge's changes: its first reading of probes, and the changes that were seen since.
 
     `recipe`, `ladders` and `answers` are those of the scoring runs. `repeats` are changes between readings of the same
-    run, and `looks` those of every later look. A change is between 0 and 1, None where the reading is unparsed.
+    run, and `looks` those of every later look. A change is a distance and a shift (see `refladder.trust.drift`), None
+    where the reading is unparsed.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -374,8 +375,8 @@ class DriftWatch:
     ladders: str
     answers: int
     probes: tuple[Probe, ...]
-    repeats: tuple[float | None, ...]
-    looks: tuple[tuple[float | None, ...], ...] = ()
+    repeats: tuple[tuple[float, float] | None, ...]
+    looks: tuple[tuple[tuple[float, float] | None, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,7 +100,8 @@ RECORDS = st.one_of(
                 shares=st.tuples(NUMBER, NUMBER, NUMBER),
             )
         ),
-        repeats=st.tuples(NUMBER, st.none()), looks=st.tuples(st.tuples(NUMBER, st.none())),
+        repeats=st.tuples(st.tuples(NUMBER, NUMBER), st.none()),
+        looks=st.tuples(st.tuples(st.tuples(NUMBER, NUMBER), st.none())),
     ),
     st.builds(
         Link, from_signature=TEXT, to_signature=TEXT, version=TEXT,
