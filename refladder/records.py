@@ -7,6 +7,7 @@ None. Ids come from the source of the data, never from row order.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Mapping  # pydantic resolves the annotations at run time
 from dataclasses import dataclass
@@ -408,6 +409,10 @@ class Threshold:
     used: tuple[str, ...]
     version: str
 
+    def __post_init__(self) -> None:
+        if not self.columns or (self.cutoffs is not None and len(self.cutoffs) != len(self.columns)):
+            raise ValueError("it needs one cut-off for each column, and at least one column")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanScale:
@@ -434,6 +439,9 @@ class HumanScale:
     held_out: int
     version: str
 
+    def __post_init__(self) -> None:
+        _check_knots(self.scores, self.ratings)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedColumn:
@@ -459,6 +467,15 @@ class LinkedColumn:
     error: float
     identity_error: float
     equipercentile_error: float
+
+    def __post_init__(self) -> None:
+        _check_knots(self.scores, self.values, self.least, self.most)
+
+
+def _check_knots(scores: tuple[float, ...], *others: tuple[float, ...]) -> None:
+    rising = all(low <= high for low, high in itertools.pairwise(scores))
+    if not scores or not rising or any(len(values) != len(scores) for values in others):
+        raise ValueError("it needs scores in rising order, and as many other numbers at these knots")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
