@@ -379,6 +379,10 @@ class DriftWatch:
     repeats: tuple[tuple[float, float] | None, ...]
     looks: tuple[tuple[tuple[float, float] | None, ...], ...] = ()
 
+    def __post_init__(self) -> None:
+        if not self.probes or not self.repeats or len({len(look) for look in self.looks}) > 1:
+            raise ValueError("it needs probes, repeats, and looks of one length")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console
-from refladder.files.tables import STANDARD
+from refladder.files.tables import STANDARD, refuse_same_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +53,8 @@ def command(
 
     rule_named(rule)
     scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"), least_mass=least_mass)
+    if link_file is not None:
+        refuse_same_files({"--link": str(link_file), "--out": out})
     linker = None if link_file is None else open_link(link_file)
     with console.progress("rescoring") as progress:
         report = rescore(

@@ -89,7 +89,10 @@ def test_bad_files(score, tmp_path):
     assert "not UTF-8; name a file that refladder wrote" in score(code=2).err
     path.unlink()
     score()
-    path.write_text(path.read_text().replace("demo/story@", "demo/other@"))
+    whole = path.read_text()
+    path.write_text(json.dumps({**json.loads(whole), "looks": [[None], [None, None]]}))
+    assert f"{path}: drift/1: it needs probes, repeats, and looks of one length" in score(code=2).err
+    path.write_text(whole.replace("demo/story@", "demo/other@"))
     assert "the probes are of ladders demo/other@" in score(code=2).err
 
 

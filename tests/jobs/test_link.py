@@ -167,6 +167,9 @@ def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(command, 
     assert "rule:hard-votes" in text
     assert "link its judgments with `refladder link`" in text
     assert not (tmp_path / "x.jsonl").exists()
+    assert "--link and --out must be different files" in fails(
+        2, "rescore", judgments(second), "--link", link, "--out", link
+    )
     text = link.read_text().replace('"column":"coherence_', '"column":"other_')
     link.write_text(text)
     assert "has the columns other_score, other_grade, and these scores have none of them" in fails(
