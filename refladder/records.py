@@ -490,3 +490,54 @@ class Link:
     to_signature: str
     columns: tuple[LinkedColumn, ...]
     version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Agreement of one method's numbers with a target on held-out rows: `teacher`, or the column of people's labels.
+
+    `pearson` and `spearman` are over all rows at once; those `within` are means over contexts. All are between -1 and
+    1, None where they are not defined. `error` is the mean absolute error in units of the target, None where the method
+    has another unit.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    method: str
+    target: str
+    rows: int
+    contexts: int
+    pearson: float | None
+    spearman: float | None
+    within_pearson: float | None
+    within_spearman: float | None
+    error: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distilled:
+    """A small regressor (a student) that has learned a column of scores from their texts.
+
+    `kind` is `ngrams`, or `encoder`; `model` is the encoder's name. `column` and `teacher` are the name and the
+    signature of the scores it learned from (None where they have none). `reads_context` says whether it reads the text
+    of the context beside the output. `rows` of `contexts` contexts trained it. Estimates are cut at `low` and `high`,
+    the least and the greatest score among these. `settings` are those of the training. `weights` is a digest of the
+    files of weights. `held_out_by` says what was held out for `held_out`: whole contexts, or texts where there is only
+    one context. `half_width` is the .9 quantile of the absolute errors of held-out rows.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    kind: Literal["ngrams", "encoder"]
+    model: str
+    column: str
+    teacher: str | None
+    reads_context: bool
+    rows: int
+    contexts: int
+    low: float
+    high: float
+    settings: Mapping[str, float]
+    weights: str
+    held_out_by: Literal["context", "text"]
+    held_out: tuple[HeldOut, ...]
+    half_width: float
+    version: str

@@ -14,6 +14,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, number_in, parse_number, read_rows
+from refladder.jobs.scored_tables import refuse_unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -223,6 +224,8 @@ class _Reader:
         """Keep the scores of a row; its number among the rows with scores, None where it has not all of them."""
         values = [number_in(row, column) for column in self.asked.by]
         if None in values:
+            for name in self.asked.by:
+                refuse_unjudged(row, name)
             self.unscored += 1
             return None
         signature = row.fields.get("signature") or None
