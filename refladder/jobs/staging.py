@@ -330,7 +330,8 @@ def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
     """
 
     def row(name: str, part: Mapping[str, Any], context_id: str = "") -> dict[str, str]:
-        details = [
+        judge = [f"judge {part['judge']['fingerprint']}"] if "judge" in part else []
+        details = judge + [
             f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
             for key, value in part.items()
             if key not in _NOT_DETAILS and isinstance(value, str | int | float)
