@@ -79,3 +79,14 @@ def refladder_built(built):
     clarity = refladder.Dimension(name="clarity", description="How clear it is: muddled at worst, plain at best.")
     refladder.build([{"context": "Why is the sky blue?"}], task="open", dimensions=[clarity], out=folder)
     return folder
+
+
+def test_a_published_set_is_certified_and_nothing_is_stored(built, command):
+    folder = built()
+    address = refladder.publish(folder, "me/mine").address
+    certificate = refladder.certify(address)
+    assert certificate == {**refladder.certify(refladder.load_ladders(folder)), "digest": certificate["digest"]}
+    done = command("certify", address)
+    assert done.code in {0, 3}, done.err
+    assert done.err.endswith("not stored: only a set in a folder gets a certificate\n")
+    assert refladder.load_ladders(address).certificate is None
