@@ -7,6 +7,7 @@ None. Ids come from the source of the data, never from row order.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Mapping  # pydantic resolves the annotations at run time
 from dataclasses import dataclass
@@ -366,7 +367,8 @@ class DriftWatch:
     """What is known of a judge's changes: its first reading of probes, and the changes that were seen since.
 
     `recipe`, `ladders` and `answers` are those of the scoring runs. `repeats` are changes between readings of the same
-    run, and `looks` those of every later look. A change is between 0 and 1, None where the reading is unparsed.
+    run, and `looks` those of every later look. A change is a distance and a shift (see `refladder.trust.drift`), None
+    where the reading is unparsed.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -374,8 +376,12 @@ class DriftWatch:
     ladders: str
     answers: int
     probes: tuple[Probe, ...]
-    repeats: tuple[float | None, ...]
-    looks: tuple[tuple[float | None, ...], ...] = ()
+    repeats: tuple[tuple[float, float] | None, ...]
+    looks: tuple[tuple[tuple[float, float] | None, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.probes or not self.repeats or len({len(look) for look in self.looks}) > 1:
+            raise ValueError("it needs probes, repeats, and looks of one length")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,6 +413,10 @@ class Threshold:
     used: tuple[str, ...]
     version: str
 
+    def __post_init__(self) -> None:
+        if not self.columns or (self.cutoffs is not None and len(self.cutoffs) != len(self.columns)):
+            raise ValueError("it needs one cut-off for each column, and at least one column")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanScale:
@@ -433,6 +443,9 @@ class HumanScale:
     held_out: int
     version: str
 
+    def __post_init__(self) -> None:
+        _check_knots(self.scores, self.ratings)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedColumn:
@@ -458,6 +471,15 @@ class LinkedColumn:
     error: float
     identity_error: float
     equipercentile_error: float
+
+    def __post_init__(self) -> None:
+        _check_knots(self.scores, self.values, self.least, self.most)
+
+
+def _check_knots(scores: tuple[float, ...], *others: tuple[float, ...]) -> None:
+    rising = all(low <= high for low, high in itertools.pairwise(scores))
+    if not scores or not rising or any(len(values) != len(scores) for values in others):
+        raise ValueError("it needs scores in rising order, and as many other numbers at these knots")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.files.jsonl import is_device, read_record  # noqa: PLC0415  --help stays quick
+    from refladder.files.jsonl import read_record  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
@@ -168,6 +168,7 @@ def command(
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
     thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
+    _tell_sampled(sampled=bool(thresholds and judging.answers))
     checked = None if source is None else check_input(source, table.given, mapped)
     recorded = _recorded(
         context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
@@ -190,14 +191,8 @@ def command(
         return made_for(made)
 
     outputs = text_outputs(opened, text, context_id) if source is None else []
-    if (
-        judgments is None
-        and recorded is None
-        and source is not None
-        and table.out != STANDARD
-        and not is_device(Path(table.out))
-    ):
-        judgments = Path(f"{table.out}.judgments.jsonl")
+    if judgments is None and recorded is None and source is not None:
+        judgments = _default_judgments(table.out)
 
     def plan(costs: Plan) -> int:
         asking = scorer(recorded or budgeted.connect(*judge_asked))
@@ -206,8 +201,8 @@ def command(
         if read_once(source) and not money.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
-        if check_drift and money.dry_run:
-            console.say("not among the calls of a dry run: 8 of --check-drift, or 96 in its first run", err=True)
+        if check_drift:
+            _plan_drift(costs, asking, _drift_file(asking, judge_asked, drift_file))
         return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
     if not budgeted.continues(plan, as_json=as_json):
@@ -236,6 +231,22 @@ def command(
             progress=progress,
         )
     return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent(), drift=drift)
+
+
+def _tell_sampled(*, sampled: bool) -> None:
+    if sampled:
+        console.say(
+            "sampled answers: each decision is that of the whole ladder with the same answers; others may decide "
+            "otherwise",
+            err=True,
+        )
+
+
+def _default_judgments(out: str) -> Path | None:
+    """The judgments file beside an output; None where the output is no file."""
+    from refladder.files.jsonl import is_device  # noqa: PLC0415
+
+    return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
 
 
 def _recorded(
@@ -282,16 +293,27 @@ def _drift(
     *,
     as_json: bool,
 ) -> DriftReport:
-    """Take a look at the judge; the default file is one for each ladder set and each judge as the user names it."""
-    from refladder.api.judges import default_store  # noqa: PLC0415
+    """Take a look at the judge."""
     from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
 
-    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
-    default = default_store().parent / "drift" / f"{name}.json"
-    report = check_drift(scorer, budgeted.without_store_of(*judge), path or default)
+    report = check_drift(scorer, budgeted.without_store_of(*judge), _drift_file(scorer, judge, path))
     if not as_json:
         console.say(drift_line(report), err=True)
     return report
+
+
+def _drift_file(scorer: LadderScorer, judge: tuple[str, tuple[str, ...]], path: Path | None) -> Path:
+    """The default is one file for each ladder set and each judge as the user names it."""
+    from refladder.api.judges import default_store  # noqa: PLC0415
+
+    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
+    return path or default_store().parent / "drift" / f"{name}.json"
+
+
+def _plan_drift(costs: Plan, scorer: LadderScorer, path: Path) -> None:
+    from refladder.jobs.check_drift import plan_look  # noqa: PLC0415
+
+    console.say(f"--check-drift asks {plan_look(costs, scorer, path):,} of the calls", err=True)
 
 
 def _score_texts(scorer: LadderScorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:

@@ -40,7 +40,8 @@ class Good:
     def __init__(self, text: str) -> None:
         match = _CONDITION.fullmatch(text)
         number = parse_number(match[2]) if match else None
-        if match is None or (number is None and match[1] not in {"=", "==", "!="}):
+        turned = match is not None and match[1] == "=" and match[2][0] in "<>"  # => and =<
+        if match is None or turned or (number is None and match[1] not in {"=", "==", "!="}):
             raise UsageError(f"--good {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'")
         self.text, self.sign, self.word, self.number = text, match[1], match[2], number
 

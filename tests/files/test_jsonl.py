@@ -89,8 +89,8 @@ RECORDS = st.one_of(
     ),
     st.builds(
         HumanScale, column=TEXT, signature=st.none() | TEXT, label=TEXT, method=st.sampled_from(["linear", "isotonic"]),
-        scores=st.tuples(NUMBER, NUMBER), ratings=st.tuples(NUMBER, NUMBER), half_width=st.none() | NUMBER, low=NUMBER,
-        high=NUMBER, fitted=st.just(20), held_out=st.just(19), version=TEXT,
+        scores=st.tuples(NUMBER, NUMBER).map(sorted).map(tuple), ratings=st.tuples(NUMBER, NUMBER),
+        half_width=st.none() | NUMBER, low=NUMBER, high=NUMBER, fitted=st.just(20), held_out=st.just(19), version=TEXT,
     ),
     st.builds(
         DriftWatch, recipe=RECIPES, ladders=TEXT, answers=st.just(0),
@@ -100,7 +100,8 @@ RECORDS = st.one_of(
                 shares=st.tuples(NUMBER, NUMBER, NUMBER),
             )
         ),
-        repeats=st.tuples(NUMBER, st.none()), looks=st.tuples(st.tuples(NUMBER, st.none())),
+        repeats=st.tuples(st.tuples(NUMBER, NUMBER), st.none()),
+        looks=st.tuples(st.tuples(st.tuples(NUMBER, NUMBER), st.none())),
     ),
     st.builds(
         Link, from_signature=TEXT, to_signature=TEXT, version=TEXT,
