@@ -12,6 +12,7 @@ import click
 from refladder.cli import console, spending
 from refladder.cli.groups import JudgingOptions, TableOptions, grouped
 from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
+from refladder.cli.sharding import SHARDING, ShardOptions, score_in_shards
 from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
@@ -67,10 +68,11 @@ if TYPE_CHECKING:
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
+@SHARDING
 @console.JSON
 @click.pass_context
-@grouped(judging=JudgingOptions, table=TableOptions, money=spending.SpendingOptions)
-def command(
+@grouped(judging=JudgingOptions, table=TableOptions, money=spending.SpendingOptions, sharding=ShardOptions)
+def command(  # noqa: C901  one check after another
     context: click.Context,
     /,
     *,
@@ -84,6 +86,7 @@ def command(
     judging: JudgingOptions,
     table: TableOptions,
     money: spending.SpendingOptions,
+    sharding: ShardOptions,
     judgments_from: str | None,
     judgments: Path | None,
     prompts: Path | None,
@@ -91,6 +94,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
+
+    SOURCE may be a folder, a quoted glob or a URL (s3://, gs://, hf://). --shard-rows, --workers, --shard and --engine
+    score it shard by shard into the folder OUT; see "Score on many machines" in the documentation.
 
     A row needs an output and either a context_id or the text of its context. Each dimension adds five columns:
     NAME_score (by --rule), NAME_grade (on the human scale), NAME_spread (standard deviation of one reading), NAME_mass
@@ -127,6 +133,24 @@ def command(
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
+    if sharding.given and not money.dry_run:
+        return score_in_shards(
+            context,
+            sharding,
+            source,
+            ladders=opened,
+            name=ladders,
+            dimensions=dimensions,
+            scale=scale,
+            mapped=mapped,
+            judging=judging,
+            table=table,
+            money=money,
+            judgments=judgments,
+            prompts=prompts,
+            restart=restart,
+            as_json=as_json,
+        )
     checked = None if source is None else check_input(source, table.given, mapped)
     refuse_same_files(
         {"--judgments-from": judgments_from or STANDARD, "--out": table.out, "--judgments": str(judgments or STANDARD)}
