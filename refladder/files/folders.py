@@ -63,6 +63,10 @@ class Folder(ABC):
     def work_file(self, name: str) -> Path:
         """Where a process of this machine writes a file before `publish`."""
 
+    def fetched(self, name: str) -> Path:
+        """The work file of a name, with the content that the folder has for it, if any."""
+        return self.work_file(name)
+
     @abstractmethod
     def publish(self, name: str) -> None:
         """Put a complete `work_file` in its position."""
@@ -203,6 +207,16 @@ class RemoteFolder(Folder):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise cannot_write(path, error) from error
+        return path
+
+    def fetched(self, name: str) -> Path:
+        """The work file, downloaded if this machine does not have it."""
+        path = self.work_file(name)
+        if not path.exists():
+            with reaching(self.path_of(name)):
+                self._system.invalidate_cache()
+                if self._system.exists(self._path(name)):
+                    self._system.get_file(self._path(name), str(path))
         return path
 
     def publish(self, name: str) -> None:

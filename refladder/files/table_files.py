@@ -9,6 +9,7 @@ from typing import IO
 from refladder.errors import DataError
 from refladder.files.jsonl import open_bytes
 from refladder.files.remote import is_url, list_urls, open_url
+from refladder.parsing import parse_json
 
 FORM_OF_EXTENSION = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 RUN_FOLDER = ".refladder"  # in a folder of scored shards: the files of the run
@@ -51,7 +52,7 @@ def table_files(path: str) -> list[str]:
         check_finished(path)
     files = sorted(file for file in files if not Path(file).name.startswith("."))
     if not files:
-        raise DataError(f"{path}: holds no .jsonl, .csv or .parquet file; name a file, a folder or a quoted glob")
+        raise DataError(f"{path}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob")
     return files
 
 
@@ -62,15 +63,29 @@ def check_finished(folder: str) -> None:
         DataError: some are: a part of the rows would look like all of them.
     """
     records = f"{folder.rstrip('/')}/{RUN_FOLDER}"
-    if is_url(folder):
-        names = {file.rpartition("/")[2] for file in list_urls(records)}
-    else:
-        names = {file.name for file in Path(records).iterdir()} if Path(records).is_dir() else set()
-    if PLAN in names and MANIFEST not in names:
+    if PLAN not in _names(records):
+        return
+    if MANIFEST not in _names(records):
         raise DataError(
             f"{folder}: a part of its shards is not scored yet; run the same `refladder score` command again, or name "
             "the finished files with a quoted glob"
         )
+    with open_table(f"{records}/{MANIFEST}") as stream:
+        manifest = parse_json(stream.read().decode("utf-8", "replace"), f"{records}/{MANIFEST}")
+    existing = _names(folder)
+    for shard in manifest["shards"]:
+        if shard["name"] not in existing:
+            raise DataError(
+                f"{folder.rstrip('/')}/{shard['name']}: this scored shard has vanished; run the same `refladder score` "
+                "command again, which scores it anew"
+            )
+
+
+def _names(folder: str) -> set[str]:
+    """The names of the files directly in a folder; none if it does not exist."""
+    if is_url(folder):
+        return {url.rpartition("/")[2] for url in list_urls(folder)}
+    return {file.name for file in Path(folder).iterdir()} if Path(folder).is_dir() else set()
 
 
 def open_table(path: str) -> IO[bytes]:

@@ -159,9 +159,9 @@ class ShardWorker:
         return self._marked(shard, out, report, [dimension.name for dimension in scorer.dimensions])
 
     def _judgments(self, shard: Shard) -> Path | None:
-        name = judgments_name(shard.name)
+        name = judgments_name(shard)
         if self._task.judgments is None:
-            return self._folder.work_file(name)
+            return self._folder.fetched(name)
         return Path(self._task.judgments) / name.rpartition("/")[2] if self._task.judgments else None
 
     def _marked(self, shard: Shard, out: Path, report: ScoreReport, dimensions: Sequence[str]) -> Mark:
@@ -173,7 +173,7 @@ class ShardWorker:
                 f"{rows:,} rows out; run the same command again"
             )
         if self._task.judgments is None:
-            self._folder.publish(judgments_name(shard.name))
+            self._folder.publish(judgments_name(shard))
         self._folder.publish(shard.name)
         mark = Mark(
             name=shard.name,

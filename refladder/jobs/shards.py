@@ -410,9 +410,12 @@ def check_strangers(folder: Folder, plan: Plan) -> None:
 def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> None:
     """Store what the finished folder holds: every shard with its input, digests and counts.
 
+    Marks and judgments of rows that the input no longer has are removed.
+
     Raises:
         DataError: rows in and rows out differ.
     """
+    judgments = set(folder.names(JUDGMENTS_FOLDER))
     entries = []
     for shard in plan.shards:
         mark = marks[shard.name]
@@ -423,7 +426,9 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
             )
         entry = {**asdict(shard), "input_digest": mark.input, "output_digest": mark.output}
         del entry["digest"]
-        entries.append({**entry, "scored": mark.scored, "unscored": mark.unscored})
+        name = judgments_name(shard).rpartition("/")[2]
+        entry |= {"scored": mark.scored, "unscored": mark.unscored, "judgments": name if name in judgments else None}
+        entries.append(entry)
     manifest = {
         "schema": "shard-manifest/1",
         "signature": marks[plan.shards[0].name].signature,
@@ -436,6 +441,10 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
         "shards": entries,
     }
     folder.write(f"{RUN_FOLDER}/{MANIFEST}", to_json(manifest, indent=1) + b"\n")
+    for name in judgments - {entry["judgments"] for entry in entries}:
+        folder.remove(f"{JUDGMENTS_FOLDER}/{name}")
+    for name in set(folder.names(MARKS)) - {f"{shard.name}.json" for shard in plan.shards}:
+        folder.remove(f"{MARKS}/{name}")
 
 
 def discard(folder: Folder, plan: Plan) -> None:
@@ -445,9 +454,9 @@ def discard(folder: Folder, plan: Plan) -> None:
     for shard in plan.shards:
         folder.remove(shard.name)
         folder.remove(f"{MARKS}/{shard.name}.json")
-        folder.remove(judgments_name(shard.name))
+        folder.remove(judgments_name(shard))
 
 
-def judgments_name(shard: str) -> str:
-    """The judgments file of a shard."""
-    return f"{JUDGMENTS_FOLDER}/{shard.rpartition('.')[0]}.jsonl"
+def judgments_name(shard: Shard) -> str:
+    """The judgments file of a shard; of another digest, its rows have other judgments."""
+    return f"{JUDGMENTS_FOLDER}/{shard.name.rpartition('.')[0]}-{shard.digest[:8]}.jsonl"

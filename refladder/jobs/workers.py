@@ -5,6 +5,7 @@ A worker holds one judge. It gets a shard as JSON and answers with JSON. A worke
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -201,7 +202,7 @@ class RayActors(Workers):
         self._began = not ray.is_initialized()
         try:
             if self._began:
-                ray.init(address=address, log_to_driver=False, **local)
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
             has = ray.cluster_resources()
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise BackendUnavailableError(

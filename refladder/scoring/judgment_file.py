@@ -29,7 +29,7 @@ from refladder.files.jsonl import (
     to_line,
 )
 from refladder.files.locks import locked
-from refladder.files.table_files import RUN_FOLDER, check_finished
+from refladder.files.table_files import MANIFEST, RUN_FOLDER, check_finished
 from refladder.parsing import parse_json
 from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
 
@@ -70,8 +70,12 @@ def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 def _read_folder(folder: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     check_finished(str(folder))
-    inner = folder / JUDGMENTS_FOLDER
-    files = sorted((inner if inner.is_dir() else folder).glob("*.jsonl"))
+    manifest = folder / RUN_FOLDER / MANIFEST
+    if manifest.exists():
+        shards = parse_json(manifest.read_text("utf-8"), str(manifest))["shards"]
+        files = [folder / JUDGMENTS_FOLDER / shard["judgments"] for shard in shards if shard["judgments"]]
+    else:
+        files = sorted(folder.glob("*.jsonl"))
     if not files:
         raise DataError(f"{folder}: holds no judgments; name a judgments file, or a folder of `refladder score`")
     run, first = read_judgments(files[0])
