@@ -4,15 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMMA := ,
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The packages of test-integrations have an environment of their own, so that `make test` stays light. A new adapter adds
+# its extra here.
+INTEGRATIONS := build/integrations
+EXTRAS := inspect,datatrove
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
 # the tests of local models.
 TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs bench clean
+.PHONY: help demo test test-integrations docs bench clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## run every step on shipped data
 	@$(BIN)/refladder demo
@@ -23,6 +27,9 @@ test: $(VENV)/.developed ## run every check and test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
+
+test-integrations: $(INTEGRATIONS)/.installed ## run the tests with TRL, Inspect and datatrove, in build/integrations
+	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -54,3 +61,9 @@ $(VENV)/.developed: $(VENV)/.made pyproject.toml
 $(VENV)/.documented: $(VENV)/.made pyproject.toml
 	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
+
+$(INTEGRATIONS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
+	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' 'pytest>=8.3'
+	@touch $@

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.evaluate import Protocol as Protocol
+    from refladder.jobs.publish import publish as publish
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
     from refladder.methods.contract import MethodSettings as MethodSettings
@@ -43,6 +44,7 @@ _PUBLIC = {
     "filter": "refladder.api.calls",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
+    "publish": "refladder.jobs.publish",
     "score": "refladder.api.calls",
     "write_ladder_set": "refladder.files.ladder_sets",
 }

@@ -25,11 +25,14 @@ LEVELS = [
     {"report"},
     {"jobs"},
     {"api"},
-    {"testing"},
+    {"testing", "integrations"},
     {"cli"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 HEAVY = (
+    "trl",
+    "inspect_ai",
+    "datatrove",
     "torch",
     "transformers",
     "datasets",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import sys
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
     from refladder.backends import Backend
+    from refladder.jobs.check_drift import DriftReport
     from refladder.scoring.columns import ScoreReport
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
@@ -289,15 +291,23 @@ def console() -> Console:
     return Printable(highlight=False, width=_WIDTH)
 
 
-def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence[Mapping[str, Any]] = ()) -> int:
+def tell(
+    report: ScoreReport,
+    *,
+    as_json: bool,
+    to_stderr: bool,
+    spent: Sequence[Mapping[str, Any]] = (),
+    drift: DriftReport | None = None,
+) -> int:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
-        text = json.dumps({**summary(report), "spent": list(spent)}, ensure_ascii=False)
+        seen = {} if drift is None else {"drift": dataclasses.asdict(drift)}
+        text = json.dumps({**summary(report), **seen, "spent": list(spent)}, ensure_ascii=False)
         click.echo(printable_json(text), err=to_stderr)
     else:
         say_lines(summary_lines(report))
         tell_spent(spent)
-    return 0 if report.complete else UNSCORED
+    return 0 if report.complete and not (drift and drift.alarm) else UNSCORED
 
 
 def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:

@@ -127,7 +127,7 @@ class OutputOptions:
     "--ladders",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Existing ladder set (a shipped name or a folder) to use instead of generating one.",
+    help="Existing ladder set (a shipped name, a folder or hub:ORG/NAME@REVISION) to use instead of generating one.",
 )
 @click.option(
     "--scores",

@@ -11,6 +11,8 @@ from refladder.cli import console
 from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from refladder.jobs.filter import FilterReport
 
 
@@ -43,6 +45,15 @@ if TYPE_CHECKING:
     help="Column that --top and --best sort by. Ties are broken by row order. Default for --best: overall_score, or "
     "the only column NAME_score.",
 )
+@click.option(
+    "--threshold", type=console.PATH, help="Threshold file of `refladder calibrate`. Keeps its promise only by itself."
+)
+@click.option(
+    "--link",
+    "link_file",
+    type=console.PATH,
+    help="Link of `refladder link`: compare scores on the scale that it maps to.",
+)
 @click.option("--out", default=STANDARD, help="Output file for the rows that pass; - is standard output.")
 @click.option("--rejected", help="Output file for the rows that do not pass. Default: they are counted and dropped.")
 @click.option(
@@ -64,6 +75,8 @@ def command(
     top_by: str | None,
     best: int | None,
     per: str | None,
+    threshold: Path | None,
+    link_file: Path | None,
     out: str,
     rejected: str | None,
     unscored: str,
@@ -80,16 +93,32 @@ def command(
     Scores with different signatures (ladders, judge, prompts, rule) are on different scales. They are an error without
     --mix.
     """
-    from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415  --help stays quick
+    from refladder.errors import UsageError  # noqa: PLC0415
+    from refladder.jobs.filter import Condition, filter_rows, promised_condition  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.link import open_link  # noqa: PLC0415
 
-    condition = Condition(
-        least=console.numbers(least, "--min"),
-        most=console.numbers(most, "--max"),
-        top=top,
-        top_by=top_by,
-        best=best,
-        per=per,
-    )
+    if threshold is None:
+        condition = Condition(
+            least=console.numbers(least, "--min"),
+            most=console.numbers(most, "--max"),
+            top=top,
+            top_by=top_by,
+            best=best,
+            per=per,
+        )
+    elif least or most or top is not None or top_by or best is not None or per or mix:
+        raise UsageError(
+            "--threshold keeps its promise only by itself; leave out --min, --max, --top, --best, --per, --by and --mix"
+        )
+    else:
+        condition = promised_condition(threshold)
+    linker = None
+    if link_file is not None:
+        if mix or top is not None or condition.best is not None:
+            raise UsageError(
+                "--link maps scores for --min, --max and --threshold; leave out --mix, --top, --best and best-of-n"
+            )
+        linker = open_link(link_file)
     with console.progress("filtering") as progress:
         report = filter_rows(
             condition,
@@ -101,11 +130,14 @@ def command(
             rejected=rejected,
             unscored=unscored,
             mix=mix,
+            linker=linker,
             progress=progress,
         )
     if as_json:
         names = ("rows", "passed", "rejected", "unscored", "unscored_to", "ranges")
         counts = {name: getattr(report, name) for name in names}
+        if linker is not None:
+            counts["uncertain"] = report.uncertain
         click.echo(json.dumps(counts), err=out == STANDARD)
     else:
         where = {"keep": "kept", "drop": "dropped"}.get(unscored, f"in {unscored}")
@@ -115,6 +147,10 @@ def command(
             f"{report.unscored:,} unscored ({where})",
             err=True,
         )
+        if report.uncertain is not None:
+            click.echo(
+                f"{report.uncertain:,} rows would be decided otherwise at an end of the link's 95 % interval", err=True
+            )
         if report.rows and not report.passed:
             click.echo(
                 f"no row passes: {', '.join(_range_of(column, report) for column in condition.columns)}", err=True

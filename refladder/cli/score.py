@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,15 @@ from refladder.cli.sharding import SHARDING, ShardOptions, score_in_shards
 from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.check_drift import DriftReport
+    from refladder.records import Dimension
+    from refladder.scoring.columns import Scale
+    from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import Scorer
 
 
@@ -30,7 +36,8 @@ if TYPE_CHECKING:
     required=True,
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set: a shipped name (see `refladder list ladders`) or a folder of `refladder build`.",
+    help="Ladder set: a shipped name (see `refladder list ladders`), a folder of `refladder build`, or the address "
+    "hub:ORG/NAME@REVISION.",
 )
 @console.DIMENSION
 @click.option("--out", default=STANDARD, help="Output file for the scored rows; - is standard output.")
@@ -60,10 +67,41 @@ if TYPE_CHECKING:
 @console.ANSWERS
 @console.JUDGING
 @click.option(
+    "--stop-at",
+    "stop_at",
+    multiple=True,
+    metavar="COLUMN=NUMBER",
+    help="Stop asking about a row when it is certain whether COLUMN (NAME_score, NAME_grade or the overall score) "
+    "reaches NUMBER. Repeatable: a row passes when all columns do. Rows that stop have bounds instead of a score.",
+)
+@click.option(
     "--judgments",
     type=console.PATH,
     help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -, or with "
     "--judgments-from.",
+)
+@click.option(
+    "--threshold",
+    type=console.PATH,
+    help="Stop likewise at the cut-offs of a threshold file of `refladder calibrate`.",
+)
+@click.option(
+    "--check-drift",
+    "check_drift",
+    is_flag=True,
+    help="Before the rows, judge a few pairs of rungs again and compare with the first time. Exit code 3: the judge "
+    "has changed.",
+)
+@click.option(
+    "--drift-file",
+    type=console.PATH,
+    help="File of --check-drift with the readings of earlier runs. Default: a file of this ladder set and judge in the "
+    "user's cache folder.",
+)
+@click.option(
+    "--calibration",
+    type=console.PATH,
+    help="File of `calibrate --human-scale`. Adds NAME_expected (the expected rating) and the ends of its interval.",
 )
 @spending.SPENDING
 @console.PROMPTS
@@ -88,7 +126,12 @@ def command(  # noqa: C901  one check after another
     money: spending.SpendingOptions,
     sharding: ShardOptions,
     judgments_from: str | None,
+    stop_at: tuple[str, ...],
+    threshold: Path | None,
+    check_drift: bool,
+    drift_file: Path | None,
     judgments: Path | None,
+    calibration: Path | None,
     prompts: Path | None,
     restart: bool,
     as_json: bool,
@@ -105,10 +148,11 @@ def command(  # noqa: C901  one check after another
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick
+    from refladder.files.jsonl import is_device, read_record  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
+    from refladder.records import HumanScale  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
@@ -116,23 +160,21 @@ def command(  # noqa: C901  one check after another
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
-    if text and (
-        table.out != STANDARD
-        or judgments is not None
-        or judgments_from is not None
-        or column
-        or table.given
-        or table.out_format
-        or table.escape_formulas
-    ):
-        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
+    _check_text_options(
+        text,
+        table,
+        given=[judgments, judgments_from, calibration, drift_file, threshold, *column, *stop_at],
+        check_drift=check_drift,
+    )
     rule_named(judging.rule)
+    scale_of_people = None if calibration is None else read_record(HumanScale, calibration)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     opened = load_ladders(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
+    thresholds, made_for, promised = _thresholds(stop_at, threshold, opened, dimensions, scale)
     if sharding.given and not money.dry_run:
         return score_in_shards(
             context,
@@ -142,6 +184,8 @@ def command(  # noqa: C901  one check after another
             name=ladders,
             dimensions=dimensions,
             scale=scale,
+            stop_at=thresholds,
+            promised=promised,
             mapped=mapped,
             judging=judging,
             table=table,
@@ -152,15 +196,14 @@ def command(  # noqa: C901  one check after another
             as_json=as_json,
         )
     checked = None if source is None else check_input(source, table.given, mapped)
-    refuse_same_files(
-        {"--judgments-from": judgments_from or STANDARD, "--out": table.out, "--judgments": str(judgments or STANDARD)}
+    recorded = _recorded(
+        context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
     )
-    recorded = open_recorded(context, judgments_from, source=source, ladders=opened)
     budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
     def scorer(backend: Backend) -> Scorer:
-        return Scorer(
+        made = Scorer(
             backend,
             opened,
             dimensions,
@@ -169,7 +212,9 @@ def command(  # noqa: C901  one check after another
             orders=judging.orders,
             prompts=prompts,
             answers=judging.answers,
+            stop_at=thresholds,
         )
+        return made_for(made)
 
     outputs = text_outputs(opened, text, context_id) if source is None else []
     if (
@@ -188,6 +233,8 @@ def command(  # noqa: C901  one check after another
         if read_once(source) and not money.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
+        if check_drift and money.dry_run:
+            console.say("not among the calls of a dry run: 8 of --check-drift, or 96 in its first run", err=True)
         return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
     if not budgeted.continues(plan, as_json=as_json):
@@ -198,6 +245,7 @@ def command(  # noqa: C901  one check after another
     context.with_resource(nullcontext() if table.out == STANDARD else locked(Path(table.out)))
     context.with_resource(nullcontext() if judgments is None else locked(judgments))
     asking = scorer(recorded or budgeted.open(*judge_asked))
+    drift = _drift(asking, budgeted, judge_asked, drift_file, as_json=as_json) if check_drift else None
     with console.progress("scoring", budgeted.under_way) as progress:
         report = score_rows(
             asking,
@@ -209,11 +257,100 @@ def command(  # noqa: C901  one check after another
             escape_formulas=table.escape_formulas,
             judgments=judgments,
             restart=restart,
+            calibration=scale_of_people,
             config=console.resolved(context),
             checked=checked,
             progress=progress,
         )
-    return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent())
+    return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent(), drift=drift)
+
+
+def _recorded(
+    context: click.Context,
+    path: str | None,
+    *,
+    source: str | None,
+    ladders: LadderSet,
+    files: tuple[str, Path | None],
+    check_drift: bool,
+) -> Recorded | None:
+    """The judgments of --judgments-from, in the place of the judge."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+
+    out, judgments = files
+    refuse_same_files({"--judgments-from": path or STANDARD, "--out": out, "--judgments": str(judgments or STANDARD)})
+    recorded = open_recorded(context, path, source=source, ladders=ladders)
+    if recorded is not None and check_drift:
+        raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")
+    return recorded
+
+
+def _check_text_options(
+    text: tuple[str, ...], table: TableOptions, *, given: Sequence[Path | str | None], check_drift: bool
+) -> None:
+    """Refuse options that a --text does not have."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+
+    if not text:
+        return
+    if table.out != STANDARD or any(given) or table.given or table.out_format or table.escape_formulas:
+        raise UsageError(
+            "--text prints its scores and keeps no file; --out, --judgments, --calibration and the like need a SOURCE"
+        )
+    if check_drift:
+        raise UsageError("--check-drift needs a SOURCE table; --text prints its scores and keeps no file")
+
+
+def _drift(
+    scorer: Scorer,
+    budgeted: spending.Spending,
+    judge: tuple[str, tuple[str, ...]],
+    path: Path | None,
+    *,
+    as_json: bool,
+) -> DriftReport:
+    """Take a look at the judge; the default file is one for each ladder set and each judge as the user names it."""
+    from refladder.api.judges import default_store  # noqa: PLC0415
+    from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
+
+    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
+    default = default_store().parent / "drift" / f"{name}.json"
+    report = check_drift(scorer, budgeted.without_store_of(*judge), path or default)
+    if not as_json:
+        console.say(drift_line(report), err=True)
+    return report
+
+
+def _thresholds(
+    stop_at: tuple[str, ...], path: Path | None, ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale
+) -> tuple[dict[str, float], Callable[[Scorer], Scorer], str | None]:
+    """Where asking stops (empty if every rung is asked), a check that it is for a scorer, and for which signature."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+    from refladder.jobs.filter import promised_condition  # noqa: PLC0415
+    from refladder.jobs.scored_tables import check_signature  # noqa: PLC0415
+    from refladder.scoring.stopping import StopRule  # noqa: PLC0415
+
+    thresholds = dict(console.numbers(stop_at, "--stop-at"))
+    promise = None
+    if path is not None:
+        if thresholds:
+            raise UsageError("--stop-at and --threshold both say where to stop; give one of them")
+        condition = promised_condition(path)
+        thresholds, promise = dict(condition.least), condition.promise
+        if promise is not None and promise.per is not None:
+            raise UsageError(
+                f"{path}: the threshold keeps the best row of each {promise.per}, and rows that stop early have no "
+                "rank; score without --threshold"
+            )
+    if thresholds:
+        StopRule(thresholds, dimensions, ladders.rungs, scale)
+
+    def made_for(scorer: Scorer) -> Scorer:
+        if promise is not None:
+            check_signature(scorer.report.signature, promise.signature, str(path))
+        return scorer
+
+    return thresholds, made_for, None if promise is None else promise.signature
 
 
 def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:

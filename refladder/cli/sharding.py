@@ -19,7 +19,7 @@ from refladder.files.tables import STANDARD, read_once
 from refladder.report.summary import summary, summary_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.cli.groups import JudgingOptions, TableOptions
     from refladder.cli.spending import SpendingOptions
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _KNOWN = {
     *("source", "ladders", "dimension", "out", "context_id", "column", "given", "judge", "judge_option", "base_url"),
     *("memory", "truncate_context", "rule", "weight", "least_mass", "answers", "both_orders", "yes_no", "judgments"),
+    *("stop_at", "threshold"),
     *("store", "without_store", "prices", "prompts", "restart", "as_json"),
     *("shard_rows", "shard", "workers", "engine", "address"),
 }
@@ -108,6 +109,8 @@ def score_in_shards(
     name: str,
     dimensions: Sequence[Dimension],
     scale: Scale,
+    stop_at: Mapping[str, float],
+    promised: str | None,
     mapped: Mapped,
     judging: JudgingOptions,
     table: TableOptions,
@@ -155,6 +158,8 @@ def score_in_shards(
             rule=scale.rule,
             weights=dict(scale.weights),
             least_mass=scale.least_mass,
+            stop_at=dict(stop_at),
+            promised=promised,
             role="compare-yesno" if judging.yes_no else "compare",
             orders=judging.orders,
             answers=judging.answers,
@@ -180,6 +185,7 @@ def score_in_shards(
                 "ladders": ladders.signature,
                 "dimensions": names,
                 "weights": dict(scale.weights),
+                "stop_at": dict(stop_at),
                 "columns": dict(mapped.columns),
                 "context_id": mapped.context,
             },

@@ -13,8 +13,10 @@ from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from refladder.files.ladder_sets import LadderSet
+    from refladder.files.tables import Row
     from refladder.records import Dimension, Ladder
 
 
@@ -23,9 +25,21 @@ if TYPE_CHECKING:
 @click.argument("context_id", required=False)
 @console.DIMENSION
 @click.option("--scores", metavar="FILE", help="Scored rows of `refladder score` to place on the ladder.")
+@click.option(
+    "--link",
+    "link_file",
+    type=console.PATH,
+    help="Link of `refladder link`: place the rows on the scale that it maps to.",
+)
 @console.JSON
 def command(
-    *, ladders: str, context_id: str | None, dimension: tuple[str, ...], scores: str | None, as_json: bool
+    *,
+    ladders: str,
+    context_id: str | None,
+    dimension: tuple[str, ...],
+    scores: str | None,
+    link_file: Path | None,
+    as_json: bool,
 ) -> None:
     """Print the ladder of CONTEXT_ID in SET, best rung first. Without CONTEXT_ID, list contexts and the certificate.
 
@@ -50,7 +64,7 @@ def command(
         if ladder is None:
             console.say(f"no {chosen.name} ladder for {context_id}", err=True)
             continue
-        placed = _placed(scores, context_id, chosen) if scores else []
+        placed = _placed(scores, context_id, chosen, link_file) if scores else []
         if as_json:
             click.echo(console.printable_json(to_json({**_plain(ladder), "outputs": placed}).decode()))
         else:
@@ -83,13 +97,22 @@ def _plain(ladder: Ladder) -> dict[str, Any]:
     return {"context_id": ladder.context_id, "dimension": ladder.dimension, "rungs": rungs}
 
 
-def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, Any]]:
+def _placed(path: str, context_id: str, dimension: Dimension, link_file: Path | None) -> list[dict[str, Any]]:
     """Scored rows of the context, best first; those without a score last."""
     from refladder.errors import DataError  # noqa: PLC0415
     from refladder.files.tables import number_in, read_rows  # noqa: PLC0415
+    from refladder.jobs.link import open_link  # noqa: PLC0415
     from refladder.scoring.columns import column_names  # noqa: PLC0415
 
     score, grade, spread, _, note = column_names(dimension.name)
+    linker = None if link_file is None else open_link(link_file)
+
+    def linked(row: Row, column: str) -> float | None:
+        number = number_in(row, column)
+        if number is None or linker is None or not linker.maps(row.fields.get("signature") or None, row.where):
+            return number
+        return linker.value(column, number, row.where)[0]
+
     entries = []
     for row in read_rows(path):
         missing = [name for name in ("context_id", "output", score, grade) if name not in row.fields]
@@ -104,8 +127,8 @@ def _placed(path: str, context_id: str, dimension: Dimension) -> list[dict[str, 
                 {
                     "id": name,
                     "text": str(row.fields["output"]),
-                    "score": number_in(row, score),
-                    "grade": number_in(row, grade),
+                    "score": linked(row, score),
+                    "grade": linked(row, grade),
                     "spread": number_in(row, spread) if spread in row.fields else None,
                     "note": row.fields.get(note),
                 }

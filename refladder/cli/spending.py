@@ -92,6 +92,10 @@ class Spending:
         backend.load()
         return backend
 
+    def without_store_of(self, name: str, given: Sequence[str] = ()) -> Backend:
+        """A backend that `open` opened, with its meter only: every question is asked again."""
+        return self._opened[name, tuple(given)].metered
+
     def under_way(self) -> tuple[int, int | None]:
         """Prompts answered so far, and tokens that models ran for them; None if no backend reports them."""
         meters = [opened.metered for opened in self._opened.values()]
@@ -208,6 +212,7 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
         {
             "backend": name,
             **_usage(estimate.usage),
+            "least_calls": estimate.least,
             "free": estimate.free,
             "too_long": estimate.too_long,
             "exact": estimate.exact,
@@ -223,6 +228,8 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
         click.echo(
             f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are stored already"
         )
+        if estimate.least < row["calls"] and estimate.least:
+            click.echo(f"  at least {estimate.least:,} calls")
         if estimate.unwritten and row["prompt_tokens"] is None:
             click.echo("  texts that are still to be written are not counted in the characters")
         if estimate.too_long:

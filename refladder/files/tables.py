@@ -293,7 +293,12 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # no
         raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def parquet_library() -> tuple[Any, Any]:
+    """The modules pyarrow and pyarrow.parquet, which are an extra.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
     try:
         import pyarrow as pa  # noqa: PLC0415  an extra: 120 MB
         from pyarrow import parquet  # noqa: PLC0415
@@ -308,7 +313,7 @@ def _damaged(pa: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401  pyarrow h
 
 
 def _read_parquet(path: str) -> Rows:
-    pa, _ = _pyarrow()
+    pa, _ = parquet_library()
     if path == STANDARD:
         raise UsageError("Parquet cannot be read from standard input; give the file's path")
     file = open_parquet(path)
@@ -322,7 +327,7 @@ def open_parquet(path: str) -> Any:  # noqa: ANN401  pyarrow has no types
         DataError: it is missing or damaged.
         UsageError: pyarrow is missing.
     """
-    pa, parquet = _pyarrow()
+    pa, parquet = parquet_library()
     try:
         file = parquet.ParquetFile(open_url(path) if is_url(path) else path)
         _ = file.schema_arrow.names  # decoded here
@@ -506,7 +511,7 @@ def _escaped(value: object) -> object:
 def _parquet_sink(
     path: str, stream: Writer, added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
 ) -> Iterator[Write]:
-    pa, parquet = _pyarrow()
+    pa, parquet = parquet_library()
     types = {float: pa.float64(), str: pa.string()}
     buffer: list[dict[str, Any]] = []
     header = list(columns or ())

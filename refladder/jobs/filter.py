@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_rows, standard_form
-from refladder.jobs.scored_tables import one_scale, read_twice, score_column
+from refladder.jobs.scored_tables import check_signature, one_scale, read_twice, score_column
+from refladder.records import Threshold
+from refladder.scoring.columns import bound_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from refladder.files.tables import Write
+    from refladder.jobs.link import Linker
     from refladder.records import Progress
 
 
@@ -30,7 +35,7 @@ class Condition:
     """The rows that pass: every `least` reached, no `most` exceeded, and the best of these by column `top_by`.
 
     The best are the `top` fraction of all, or the `best` K of each group of rows with one value in column `per`; then
-    `top_by` None is the column of `score_column`.
+    `top_by` None is the column of `score_column`. With a `promise`, the rows that it keeps; see `promised_condition`.
     """
 
     least: Mapping[str, float] = field(default_factory=dict)
@@ -39,6 +44,7 @@ class Condition:
     top_by: str | None = None
     best: int | None = None
     per: str | None = None
+    promise: Threshold | None = None
 
     def __post_init__(self) -> None:
         if not self.least and not self.most and self.top is None and self.best is None and self.per is None:
@@ -65,12 +71,30 @@ class Condition:
         return list(dict.fromkeys([*self.least, *self.most, *([self.top_by] if self.top_by else [])]))
 
 
+def promised_condition(path: Path) -> Condition:
+    """The condition of a threshold file, which keeps its promise only by itself.
+
+    Raises:
+        DataError: the file is not one of `refladder calibrate`, or no cut-off could be promised.
+    """
+    promise = read_record(Threshold, path)
+    if promise.cutoffs is None:
+        raise DataError(
+            f"{path}: no cut-off could be promised from {promise.labels:,} labels; label more rows and run "
+            "`refladder calibrate` again"
+        )
+    least = dict(zip(promise.columns, promise.cutoffs, strict=True))
+    if promise.per is None:
+        return Condition(least=least, promise=promise)
+    return Condition(least=least, promise=promise, best=1, per=promise.per, top_by=promise.columns[0])
+
+
 @dataclass(slots=True, kw_only=True)
 class FilterReport:
     """Counts of rows: read, passed, rejected, and unscored (a column of the condition holds no number).
 
     `unscored_to` is where unscored rows went. `ranges` is the least and greatest number of each column of the condition
-    that holds one.
+    that holds one. `uncertain` rows would be decided otherwise at an end of the link's interval; None without a link.
     """
 
     rows: int = 0
@@ -79,35 +103,100 @@ class FilterReport:
     unscored: int = 0
     unscored_to: str = DROP
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    uncertain: int | None = None
 
 
 class _Thresholds:
     """Tests rows: True for one that passes, None for one without a score in some column. Records each column's range.
 
+    A row about which asking stopped early is tested by the bounds of its columns.
+
     Unless `mix`, rows with different signatures are refused, because their scores are on different scales.
     """
 
-    def __init__(self, condition: Condition, *, mix: bool) -> None:
+    def __init__(self, condition: Condition, *, mix: bool, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._least, self._most = list(condition.least.items()), list(condition.most.items())
         self._columns = condition.columns
         self._scale = one_scale(self._columns, mix=mix)
+        self._promise = condition.promise
+        self._linker = linker
+        self.uncertain = 0  # rows whose decision is another at an end of the interval of the link
+        self._ranked = condition.top_by  # needs a number: bounds have no order
 
     def __call__(self, row: Row) -> bool | None:
-        numbers: dict[str, float] = {}
+        known = self._known(row)
+        if len(known) < len(self._columns):
+            return None
+        if self._linker is not None:
+            known = self._linked(row, known, self._linker)
+        elif self._promise is not None:
+            self._check_promise(row, self._promise)
+        elif self._scale is not None:
+            self._scale.check(row)
+        return self._decided(row, known)
+
+    def _known(self, row: Row) -> dict[str, tuple[float, float]]:
+        """The least and the greatest that each column of a row can be; those without a number or bounds are absent."""
+        known: dict[str, tuple[float, float]] = {}
         for column in self._columns:
             value = number_in(row, column)
             if value is not None:
-                numbers[column] = value
-                low, high = self.ranges.get(column, (value, value))
-                self.ranges[column] = (min(low, value), max(high, value))
-        if len(numbers) < len(self._columns):
-            return None
-        if self._scale is not None:
-            self._scale.check(row)
-        return all(numbers[column] >= bound for column, bound in self._least) and all(
-            numbers[column] <= bound for column, bound in self._most
-        )
+                known[column] = (value, value)
+            elif column != self._ranked and (bounds := _bounds_in(row, column)):
+                known[column] = bounds
+            else:
+                continue
+            low, high = self.ranges.get(column, known[column])
+            self.ranges[column] = (min(low, known[column][0]), max(high, known[column][1]))
+        return known
+
+    def _decided(self, row: Row, known: Mapping[str, tuple[float, float]]) -> bool:
+        tests = [(column, bound, known[column][0] >= bound, known[column][1] < bound) for column, bound in self._least]
+        tests += [(column, bound, known[column][1] <= bound, known[column][0] > bound) for column, bound in self._most]
+        if any(fails for *_, fails in tests):
+            return False
+        for column, bound, passes, _ in tests:
+            if not passes:
+                low, high = known[column]
+                raise DataError(
+                    f"{row.where}: {column} lies between {low:g} and {high:g}, because asking about the row stopped at "
+                    f"another threshold than {bound:g}; score again with --stop-at {column}={bound:g}, or without it"
+                )
+        return True
+
+    def _linked(
+        self, row: Row, known: dict[str, tuple[float, float]], linker: Linker
+    ) -> dict[str, tuple[float, float]]:
+        """The numbers of a row on the scale of the link."""
+        if self._promise is not None:
+            check_signature(linker.target, self._promise.signature, "the link")
+        if not linker.maps(row.fields.get("signature") or None, row.where):
+            return known
+        uncertain = False
+        mapped = {}
+        for column, ends in known.items():
+            (low, low_least, low_most), (high, high_least, high_most) = (
+                linker.value(column, end, row.where) for end in ends
+            )
+            mapped[column] = low, high
+            bounds = [bound for name, bound in [*self._least, *self._most] if name == column]
+            sides = ((low, low_least), (low, low_most), (high, high_least), (high, high_most))
+            uncertain |= any((value >= bound) != (end >= bound) for bound in bounds for value, end in sides)
+        self.uncertain += uncertain
+        return mapped
+
+    def _check_promise(self, row: Row, promise: Threshold) -> None:
+        check_signature(row.fields.get("signature") or None, promise.signature, row.where)
+
+
+def _bounds_in(row: Row, column: str) -> tuple[float, float] | None:
+    """The bounds of a column of a row about which asking stopped early; None where it has none."""
+    names = bound_columns(column)
+    if not all(name in row.fields for name in names):
+        return None
+    low, high = (number_in(row, name) for name in names)
+    return None if low is None or high is None else (low, high)
 
 
 def _best_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
@@ -156,6 +245,7 @@ def filter_rows(
     rejected: str | None = None,
     unscored: str = DROP,
     mix: bool = False,
+    linker: Linker | None = None,
     progress: Progress | None = None,
 ) -> FilterReport:
     """Split a table: rows that pass go to `out`, the others to `rejected` if given.
@@ -173,6 +263,7 @@ def filter_rows(
         rejected: file for rows that do not pass.
         unscored: `keep` (rows without a score go to `out`), `drop`, or a file for them.
         mix: compare scores of different signatures.
+        linker: compare scores on the scale of a link; the rows themselves stay as they are.
         progress: called with rows done and None.
 
     Returns:
@@ -208,7 +299,7 @@ def filter_rows(
         failed = sink(rejected) if rejected is not None else _drop
         without = {KEEP: passed, DROP: _drop}.get(unscored) or sink(unscored)
         report = FilterReport(unscored_to=unscored)
-        passes = _Thresholds(condition, mix=mix)
+        passes = _Thresholds(condition, mix=mix, linker=linker)
         for number, row in enumerate(rows):
             verdict = passes(row)
             if verdict is None:
@@ -223,6 +314,7 @@ def filter_rows(
             if progress is not None and number % _PROGRESS_EVERY == 0:
                 progress(number, None)
     report.ranges = passes.ranges
+    report.uncertain = passes.uncertain if linker is not None else None
     report.rows = report.passed + report.rejected + report.unscored
     return report
 

@@ -24,6 +24,7 @@ from refladder.files.tables import (
     refuse_same_files,
     standard_form,
 )
+from refladder.jobs.human_ratings import ExpectedRatings
 from refladder.jobs.recorded_judgments import check_recorded_ladders
 from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Progress, Score
+    from refladder.records import HumanScale, Progress, Score
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.scorer import Scorer
 
@@ -228,6 +229,7 @@ def score_rows(
     escape_formulas: bool = False,
     judgments: Path | None = None,
     restart: bool = False,
+    calibration: HumanScale | None = None,
     config: Mapping[str, Any] | None = None,
     checked: int | None = None,
     progress: Progress | None = None,
@@ -247,6 +249,7 @@ def score_rows(
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         judgments: file that stores the judgments.
         restart: discard the judgments in that file.
+        calibration: a human scale, which adds the expected rating and its interval.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
         checked: the result of `check_input` for this source, if it was called already.
         progress: called with the rows done and the number of rows (None if unknown).
@@ -263,15 +266,16 @@ def score_rows(
     total = check_input(source, given, mapped) if checked is None else checked
     recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
     if recorded is not None:
-        check_recorded_ladders(recorded, scorer.ladders)
-        if not read_once(source):
-            once_before = items(read_rows(source, given), mapped, check_ids=False)
-            for _ in with_every_judged(recorded, source, once_before, mapped):
-                pass
+        _check_recorded(recorded, scorer.ladders, source, given, mapped)
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
-    added = added_columns(scorer.dimensions)
-    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
+    stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
+    added = added_columns(scorer.dimensions, stopped_by)
+    expected = None
+    if calibration is not None:
+        expected = ExpectedRatings(calibration, added, scorer.report.signature)
+        added |= expected.added
+    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
     rows = read_rows(source, given)
     columns = rows.columns() or []
     if clash := sorted(set(columns) & set(added)):
@@ -291,13 +295,21 @@ def score_rows(
             for batch in batches(outputs, scorer.judge, _context_of):
                 scores = scorer.score([item.output for item in batch], [item.note for item in batch], log)
                 for item, values in zip(batch, table.rows(scores), strict=True):
-                    write(item.row, values)
+                    write(item.row, values if expected is None else values | expected.values(values))
                 if progress is not None:
                     progress(scorer.report.rows, total)
             log.finish()
         if config is not None and out != STANDARD and not is_device(Path(out)):
             write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report
+
+
+def _check_recorded(recorded: Recorded, ladders: LadderSet, source: str, given: str | None, mapped: Mapped) -> None:
+    """Check before the run that recorded judgments are about the rungs of a set and the rows of a table."""
+    check_recorded_ladders(recorded, ladders)
+    if not read_once(source):
+        for _ in with_every_judged(recorded, source, items(read_rows(source, given), mapped, check_ids=False), mapped):
+            pass
 
 
 def with_every_judged(recorded: Recorded, source: str, rows: Iterable[Item], mapped: Mapped) -> Iterator[Item]:

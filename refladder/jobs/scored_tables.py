@@ -76,6 +76,25 @@ def one_scale(columns: Sequence[str], *, mix: bool) -> OneScale | None:
     return None if mix or compared is None else OneScale(compared)
 
 
+def check_signature(signature: object, wanted: str | None, where: str) -> None:
+    """Refuse scores with another signature than those that a threshold was made for.
+
+    Args:
+        signature: of the scores.
+        wanted: of the scores that the threshold was made for.
+        where: the row or the file, for the error.
+
+    Raises:
+        DataError: it is another one.
+    """
+    if signature != wanted:
+        here, there = _differing(signature, wanted)
+        raise DataError(
+            f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the "
+            "threshold file; run `refladder calibrate` with labels of these scores"
+        )
+
+
 def _differing(first: object, second: object) -> tuple[str, str]:
     """The parts of two signatures that are not in both."""
     parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]

@@ -21,12 +21,13 @@ from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
 from refladder.files.tables import open_parquet, read_rows
 from refladder.jobs.score import Mapped, score_rows
+from refladder.jobs.scored_tables import check_signature
 from refladder.jobs.shards import SLICES, Mark, Shard, judgments_name, to_bytes, write_mark, write_slice
-from refladder.scoring.columns import Scale, column_names, signature_of
+from refladder.scoring.columns import Scale, bound_columns, column_names, signature_of
 from refladder.scoring.scorer import Scorer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.scoring.columns import ScoreReport
@@ -44,6 +45,8 @@ class Task:
         directory: the working directory of the driver, to which paths are relative.
         ladders: name or folder of the ladder set, and its digest, `version`.
         dimensions: names of those to score.
+        stop_at: thresholds at which asking stops, by column.
+        promised: the signature that they are for; None for any.
         judge: name of the backend, with `judge_options` as text.
         store: file of the response store of each machine; None for no store.
         judgments: folder of this machine for the judgments of each shard; None for `folder` itself; "" for none.
@@ -58,6 +61,8 @@ class Task:
     rule: str = "ladder-sum"
     weights: dict[str, float] = field(default_factory=dict)
     least_mass: float = 0.05
+    stop_at: dict[str, float] = field(default_factory=dict)
+    promised: str | None = None
     role: str = "compare"
     orders: int = 1
     answers: int = 0
@@ -130,6 +135,7 @@ class ShardWorker:
             orders=task.orders,
             prompts=None if task.prompts is None else Path(task.prompts),
             answers=task.answers,
+            stop_at=task.stop_at,
         )
 
     def _score(self, shard: Shard, before: str | None) -> Mark:
@@ -140,6 +146,8 @@ class ShardWorker:
                 f"{self._folder.address}: its shards are of another run ({before}), this run is {signature}; choose "
                 "another folder, or discard them with --restart"
             )
+        if self._task.promised is not None:
+            check_signature(signature, self._task.promised, "--threshold")
         rows = self._folder.work_file(f"{SLICES}/{shard.name}")
         out = self._folder.work_file(shard.name)
         judgments = self._judgments(shard)
@@ -166,7 +174,9 @@ class ShardWorker:
 
     def _marked(self, shard: Shard, out: Path, report: ScoreReport, dimensions: Sequence[str]) -> Mark:
         """Count the rows in the file that was written, publish it, and mark the shard."""
-        rows, scored = count_scored(str(out), self._task.form, [column_names(name)[0] for name in dimensions])
+        columns = [column_names(name)[0] for name in dimensions]
+        bounds = [bound_columns(column)[0] for column in self._task.stop_at]
+        rows, scored = count_scored(str(out), self._task.form, columns, bounds)
         if not shard.rows == rows == report.rows:
             raise DataError(
                 f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: {shard.rows:,} rows in, "
@@ -188,22 +198,31 @@ class ShardWorker:
         return mark
 
 
-def count_scored(path: str, form: str, columns: Sequence[str]) -> tuple[int, int]:
-    """Rows of a scored table, and those with a value in every column; read from the file."""
-    if form == "parquet":
-        with open_parquet(path) as file:
-            batches = (batch.to_pylist() for batch in file.iter_batches(columns=list(columns)))
-            complete = [all(value is not None for value in row.values()) for batch in batches for row in batch]
-        return len(complete), sum(complete)
+def count_scored(path: str, form: str, columns: Sequence[str], bounds: Sequence[str] = ()) -> tuple[int, int]:
+    """Rows of a scored table, and those that are scored; read from the file.
+
+    Args:
+        path: the table.
+        form: its format.
+        columns: a row with a value in all of them is scored,
+        bounds: and so is one with a value in all of these: its decision was certain before every rung was judged.
+    """
     rows = scored = 0
-    for row in read_rows(path, form):
+    for row in _fields(path, form, [*columns, *bounds]):
         rows += 1
-        scored += _is_complete(row.fields, columns)
+        scored += all(row[column] is not None for column in columns) or (
+            bool(bounds) and all(row[column] is not None for column in bounds)
+        )
     return rows, scored
 
 
-def _is_complete(fields: Mapping[str, object], columns: Sequence[str]) -> bool:
-    return all(fields[column] is not None for column in columns)
+def _fields(path: str, form: str, columns: Sequence[str]) -> Iterator[Mapping[str, object]]:
+    if form != "parquet":
+        yield from (row.fields for row in read_rows(path, form))
+        return
+    with open_parquet(path) as file:
+        for batch in file.iter_batches(columns=list(columns)):
+            yield from batch.to_pylist()
 
 
 def _located(error: RefladderError, path: str, shard: Shard) -> RefladderError:

@@ -331,6 +331,6 @@ def merged(reports: Sequence[Mapping[str, Any]]) -> ScoreReport:
             if isinstance(value, dict):
                 value = {key: before.get(key, 0) + value.get(key, 0) for key in {**before, **value}}
             elif isinstance(value, int):
-                value += before
+                value += before or 0
             setattr(total, entry.name, value)
     return total

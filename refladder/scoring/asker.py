@@ -149,6 +149,11 @@ class Asker:
             judgments[position] = self._judgment(questions[position], answered)
         return [judgments[position] for position in range(len(questions))]
 
+    @property
+    def calls(self) -> int:
+        """Calls of the judge for each question."""
+        return (len(OUTCOMES) if self.template.claims else 1) * max(self.answers, 1)
+
     def prompts(self, question: Question) -> list[Prompt]:
         """The prompt of a question, or one for each claim of a yes/no template."""
         if not self.template.claims:
@@ -189,13 +194,16 @@ class Asker:
         stored = self.log.stored(questions)
         return [None if judgment is None else trusted([judgment], self.least_mass)[0] for judgment in stored]
 
-    def plan_readings(self, plan: Plan, questions: Sequence[Question], most: int | None = None) -> list[Judgment]:
+    def plan_readings(
+        self, plan: Plan, questions: Sequence[Question], most: int | None = None, least: int = 0
+    ) -> list[Judgment]:
         """Add the prompts of all questions to a plan, whatever is stored as a judgment.
 
         Args:
             plan: what the run asks.
             questions: those of one context are put next to each other.
             most: how many of them will be asked at most; None if all will.
+            least: how many of them need an answer at least, with `most`.
 
         Returns:
             The judgments of the questions whose prompts have an answer in the response store.
@@ -206,13 +214,15 @@ class Asker:
             return self.judge(questions)
         ordered = sorted(questions, key=lambda question: question.context.id)
         prompts = [prompt for question in ordered for prompt in self.prompts(question)]
+        each = len(OUTCOMES) if self.template.claims else 1
         readings = plan.judge(
             self.backend,
             prompts,
             list(self.template.labels.values()),
             answers=self.answers,
             sampling=self.sampling,
-            most=None if most is None else most * (len(OUTCOMES) if self.template.claims else 1),
+            most=None if most is None else most * each,
+            least=least * each,
         )
         count = len(prompts) // len(ordered)
         judgments = []

@@ -137,6 +137,7 @@ class JudgmentLog:
         self._read_only = read_only
         self._good = 0  # bytes of complete lines that this run wants
         self._number = 0  # of the last line that was read
+        self._ahead: tuple[str, Judgment] | None = None  # read, and of a later output than the last that was looked up
         self._reader: IO[bytes] | None = None
         self._writer: IO[bytes] | None = None
         self._lock = ExitStack()
@@ -283,6 +284,35 @@ class JudgmentLog:
         judgments = self._next(questions)
         return [*judgments, *[None] * (len(questions) - len(judgments))]
 
+    def stored_of(self, questions: Sequence[Question]) -> dict[int, Judgment]:
+        """The judgments of one output in a file of which asking stopped early, by the position of their question.
+
+        Args:
+            questions: all of the output; the file holds some of them, in any order, before those of the next output.
+
+        Raises:
+            DataError: a judgment of the output was made with other texts, or is damaged.
+        """
+        wanted = {question.comparison: position for position, question in enumerate(questions)}
+        judgments: dict[int, Judgment] = {}
+        while True:
+            if self._ahead is None:
+                line = self._next_line()
+                if line is None:
+                    return judgments
+                self._ahead = line[0], from_line(Judgment, line[1], line[0])
+            where, judgment = self._ahead
+            position = wanted.get(_comparison(judgment))
+            if position is None or position in judgments:
+                if not judgments:
+                    raise _changed(where, judgment, questions[0])
+                return judgments
+            if judgment.key != questions[position].key:
+                raise _changed(where, judgment, questions[position])
+            check_outcomes(where, judgment, OUTCOMES)
+            judgments[position] = judgment
+            self._ahead = None
+
     def _next(self, questions: Sequence[Question]) -> list[Judgment]:
         judgments: list[Judgment] = []
         for question in questions:
@@ -292,12 +322,7 @@ class JudgmentLog:
             where = line[0]
             judgment = from_line(Judgment, line[1], where)
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
-                raise DataError(
-                    f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
-                    f"than this run's next question ({question.comparison.subject!r} against "
-                    f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
-                    "throw the judgments away with --restart"
-                )
+                raise _changed(where, judgment, question)
             check_outcomes(where, judgment, OUTCOMES)
             judgments.append(judgment)
         return judgments
@@ -308,9 +333,10 @@ class JudgmentLog:
         Raises:
             DataError: it continues with further judgments: the input has fewer rows than before.
         """
-        if self._reader is not None and self._reader.readline():
+        if self._ahead is not None or (self._reader is not None and self._reader.readline()):
+            line = self._number if self._ahead is not None else self._number + 1
             raise DataError(
-                f"{self._path}:{self._number + 1}: judgments go on after this run's last question; the input has "
+                f"{self._path}:{line}: judgments go on after this run's last question; the input has "
                 "become shorter: name another file with --judgments, or throw the judgments away with --restart"
             )
 
@@ -320,6 +346,11 @@ class JudgmentLog:
         Raises:
             DataError: the disk is full, or the file cannot be written; earlier judgments stay.
         """
+        if self._ahead is not None and judgments:
+            raise DataError(
+                f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; throw "
+                "the judgments away with --restart"
+            )
         if self._path is not None and self._writer is not None and judgments:
             self._write(self._path, b"".join(map(to_line, judgments)))
 
@@ -422,6 +453,15 @@ class JudgmentIndex(JudgmentLog):
         self.judgments.update({judgment.key: judgment for judgment in judgments})
 
 
+def _changed(where: str, judgment: Judgment, question: Question) -> DataError:
+    return DataError(
+        f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
+        f"than this run's next question ({question.comparison.subject!r} against "
+        f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
+        "throw the judgments away with --restart"
+    )
+
+
 def _comparison(judgment: Judgment) -> Comparison:
     return Comparison(
         context_id=judgment.context_id,
@@ -457,4 +497,6 @@ def _difference(stored: Run, wanted: Run) -> str:
         return f"of {stored.answers} sampled answers a question, this run of {wanted.answers}"
     if stored.orders != wanted.orders:
         return f"asked in {stored.orders} order(s), this run in {wanted.orders}"
+    if stored.stop_at != wanted.stop_at:
+        return f"stopped at {stored.stop_at or 'no threshold'}, this run at {wanted.stop_at or 'no threshold'}"
     return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)

@@ -114,7 +114,7 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, confi
             '[score]\nladder = "demo/story"\n',
             "unknown option in {path} [score] 'ladder'; did you mean 'ladders'? Known: ",
         ),
-        ("[scores]\n", "unknown table in {path} 'scores'; did you mean 'score'? Known: audit, build, certify"),
+        ("[scores]\n", "unknown table in {path} 'scores'; did you mean 'score'? Known: "),
         ('score = "x"\n', "{path}: 'score' must be a table, [score], found 'x'"),
         ("[score\n", "{path}:1: not TOML ("),
         (

@@ -115,6 +115,7 @@ def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(capsys, table, tmp_p
                 "prompt_tokens": None,
                 "run_tokens": None,
                 "answer_tokens": None,
+                "least_calls": 0,
                 "free": 0,
                 "too_long": 0,
                 "exact": True,

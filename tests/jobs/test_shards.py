@@ -19,6 +19,7 @@ from pyarrow import parquet
 from slow_judge import installed
 
 from refladder.backends.openai.options import share_of_limits
+from refladder.cli import run as run_command
 from refladder.errors import UsageError
 from refladder.files import jsonl
 from refladder.files.folders import open_folder
