@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gzip
 import hashlib
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pytest
 from conftest import story_rows
 from pyarrow import parquet
+from shard_folders import has_ended, leftovers, scored, worker_of
 from slow_judge import installed
 
 from refladder.backends.openai.options import share_of_limits
@@ -30,6 +30,33 @@ from refladder.jobs.shards import make_plan
 from refladder.scoring.columns import ScoreReport
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
+
+
+class Inline:
+    """A worker in this process, for tests of what does not depend on processes: starting one takes a second."""
+
+    number = 1
+
+    def __init__(self, number, *, gpus):
+        del number, gpus
+
+    def start(self, task):
+        self.worker = ShardWorker(task)
+
+    def put(self, worker, shard):
+        del worker
+        self.answer = self.worker.run(shard)
+
+    def wait(self):
+        return 0, self.answer
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
 
 
 @pytest.fixture
@@ -51,14 +78,6 @@ def whole(tmp_path_factory):
     source.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in story_rows(1200)), "utf-8")
     assert run_command(["score", str(source), *LADDERS, "--out", str(out)]) == 0
     return out
-
-
-def scored(folder):
-    return b"".join(path.read_bytes() for path in sorted(folder.glob("*.jsonl")))
-
-
-def leftovers(folder):
-    return [path for path in folder.rglob("*") if path.name.endswith((".lock", ".partial", ".claim"))]
 
 
 def manifest_of(folder):
@@ -100,6 +119,7 @@ def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command
     }
 
 
+@pytest.mark.usefixtures("inline")
 def test_parquet_keeps_its_types_and_gzip_is_read(command, inputs, whole, tmp_path, rows):
     expected = whole.read_bytes()
     packed = tmp_path / "in.jsonl.gz"
@@ -158,27 +178,6 @@ def start(process, inputs, tmp_path):
         run.communicate()
 
 
-def worker_of(out, shard):
-    """The process that holds the lock of a shard, once its judgments have begun."""
-    lock = out / f".{shard}.lock"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            judged = list((out / ".refladder" / "judgments").glob(f"{shard.partition('.')[0]}-*"))
-            if judged and judged[0].read_bytes().count(b"\n") > 1:
-                return json.loads(lock.read_bytes())["process"]
-        time.sleep(0.02)
-    raise AssertionError(f"no worker has begun {shard}")
-
-
-def has_ended(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    return Path(f"/proc/{process}/stat").read_text("utf-8").split()[2] == "Z"
-
-
 def test_a_killed_worker_costs_no_row(start):
     run, out, hold = start("--workers", "2")
     os.kill(worker_of(out, "a-00000.jsonl"), signal.SIGKILL)
@@ -219,6 +218,7 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_one_continues(star
     assert leftovers(out) == []
 
 
+@pytest.mark.usefixtures("inline")
 def test_a_poisoned_row_fails_its_shard_alone_and_is_read_again_when_mended(command, fails, inputs, whole, tmp_path):
     expected = whole.read_bytes()
     whole_file = (inputs / "a.jsonl").read_bytes()
@@ -251,6 +251,7 @@ def test_a_row_that_kills_or_breaks_the_judge_fails_its_shard_alone(start, input
     assert not (out / ".refladder" / "manifest.json").exists()
 
 
+@pytest.mark.usefixtures("inline")
 def test_a_shard_that_vanished_is_reported_and_scored_again(command, fails, inputs, whole, tmp_path):
     expected, out = whole.read_bytes(), tmp_path / "out"
     arguments = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "400", "--json")
@@ -298,6 +299,7 @@ def shard_fields(shard):
     return {name: getattr(shard, name) for name in shard.__slots__}
 
 
+@pytest.mark.usefixtures("inline")
 def test_parts_of_a_cluster_job_fill_one_folder(command, fails, inputs, whole, tmp_path):
     expected, out = whole.read_bytes(), tmp_path / "out"
     arguments = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "200", "--shard")
@@ -311,6 +313,7 @@ def test_parts_of_a_cluster_job_fill_one_folder(command, fails, inputs, whole, t
     assert manifest_of(out)["rows"] == 1200
 
 
+@pytest.mark.usefixtures("inline")
 def test_rows_without_a_score_are_counted(command, write_jsonl, rows, tmp_path):
     some = rows(30)
     some[3]["output"] = ""
@@ -321,6 +324,7 @@ def test_rows_without_a_score_are_counted(command, write_jsonl, rows, tmp_path):
     assert [shard["unscored"] for shard in manifest_of(tmp_path / "out")["shards"]] == [1, 1, 0]
 
 
+@pytest.mark.usefixtures("inline")
 def test_another_run_in_the_same_folder_is_refused(command, fails, inputs, tmp_path):
     out = tmp_path / "out"
     arguments = ("score", inputs, *LADDERS, "--out", out)
