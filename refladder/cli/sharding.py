@@ -138,6 +138,11 @@ def score_in_shards(
         raise UsageError("batch=FOLDER sends a whole table at once; score the table without shards")
     if judge == "builtin":
         console.open_backend(judge, judging.judge_option)  # says what it is
+    if judgments is not None and not is_device(judgments):
+        raise UsageError(
+            f"--judgments {judgments}: shards keep their judgments in --out, for `rescore`; leave --judgments out, or "
+            "give /dev/null to store none"
+        )
     local = judge.partition(":")[0] == "hf"
     store = money.store or (default_store() if judge.partition(":")[0] in COSTLY else None)
     names = [dimension.name for dimension in dimensions]
@@ -169,7 +174,7 @@ def score_in_shards(
             judge=judge,
             judge_options=share_of_limits(options, workers.number) if judge.startswith("openai:") else options,
             store=None if store is None or money.without_store else str(store),
-            judgments=None if judgments is None else "" if is_device(judgments) else str(judgments),
+            judgments=judgments is None,
         )
         return workers, task
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.files.folders import Folder
     from refladder.scoring.columns import ScoreReport
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -49,7 +50,7 @@ class Task:
         promised: the signature that they are for; None for any.
         judge: name of the backend, with `judge_options` as text.
         store: file of the response store of each machine; None for no store.
-        judgments: folder of this machine for the judgments of each shard; None for `folder` itself; "" for none.
+        judgments: whether judgments are stored.
     """
 
     folder: str
@@ -72,7 +73,7 @@ class Task:
     judge: str = "builtin"
     judge_options: dict[str, str] = field(default_factory=dict)
     store: str | None = None
-    judgments: str | None = None
+    judgments: bool = True
 
 
 class ShardWorker:
@@ -86,7 +87,7 @@ class ShardWorker:
         self._task = Task(**json.loads(task))
         with suppress(OSError):  # on another machine it may not exist, and paths need not be relative
             os.chdir(self._task.directory)
-        self._folder = open_folder(self._task.folder)
+        self._opened_folder: Folder | None = None
         self._judge: Backend | None = None
 
     def run(self, asked: str) -> str:
@@ -108,6 +109,12 @@ class ShardWorker:
             words = f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: {type(error).__name__}"
             return json.dumps({"error": f"{words}: {_words(str(error))}", "stops": False, "kind": "data"})
         return to_bytes(mark).decode()
+
+    @property
+    def _folder(self) -> Folder:
+        if self._opened_folder is None:
+            self._opened_folder = open_folder(self._task.folder)
+        return self._opened_folder
 
     def _opened(self) -> Backend:
         if self._judge is None:
@@ -150,7 +157,7 @@ class ShardWorker:
             check_signature(signature, self._task.promised, "--threshold")
         rows = self._folder.work_file(f"{SLICES}/{shard.name}")
         out = self._folder.work_file(shard.name)
-        judgments = self._judgments(shard)
+        judgments = self._folder.fetched(judgments_name(shard)) if self._task.judgments else None
         write_slice(shard, self._task.form, rows)
         try:
             report = score_rows(
@@ -166,12 +173,6 @@ class ShardWorker:
             throw_away(rows)
         return self._marked(shard, out, report, [dimension.name for dimension in scorer.dimensions])
 
-    def _judgments(self, shard: Shard) -> Path | None:
-        name = judgments_name(shard)
-        if self._task.judgments is None:
-            return self._folder.fetched(name)
-        return Path(self._task.judgments) / name.rpartition("/")[2] if self._task.judgments else None
-
     def _marked(self, shard: Shard, out: Path, report: ScoreReport, dimensions: Sequence[str]) -> Mark:
         """Count the rows in the file that was written, publish it, and mark the shard."""
         columns = [column_names(name)[0] for name in dimensions]
@@ -182,7 +183,7 @@ class ShardWorker:
                 f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: {shard.rows:,} rows in, "
                 f"{rows:,} rows out; run the same command again"
             )
-        if self._task.judgments is None:
+        if self._task.judgments:
             self._folder.publish(judgments_name(shard))
         self._folder.publish(shard.name)
         mark = Mark(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SHARD_ROWS = 50_000
 DEATHS = 3  # of workers with one shard, after which the shard has failed
 _SHOWN = 10  # most failed shards in the message
-_WAIT, _LONGEST_WAIT = 0.2, 3600.0  # seconds, for another process that makes the plan
+_WAIT, _LONGEST_WAIT = 0.2, 600.0  # seconds, for another process that makes the plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -413,8 +413,9 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
     Marks and judgments of rows that the input no longer has are removed.
 
     Raises:
-        DataError: rows in and rows out differ.
+        DataError: rows in and rows out differ, or shards have different signatures.
     """
+    signature = marks[plan.shards[0].name].signature
     judgments = set(folder.names(JUDGMENTS_FOLDER))
     entries = []
     for shard in plan.shards:
@@ -424,6 +425,11 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
                 f"{folder.path_of(shard.name)}: {shard.rows:,} rows in, {mark.scored:,} scored and {mark.unscored:,} "
                 "unscored; delete this file and run the same command again"
             )
+        if mark.signature != signature:
+            raise DataError(
+                f"{folder.path_of(shard.name)}: its scores are on another scale ({mark.signature}) than those of "
+                f"{plan.shards[0].name} ({signature}); delete the files of one and run the same command again"
+            )
         entry = {**asdict(shard), "input_digest": mark.input, "output_digest": mark.output}
         del entry["digest"]
         name = judgments_name(shard).rpartition("/")[2]
@@ -431,7 +437,7 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
         entries.append(entry)
     manifest = {
         "schema": "shard-manifest/1",
-        "signature": marks[plan.shards[0].name].signature,
+        "signature": signature,
         "settings": plan.settings,
         "config": plan.config,
         "inputs": plan.stamps,

@@ -53,7 +53,7 @@ def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     """A judgments file: its Run, and its judgments with the path:line of each.
 
     Args:
-        path: the file; or a folder of scored shards, or one of judgments files, which are read one after another.
+        path: the file, or a folder of scored shards, whose judgments are read one after another.
 
     Raises:
         DataError: the file is empty, damaged, or not a judgments file; files of a folder are of several runs.
@@ -70,14 +70,14 @@ def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 def _read_folder(folder: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     check_finished(str(folder))
-    manifest = folder / RUN_FOLDER / MANIFEST
+    manifest, files = folder / RUN_FOLDER / MANIFEST, []
     if manifest.exists():
         shards = parse_json(manifest.read_text("utf-8"), str(manifest))["shards"]
         files = [folder / JUDGMENTS_FOLDER / shard["judgments"] for shard in shards if shard["judgments"]]
-    else:
-        files = sorted(folder.glob("*.jsonl"))
     if not files:
-        raise DataError(f"{folder}: holds no judgments; name a judgments file, or a folder of `refladder score`")
+        raise DataError(
+            f"{folder}: holds no judgments; name a judgments file, or a folder of `refladder score --workers`"
+        )
     run, first = read_judgments(files[0])
 
     def judgments() -> Iterator[tuple[str, Judgment]]:

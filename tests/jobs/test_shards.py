@@ -27,6 +27,7 @@ from refladder.jobs.score import Mapped
 from refladder.jobs.shard_worker import ShardWorker
 from refladder.jobs.sharded_score import Sharding, merged, score_shards
 from refladder.jobs.shards import make_plan
+from refladder.jobs.workers import _take_gpu
 from refladder.scoring.columns import ScoreReport
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
@@ -403,6 +404,7 @@ def test_workers_share_the_limits_of_an_endpoint():
         (("--address", "auto"), "--address is that of a Ray cluster; add --engine ray"),
         (("--workers", "2", "--out-format", "csv"), "--out-format does not work with shards; leave it out"),
         (("--workers", "2", "--budget", "1"), "--budget does not work with shards; leave it out"),
+        (("--workers", "2", "--judgments", "j.jsonl"), "--judgments j.jsonl: shards keep their judgments in --out"),
         (("--workers", "2", "--judge", "nothing"), "unknown backend 'nothing'"),
     ],
 )
@@ -446,3 +448,26 @@ def test_a_url_without_its_package_says_what_to_install(fails, inputs, tmp_path)
     pytest.importorskip("fsspec")
     text = fails(2, "score", "nothing://bucket/in.jsonl", *LADDERS, "--out", tmp_path / "o", "--workers", "1")
     assert text.startswith("refladder: nothing://bucket/in.jsonl: ")
+
+
+def test_processes_take_the_visible_gpus_in_turn(monkeypatch):
+    taken = []
+    for worker in range(3):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+        _take_gpu(worker)
+        taken.append(os.environ["CUDA_VISIBLE_DEVICES"])
+    assert taken == ["3", "5", "3"]
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_run_that_stops_early_has_the_decisions_of_the_whole_ladder(command, inputs, whole, tmp_path):
+    scores = sorted(json.loads(line)["coherence_score"] for line in whole.read_bytes().splitlines())
+    least = f"coherence_score={scores[900]}"
+    out, stop = tmp_path / "out", ("--stop-at", least)
+    done = command("score", inputs, *LADDERS, "--out", out, "--shard-rows", "400", *stop)
+    assert done.code == 0
+    assert done.err.endswith("4 shards: 1,200 rows = 1,200 scored + 0 unscored\n")
+    passed = [[row["output_id"] for row in command("filter", table, "--min", least).rows] for table in (out, whole)]
+    assert passed[0] == passed[1]
+    assert len(passed[0]) >= 300
+    assert len({row["signature"] for row in map(json.loads, scored(out).splitlines())}) == 1
