@@ -136,8 +136,6 @@ def score_in_shards(
     options = console.backend_options(judge, judging.judge_option)
     if "batch" in options:
         raise UsageError("batch=FOLDER sends a whole table at once; score the table without shards")
-    if judge == "builtin":
-        console.open_backend(judge, judging.judge_option)  # says what it is
     if judgments is not None and not is_device(judgments):
         raise UsageError(
             f"--judgments {judgments}: shards keep their judgments in --out, for `rescore`; leave --judgments out, or "

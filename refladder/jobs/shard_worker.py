@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.files.folders import Folder
+    from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.columns import ScoreReport
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -88,13 +89,15 @@ class ShardWorker:
         with suppress(OSError):  # on another machine it may not exist, and paths need not be relative
             os.chdir(self._task.directory)
         self._opened_folder: Folder | None = None
+        self._ladders: LadderSet | None = None
         self._judge: Backend | None = None
 
     def run(self, asked: str) -> str:
         """Score a shard, as JSON: `{"shard": Shard, "signature": of the shards before or None}`.
 
         Returns:
-            A `Mark` as JSON, or `{"error": text, "stops": whether every other shard would fail too, "kind": ...}`.
+            `{"mark": Mark, "notice": of the judge}` as JSON, or `{"error": text, "stops": whether every other shard
+            would fail too, "kind": judge, usage or data}`.
         """
         request = json.loads(asked)
         shard = Shard(**request["shard"])
@@ -108,7 +111,7 @@ class ShardWorker:
         except Exception as error:  # noqa: BLE001  one row must not end the run; the text has the type
             words = f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: {type(error).__name__}"
             return json.dumps({"error": f"{words}: {_words(str(error))}", "stops": False, "kind": "data"})
-        return to_bytes(mark).decode()
+        return json.dumps({"mark": json.loads(to_bytes(mark)), "notice": self._opened().notice})
 
     @property
     def _folder(self) -> Folder:
@@ -127,16 +130,17 @@ class ShardWorker:
     def _scorer(self) -> Scorer:
         """A scorer for each shard: what one shard's rows say about contexts must not change another's scores."""
         task = self._task
-        ladders = load_ladders(task.ladders)
-        if ladders.signature != task.version:
+        if self._ladders is None:
+            self._ladders = load_ladders(task.ladders)
+        if self._ladders.signature != task.version:
             raise UsageError(
                 f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
-                f"({ladders.signature}, expected {task.version})"
+                f"({self._ladders.signature}, expected {task.version})"
             )
         return Scorer(
             self._opened(),
-            ladders,
-            choose_dimensions(ladders.dimensions, task.dimensions),
+            self._ladders,
+            choose_dimensions(self._ladders.dimensions, task.dimensions),
             Scale(rule=task.rule, weights=task.weights, least_mass=task.least_mass),
             role=task.role,
             orders=task.orders,
@@ -227,7 +231,7 @@ def _fields(path: str, form: str, columns: Sequence[str]) -> Iterator[Mapping[st
 
 
 def _located(error: RefladderError, path: str, shard: Shard) -> RefladderError:
-    """The error of a slice with the path and row of the input file."""
+    """The error of a slice with the path and row of the input file; only a judge's failure is not about its rows."""
 
     def input_row(match: re.Match[str]) -> str:
         return f"{shard.source}:{shard.first + int(match[1])}"

@@ -110,7 +110,7 @@ def score_shards(
         restart: discard what `out` holds.
         config: the resolved configuration.
         progress: called with rows done and rows of this part.
-        say: called with a line about each failed shard and dead worker.
+        say: called with the judge's notice, and a line about each failed shard and dead worker.
 
     Returns:
         The counts.
@@ -219,6 +219,7 @@ class _Run:
         self._say = say
         self._deaths: dict[str, int] = {}
         self._failed: dict[str, str] = {}
+        self._notices: list[str | None] = [None]
 
     def score(self, shards: Sequence[Shard], workers: Workers, task: Task) -> None:
         """Score shards; adds their marks.
@@ -277,7 +278,10 @@ class _Run:
             self._failed[shard.name] = reply["error"]
             self._say(f"{shard.name}: failed: {reply['error']}")
             return
-        mark = from_bytes(Mark, answer.encode(), self._folder.path_of(shard.name))
+        if reply["notice"] not in self._notices:
+            self._notices.append(reply["notice"])
+            self._say(reply["notice"])
+        mark = from_bytes(Mark, json.dumps(reply["mark"]).encode(), self._folder.path_of(shard.name))
         if self._signature not in {None, mark.signature}:
             unmark(self._folder, mark)
             raise UsageError(
@@ -297,7 +301,7 @@ class _Run:
     def _failures(self) -> str:
         shown = "; ".join(list(self._failed.values())[:_SHOWN])
         more = f"; and {len(self._failed) - _SHOWN:,} more" if len(self._failed) > _SHOWN else ""
-        return f"{len(self._failed):,} shards of {self._folder.address} failed: {shown}{more}; {self._kept()}"
+        return f"{self._folder.address}: {len(self._failed):,} of the shards failed: {shown}{more}; {self._kept()}"
 
 
 def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> int:

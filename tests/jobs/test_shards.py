@@ -229,7 +229,7 @@ def test_a_poisoned_row_fails_its_shard_alone_and_is_read_again_when_mended(comm
     out = tmp_path / "out"
     arguments = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "200")
     text = fails(2, *arguments)
-    assert f"refladder: 1 shards of {out} failed: {inputs}/a.jsonl:234: no column 'context_id'" in text
+    assert f"refladder: {out}: 1 of the shards failed: {inputs}/a.jsonl:234: no column 'context_id'" in text
     assert text.endswith("6 scored shards are kept, and the same command continues\n")
     (inputs / "a.jsonl").write_bytes(whole_file)
     done = command(*arguments)
@@ -247,7 +247,7 @@ def test_a_row_that_kills_or_breaks_the_judge_fails_its_shard_alone(start, input
     assert "b-00001.jsonl: the worker died (3 of at most 3 times); not tried again" in told
     assert "b.jsonl, rows 201 to 400: the worker died 3 times; check its memory and its judge" in told
     assert "b.jsonl, rows 401 to 500: ZeroDivisionError: a fault of the judge" in told
-    assert "2 shards of" in told
+    assert "out: 2 of the shards failed: " in told
     assert len(scored(out).splitlines()) == 900
     assert not (out / ".refladder" / "manifest.json").exists()
 
@@ -293,7 +293,7 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
         "stops": True,
         "kind": "data",
     }
-    assert json.loads(worker.run(request))["scored"] == 400  # once there is space
+    assert json.loads(worker.run(request))["mark"]["scored"] == 400  # once there is space
 
 
 def shard_fields(shard):
@@ -362,7 +362,7 @@ def test_workers_that_differ_are_found_out(inputs, tmp_path):
             counts = {"rows": self.shard["rows"], "scored": self.shard["rows"], "unscored": 0}
             mark = {"name": self.shard["name"], "input": self.shard["digest"], "output": "", **counts}
             report = {"signature": next(marks)}
-            return 0, json.dumps({"schema": "shard-mark/1", **mark, "report": report})
+            return 0, json.dumps({"mark": {"schema": "shard-mark/1", **mark, "report": report}, "notice": None})
 
         def close(self):
             pass
