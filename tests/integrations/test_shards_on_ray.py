@@ -11,16 +11,15 @@ import pytest
 
 pytest.importorskip("ray", reason="ray is not installed; run make test-integrations")
 
-from conftest import story_rows
 from shard_folders import has_ended, leftovers, scored, worker_of
 from slow_judge import installed
 
 
 @pytest.fixture
-def start(process, tmp_path, write_jsonl):
+def start(process, tmp_path, write_jsonl, rows):
     """Start a run of 6 shards on two actors, which wait at their second call while `hold` exists."""
     environment, hold = installed(tmp_path / "installed")
-    source, out = write_jsonl(story_rows(1200)), tmp_path / "out"
+    source, out = write_jsonl(rows(1200)), tmp_path / "out"
     started = []
 
     def go():
@@ -77,7 +76,7 @@ def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(start
     check_rows(command, out, tmp_path)
 
 
-def test_more_workers_than_the_cluster_has_are_refused(fails, tmp_path, write_jsonl):
-    source = write_jsonl(story_rows(3))
+def test_more_workers_than_the_cluster_has_are_refused(fails, tmp_path, write_jsonl, rows):
+    source = write_jsonl(rows(3))
     arguments = ["score", source, "--ladders", "demo/story", "--out", tmp_path / "out", "--engine", "ray"]
     assert "--workers 10000: the Ray cluster has" in fails(2, *arguments, "--workers", "10000")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -12,7 +13,6 @@ pytest.importorskip("s3fs", reason="s3fs is not installed; run make test-integra
 pytest.importorskip("moto.server", reason="moto is not installed; run make test-integrations")
 
 import s3fs
-from conftest import story_rows
 from moto.server import ThreadedMotoServer
 from shard_folders import has_ended
 from slow_judge import installed
@@ -21,7 +21,7 @@ LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 
 
 @pytest.fixture
-def store(monkeypatch, tmp_path, write_jsonl):
+def store(monkeypatch, tmp_path, write_jsonl, rows):
     """A bucket with 600 rows in two files; gives its file system."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -34,9 +34,10 @@ def store(monkeypatch, tmp_path, write_jsonl):
     s3fs.S3FileSystem.clear_instance_cache()
     system = s3fs.S3FileSystem(use_listings_cache=False)
     system.mkdir("bucket")
-    for name, rows in (("a", story_rows(350)), ("b", story_rows(250, 351))):
-        system.put_file(str(write_jsonl(rows, f"{name}.jsonl")), f"bucket/in/{name}.jsonl")
+    for name, part in (("a", rows(350)), ("b", rows(250, 351))):
+        system.put_file(str(write_jsonl(part, f"{name}.jsonl")), f"bucket/in/{name}.jsonl")
     yield system
+    urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST"), timeout=10)
     server.stop()
 
 

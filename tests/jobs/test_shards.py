@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import story_rows
 from pyarrow import parquet
 from shard_folders import has_ended, leftovers, scored, worker_of
 from slow_judge import installed
@@ -72,11 +71,11 @@ def inputs(tmp_path, rows):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory, rows):
     """The same rows, scored by one process."""
     folder = tmp_path_factory.mktemp("whole")
     source, out = folder / "in.jsonl", folder / "whole.jsonl"
-    source.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in story_rows(1200)), "utf-8")
+    source.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(1200)), "utf-8")
     assert run_command(["score", str(source), *LADDERS, "--out", str(out)]) == 0
     return out
 
