@@ -20,7 +20,7 @@ from refladder.loaders import load_benchmark
 from refladder.scoring.columns import Scale as Rule
 from refladder.scoring.judging import verdicts
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Scorer
+from refladder.scoring.scorer import LadderScorer
 from refladder.trust import linking
 from refladder.trust.linking import (
     Scale,
@@ -127,7 +127,7 @@ def builtin_judges() -> list[str]:
     for name in published_names():
         ladders, benchmark = load_ladders(name), load_benchmark(name)
         for dimension in ladders.dimensions:
-            scorer = Scorer(Builtin(), ladders, [dimension], Rule(rule="ladder-sum", weights={}))
+            scorer = LadderScorer(Builtin(), ladders, [dimension], Rule(rule="ladder-sum", weights={}))
             read = []
             scorer.watch = read.extend
             with JudgmentLog(None, scorer.run) as log:

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from refladder.api.calls import filter as filter  # noqa: A004  the name of the command
+    from refladder.api.calls import pairs as pairs
     from refladder.api.calls import score as score
     from refladder.api.experiments import build as build
     from refladder.api.experiments import evaluate as evaluate
+    from refladder.api.promises import calibrate as calibrate
+    from refladder.api.promises import human_scale as human_scale
+    from refladder.api.sets import certify as certify
+    from refladder.api.sets import publish as publish
     from refladder.api.texts import Scorer as Scorer
     from refladder.backends import connect as connect
+    from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.evaluate import Protocol as Protocol
-    from refladder.jobs.publish import publish as publish
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
     from refladder.methods.contract import MethodSettings as MethodSettings
@@ -38,13 +43,18 @@ _PUBLIC = {
     "Sampling": "refladder.records",
     "Scorer": "refladder.api.texts",
     "build": "refladder.api.experiments",
+    "calibrate": "refladder.api.promises",
+    "certify": "refladder.api.sets",
     "connect": "refladder.backends",
     "evaluate": "refladder.api.experiments",
     "evaluate_method": "refladder.metaeval.agreement",
     "filter": "refladder.api.calls",
+    "human_scale": "refladder.api.promises",
+    "ladder_set_of_rows": "refladder.files.ladder_sets",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
-    "publish": "refladder.jobs.publish",
+    "pairs": "refladder.api.calls",
+    "publish": "refladder.api.sets",
     "score": "refladder.api.calls",
     "write_ladder_set": "refladder.files.ladder_sets",
 }

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
-from pathlib import Path
 
 
 def scored(folder):
@@ -28,11 +26,3 @@ def worker_of(out, shard):
                 return json.loads(lock.read_bytes())["process"]
         time.sleep(0.02)
     raise AssertionError(f"no worker has begun {shard}")
-
-
-def has_ended(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    return Path(f"/proc/{process}/stat").read_text("utf-8").split()[2] == "Z"

@@ -175,6 +175,13 @@ def test_every_page_is_in_the_menu_of_the_site_and_in_the_readme():
         assert page in {"index.md", "reference/python.md"} or f"(docs/{page})" in PAGES["README.md"], page
 
 
+def test_every_table_of_bench_is_in_the_menu_of_the_site():
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert [
+        path.name for path in (ROOT / "bench/results").glob("*.md") if f"- bench/results/{path.name}\n" not in menu
+    ] == []
+
+
 def test_the_python_page_lists_every_public_name():
     named = re.findall(r"^::: refladder\.(\w+)$", PAGES["docs/reference/python.md"], re.MULTILINE)
     assert set(dir(refladder)) - {"__version__"} <= set(named)

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.api.frames import Frame, in_words_of_python
-from refladder.api.judges import Backends, resolved
+from refladder.api.judges import Backends, open_recorded, resolved
 from refladder.errors import DataError, UsageError
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders, published_names
 from refladder.files.locks import locked_folder
 from refladder.files.tables import EXTENSIONS
 from refladder.jobs import build as building
 from refladder.jobs import evaluate as evaluating
+from refladder.jobs.recorded_judgments import check_recorded, default_method
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.loaders.own import FIELDS, load_contexts, read_own, read_task
 from refladder.methods.contract import LADDER, MethodSettings
@@ -142,6 +143,7 @@ def evaluate(
     options: Mapping[str, object] | None = None,
     writer: str | Backend | None = None,
     writer_options: Mapping[str, object] | None = None,
+    judgments_from: str | Path | None = None,
     scores: Sequence[str | Path] = (),
     settings: MethodSettings | None = None,
     protocol: evaluating.Protocol | None = None,
@@ -168,6 +170,9 @@ def evaluate(
         options: for a benchmark by name, its options.
         writer: the backend that writes ladders; None for the judge.
         writer_options: options of a named writer.
+        judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
+            comparison that is not in the table is unparsed. `methods` None then means `ladder` or `win-ratio`, by what
+            was compared.
         scores: files with the scores of other programs, each shown as a method.
         settings: how the methods score; `ladders`, `work` and `restart` here replace those there.
         protocol: levels, statistics and tests; None for the default of the command line.
@@ -191,10 +196,16 @@ def evaluate(
         opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
         benchmark, chosen = _Data(data, task, task_file, tuple(dimensions), columns, source, options).rated(opened)
         others = [read_scores(str(path), benchmark, chosen) for path in scores]
+        chosen_settings = settings or MethodSettings()
+        recorded = None
+        if judgments_from is not None:
+            asking = {name: given[name] for name in ("judge", "judge_options", "writer", "writer_options")}
+            recorded = open_recorded(judgments_from, {**asking, "settings.prompts": chosen_settings.prompts})
+            recorded = recorded.on([dimension.name for dimension in chosen])
         if methods is None:
             methods = [LADDER] if not scores or any(each is not None for each in (judge, writer, ladders)) else []
+            methods = methods if recorded is None else [default_method(recorded)]
         names = [name.strip() for name in methods.split(",")] if isinstance(methods, str) else list(methods)
-        chosen_settings = settings or MethodSettings()
         if chosen_settings.prompts is not None:
             check_folder(chosen_settings.prompts)
         backends = stack.enter_context(Backends(store))
@@ -210,9 +221,11 @@ def evaluate(
             restart=restart or chosen_settings.restart,
             progress=partial(progress, watch=backends.under_way),
         )
+        if recorded is not None:
+            check_recorded(recorded, benchmark, names, chosen_settings)
         evaluation = evaluating.evaluate(
             benchmark,
-            judge=open_judge,
+            judge=recorded or open_judge,
             dimensions=chosen,
             methods=names,
             others=others,

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
 _BATCH = 4096  # rows converted at a time
+_OTHER_NAMES = {  # options whose parameter is called otherwise
+    "dimension": "dimensions", "judge_option": "judge_options", "writer_option": "writer_options", "with": "include",
+}  # fmt: skip
 _OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
 
 
@@ -43,7 +46,7 @@ class Frame:
                     raise DataError(f"row {number}: each row must be a dict, found {row!r:.60}")
         else:
             _pyarrow()
-            names = list(table.column_names if self._kind in ("arrow", "datasets") else table.columns)
+            names = self.names
             for name in names:
                 if not isinstance(name, str) or names.count(name) > 1:
                     problem = "is not text" if not isinstance(name, str) else "appears twice"
@@ -53,6 +56,13 @@ class Frame:
     def form(self) -> str:
         """The format of the temporary file."""
         return "jsonl" if self._kind == "rows" else "parquet"
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns; those of the first row in a list."""
+        if self._kind == "rows":
+            return list(self._table[0]) if self._table else []
+        return list(self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns)
 
     def rows(self) -> Rows:
         """All rows, with every column."""
@@ -65,12 +75,15 @@ class Frame:
 
         Args:
             path: the file.
-            needed: columns to write; others keep their name, for messages, and are null. None writes all.
+            needed: columns to write, also as COLUMN.FIELD; others keep their name, for messages, and are null. None
+                writes all.
             number: name of a further column with the number of the row, from 0.
 
         Raises:
             DataError: a value has no equivalent in the format.
         """
+        if needed is not None:
+            needed = {*needed, *(name.partition(".")[0] for name in needed)}
         if self._kind == "rows":
             with path.open("wb") as stream:
                 for count, fields in enumerate(self._table):
@@ -136,10 +149,29 @@ class Frame:
             return self._table.take(_pyarrow().array(numbers, _pyarrow().int64()))
         return self._table.select(numbers)
 
+    def opened(self, path: Path) -> Any:  # noqa: ANN401
+        """A file of the format `form` as a table of the same kind."""
+        if self._kind == "rows":
+            return [row.fields for row in read_rows(str(path))]
+        from pyarrow import parquet  # noqa: PLC0415  an extra: 120 MB
+
+        table = parquet.read_table(path)
+        if self._kind == "arrow":
+            return table
+        if self._kind == "pandas":
+            return table.to_pandas()
+        if self._kind == "polars":
+            import polars as pl  # noqa: PLC0415  as above
+
+            return pl.from_arrow(table)
+        import datasets  # noqa: PLC0415  likewise
+
+        return datasets.Dataset(table)
+
     def _arrow(self, needed: Collection[str] | None) -> Iterator[Any]:
         """The table as Arrow tables, one after the other."""
         pa = _pyarrow()
-        names = list(self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns)
+        names = self.names
         chosen = [name for name in names if _is_needed(name, needed)] or names[:1]
         for part in self._parts(chosen):
             columns = [part[name] if name in chosen else pa.nulls(part.num_rows) for name in names]
@@ -187,27 +219,41 @@ def read_columns(path: Path, types: Mapping[str, type], given: str | None = None
 
 
 @contextmanager
-def in_words_of_python(parameters: Collection[str], path: str | None = None) -> Iterator[None]:
+def in_words_of_python(
+    parameters: Collection[str], path: str | None = None, *, name: str = "the table"
+) -> Iterator[None]:
     """Errors of a job in the words of a Python call: parameters instead of options, rows instead of a temporary file.
 
     Args:
         parameters: of the call.
         path: the temporary file of a table in memory.
+        name: what the user calls that table.
     """
     try:
         yield
     except RefladderError as error:
-        text = str(error)
+        text, of = str(error), "" if name == "the table" else f" of {name}"
         if path is not None:
-            text = re.sub(rf"{re.escape(path)}:(\d+)", r"row \1", text).replace(path, "the table")
-        text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
-        text = re.sub(
-            r"--([a-z][a-z-]*[a-z])",
-            lambda match: name if (name := match[1].replace("-", "_")) in {*parameters, *_OF_BACKENDS} else match[0],
-            text,
-        )
-        error.args = (text,)
+            text = re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", text).replace(path, name)
+        error.args = (with_parameters(text, parameters),)
         raise
+
+
+def with_parameters(text: str, parameters: Collection[str]) -> str:
+    """A sentence with parameters of a Python call in the place of options.
+
+    Args:
+        text: the sentence.
+        parameters: of the call; other options stay as they are.
+    """
+    text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
+
+    def parameter(match: re.Match[str]) -> str:
+        name = match[1].replace("-", "_")
+        name = _OTHER_NAMES.get(name, name)
+        return name if name in {*parameters, *_OF_BACKENDS} else match[0]
+
+    return re.sub(r"--([a-z][a-z-]*[a-z])", parameter, text)
 
 
 def _kind_of(table: object) -> str:

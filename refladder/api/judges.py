@@ -17,11 +17,14 @@ from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet
+from refladder.scoring.recorded import read_recorded
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+    from refladder.scoring.recorded import Recorded
 
 COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
 _LOG = logging.getLogger("refladder")
@@ -116,6 +119,25 @@ class Backends:
         if file not in self._stores:
             self._stores[file] = ResponseStore(file)
         return self._stores[file]
+
+
+def open_recorded(path: str | Path, asking: Mapping[str, object]) -> Recorded:
+    """The judgments of another program, in the place of a judge.
+
+    Args:
+        path: their table.
+        asking: the arguments of the call that say how a judge is asked; none of them may be given.
+
+    Raises:
+        UsageError: one of them is given.
+        DataError: the table is wrong.
+    """
+    for name, value in asking.items():
+        if value not in (None, 0, False, "builtin") and value != {}:
+            raise UsageError(f"judgments_from asks no model, and {name} is for asking one; give one of them")
+    recorded = read_recorded(str(path))
+    _LOG.info("%s", recorded.notice)
+    return recorded
 
 
 def resolved(command: str, given: Mapping[str, Any]) -> dict[str, Any]:

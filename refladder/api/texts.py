@@ -11,6 +11,7 @@ from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.files.tables import Row
 from refladder.jobs.score import Mapped, items, with_context
+from refladder.jobs.stop_at import stop_thresholds
 from refladder.prompts import check_folder
 from refladder.scoring import scorer as scoring
 from refladder.scoring.columns import Columns, Scale
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from refladder.backends import Backend
-    from refladder.records import Score
+    from refladder.records import Score, Threshold
 
 
 class Scorer:
@@ -66,7 +67,7 @@ class Scorer:
         prompts: str | Path | None = None,
         store: str | Path | bool | None = None,
     ) -> None:
-        open_scorer = prepared(
+        _, open_scorer = prepared(
             ladders,
             dimensions=dimensions,
             rule=rule,
@@ -184,8 +185,12 @@ def prepared(
     both_orders: bool,
     yes_no: bool,
     prompts: str | Path | None,
-) -> Callable[[Backend], scoring.Scorer]:
-    """Check the arguments of `Scorer` before a judge is opened; the result takes the judge.
+    stop_at: Mapping[str, float] | None = None,
+    threshold: Path | Threshold | None = None,
+) -> tuple[LadderSet, Callable[[Backend], scoring.LadderScorer]]:
+    """Check the arguments of `Scorer`, and where asking stops, before a judge is opened.
+
+    Returns the ladder set, and a function that makes the scorer from an open judge.
 
     Raises:
         UnknownNameError, UsageError, DataError, PromptError: see `Scorer`.
@@ -200,8 +205,9 @@ def prepared(
         raise UsageError(f"answers={answers}: must be 0 or more")
     if prompts is not None:
         check_folder(Path(prompts))
-    return partial(
-        scoring.Scorer,
+    thresholds, made_for = stop_thresholds(stop_at or {}, threshold, opened_set, chosen, scale)
+    make = partial(
+        scoring.LadderScorer,
         ladders=opened_set,
         dimensions=chosen,
         scale=scale,
@@ -209,7 +215,9 @@ def prepared(
         orders=2 if both_orders else 1,
         prompts=None if prompts is None else Path(prompts),
         answers=answers,
+        stop_at=thresholds,
     )
+    return opened_set, lambda judge: made_for(make(judge))
 
 
 def _for_each(name: str, value: str | Sequence[str], count: int) -> list[str]:

@@ -55,26 +55,21 @@ def command(
     """Judge every pair of rungs of every ladder in SET in both orders, and say whether the ladders rise.
 
     The verdict (pass, rewrite, drop or refuse) on every rung, level and dimension is stored as certificate.json in the
-    folder of SET. Scores name it in their signature. A shipped set keeps the certificate that it came with: yours is
-    printed only.
+    folder of SET. Scores name it in their signature. A shipped or published set keeps the certificate that it came
+    with: yours is printed only.
 
     Run the same command again to resume an interrupted run. Exit code 3: the verdict is refuse, or some judgments are
     unparsed.
     """
-    from refladder.files.ladder_sets import (  # noqa: PLC0415  --help stays quick
-        find_folder,
-        load_ladders,
-        published_names,
-        write_certificate,
-    )
+    from refladder.files.ladder_sets import load_ladders, write_certificate  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.certify import JUDGMENTS, certify, open_asker, plan_certify  # noqa: PLC0415
+    from refladder.jobs.certify import JUDGMENTS, certify, folder_of, open_asker, plan_certify  # noqa: PLC0415
     from refladder.scoring.dry_run import copied_file  # noqa: PLC0415
     from refladder.trust.certificate import REFUSE  # noqa: PLC0415
 
     console.check_prompts(prompts)
     opened = load_ladders(ladders, certified=False)
-    folder = None if ladders in published_names() else find_folder(ladders)
+    folder = folder_of(ladders)
     if judgments is None and folder is not None:
         judgments = folder / JUDGMENTS
     budgeted = spending.Spending(money)
@@ -99,7 +94,9 @@ def command(
     else:
         print_certificate(certificate)
         where = (
-            "not stored: a shipped set keeps its certificate" if folder is None else "stored in the folder of the set"
+            "not stored: only a set in a folder gets a certificate"
+            if folder is None
+            else "stored in the folder of the set"
         )
         console.say(where, err=True)
         console.tell_spent(budgeted.spent())

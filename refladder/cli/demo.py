@@ -56,7 +56,7 @@ def _run(name: str, folder: Path) -> None:
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import Scale, column_names  # noqa: PLC0415
-    from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
+    from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
     screen = console.console()
     backend = connect("builtin")
@@ -78,7 +78,7 @@ def _run(name: str, folder: Path) -> None:
     outputs = folder / "outputs.jsonl"
     _write_outputs(outputs, benchmark)
     scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
-    scorer = Scorer(backend, opened, dimensions, Scale(rule="ladder-sum", weights={}))
+    scorer = LadderScorer(backend, opened, dimensions, Scale(rule="ladder-sum", weights={}))
     report = score_rows(scorer, str(outputs), str(scored), mapped=Mapped(columns={}), restart=True)
     click.echo(
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"

@@ -93,32 +93,21 @@ def command(
     Scores with different signatures (ladders, judge, prompts, rule) are on different scales. They are an error without
     --mix.
     """
-    from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.jobs.filter import Condition, filter_rows, promised_condition  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.filter import asked_condition, filter_rows  # noqa: PLC0415  --help stays quick
     from refladder.jobs.link import open_link  # noqa: PLC0415
 
-    if threshold is None:
-        condition = Condition(
-            least=console.numbers(least, "--min"),
-            most=console.numbers(most, "--max"),
-            top=top,
-            top_by=top_by,
-            best=best,
-            per=per,
-        )
-    elif least or most or top is not None or top_by or best is not None or per or mix:
-        raise UsageError(
-            "--threshold keeps its promise only by itself; leave out --min, --max, --top, --best, --per, --by and --mix"
-        )
-    else:
-        condition = promised_condition(threshold)
-    linker = None
-    if link_file is not None:
-        if mix or top is not None or condition.best is not None:
-            raise UsageError(
-                "--link maps scores for --min, --max and --threshold; leave out --mix, --top, --best and best-of-n"
-            )
-        linker = open_link(link_file)
+    condition = asked_condition(
+        threshold,
+        least=console.numbers(least, "--min"),
+        most=console.numbers(most, "--max"),
+        top=top,
+        top_by=top_by,
+        best=best,
+        per=per,
+        mix=mix,
+        linked=link_file is not None,
+    )
+    linker = None if link_file is None else open_link(link_file)
     with console.progress("filtering") as progress:
         report = filter_rows(
             condition,

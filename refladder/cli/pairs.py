@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
 from refladder.cli import console
 from refladder.cli.groups import TableOptions, grouped
 from refladder.files.tables import STANDARD
-
-if TYPE_CHECKING:
-    from refladder.jobs.preference_pairs import PairReport
 
 
 @click.command(short_help="Pair better and worse outputs for training.")
@@ -80,7 +76,7 @@ def command(
 
     Scores with different signatures are on different scales. They are an error without --mix.
     """
-    from refladder.jobs.preference_pairs import preference_pairs  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.preference_pairs import pair_lines, preference_pairs  # noqa: PLC0415  --help stays quick
     from refladder.jobs.score import Mapped  # noqa: PLC0415
 
     with console.progress("pairing") as progress:
@@ -102,22 +98,5 @@ def command(
     if as_json:
         click.echo(console.printable_json(json.dumps(asdict(report))), err=table.out == STANDARD)
     else:
-        console.say_lines(_lines(report))
+        console.say_lines(pair_lines(report))
     return 0
-
-
-def _lines(report: PairReport) -> list[str]:
-    lines = [
-        f"{report.rows:,} rows of {report.contexts:,} contexts: {report.pairs:,} pairs by {report.column}",
-        (
-            f"not written: {report.ties:,} pairs with equal scores, {report.below_margin:,} below the margin, "
-            f"{report.over_limit:,} over --per-context, {report.same_text:,} with the same text"
-        ),
-    ]
-    if report.unscored or report.single:
-        lines.append(
-            f"without a pair: {report.unscored:,} unscored rows, {report.single:,} contexts with a single scored row"
-        )
-    if not report.pairs and report.widest is not None:
-        lines.append(f"no pair: the largest difference within a context is {report.widest:g}")
-    return lines

@@ -89,9 +89,8 @@ def command(
 
 
 def _plain(done: Publication) -> dict[str, object]:
-    address = None if done.commit is None else f"hub:{done.repository}@{done.commit}"
     return {
-        "address": address,
+        "address": done.address,
         "commit": done.commit,
         "url": done.url,
         "files": dict(done.files),

@@ -17,16 +17,14 @@ from refladder.cli.sharding import SHARDING, ShardOptions, score_in_shards
 from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.check_drift import DriftReport
-    from refladder.records import Dimension
-    from refladder.scoring.columns import Scale
     from refladder.scoring.recorded import Recorded
-    from refladder.scoring.scorer import Scorer
+    from refladder.scoring.scorer import LadderScorer
 
 
 @click.command(short_help="Score outputs against ladders.")
@@ -152,11 +150,12 @@ def command(  # noqa: C901  one check after another
     from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.stop_at import stop_thresholds  # noqa: PLC0415
     from refladder.records import HumanScale  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
-    from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
+    from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
@@ -174,7 +173,7 @@ def command(  # noqa: C901  one check after another
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
-    thresholds, made_for, promised = _thresholds(stop_at, threshold, opened, dimensions, scale)
+    thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
     if sharding.given and not money.dry_run:
         return score_in_shards(
             context,
@@ -184,8 +183,8 @@ def command(  # noqa: C901  one check after another
             name=ladders,
             dimensions=dimensions,
             scale=scale,
-            stop_at=thresholds,
-            promised=promised,
+            stop_at=console.numbers(stop_at, "--stop-at"),
+            threshold=threshold,
             mapped=mapped,
             judging=judging,
             table=table,
@@ -202,8 +201,8 @@ def command(  # noqa: C901  one check after another
     budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
-    def scorer(backend: Backend) -> Scorer:
-        made = Scorer(
+    def scorer(backend: Backend) -> LadderScorer:
+        made = LadderScorer(
             backend,
             opened,
             dimensions,
@@ -302,7 +301,7 @@ def _check_text_options(
 
 
 def _drift(
-    scorer: Scorer,
+    scorer: LadderScorer,
     budgeted: spending.Spending,
     judge: tuple[str, tuple[str, ...]],
     path: Path | None,
@@ -321,39 +320,7 @@ def _drift(
     return report
 
 
-def _thresholds(
-    stop_at: tuple[str, ...], path: Path | None, ladders: LadderSet, dimensions: Sequence[Dimension], scale: Scale
-) -> tuple[dict[str, float], Callable[[Scorer], Scorer], str | None]:
-    """Where asking stops (empty if every rung is asked), a check that it is for a scorer, and for which signature."""
-    from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.jobs.filter import promised_condition  # noqa: PLC0415
-    from refladder.jobs.scored_tables import check_signature  # noqa: PLC0415
-    from refladder.scoring.stopping import StopRule  # noqa: PLC0415
-
-    thresholds = dict(console.numbers(stop_at, "--stop-at"))
-    promise = None
-    if path is not None:
-        if thresholds:
-            raise UsageError("--stop-at and --threshold both say where to stop; give one of them")
-        condition = promised_condition(path)
-        thresholds, promise = dict(condition.least), condition.promise
-        if promise is not None and promise.per is not None:
-            raise UsageError(
-                f"{path}: the threshold keeps the best row of each {promise.per}, and rows that stop early have no "
-                "rank; score without --threshold"
-            )
-    if thresholds:
-        StopRule(thresholds, dimensions, ladders.rungs, scale)
-
-    def made_for(scorer: Scorer) -> Scorer:
-        if promise is not None:
-            check_signature(scorer.report.signature, promise.signature, str(path))
-        return scorer
-
-    return thresholds, made_for, None if promise is None else promise.signature
-
-
-def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+def _score_texts(scorer: LadderScorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
     from refladder.jobs.score import score_texts  # noqa: PLC0415
     from refladder.report.summary import warning_lines  # noqa: PLC0415
     from refladder.scoring.columns import Columns  # noqa: PLC0415
@@ -370,7 +337,7 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
+def _print_texts(scorer: LadderScorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
     from refladder.report.ladder_tables import score_table  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import bounds_text  # noqa: PLC0415

@@ -44,8 +44,8 @@ SHARDING = console.options(
         "--shard-rows",
         type=click.IntRange(min=1),
         metavar="ROWS",
-        help="Score SOURCE shard by shard; OUT is a folder or URL with one file per shard of this many rows. "
-        "Default with the following options: 50000.",
+        help="Number of rows per shard. SOURCE is scored shard by shard, and OUT is a folder or URL with one file per "
+        "shard. Default with the following options: 50000.",
     ),
     click.option(
         "--shard",
@@ -110,7 +110,7 @@ def score_in_shards(
     dimensions: Sequence[Dimension],
     scale: Scale,
     stop_at: Mapping[str, float],
-    promised: str | None,
+    threshold: Path | None,
     mapped: Mapped,
     judging: JudgingOptions,
     table: TableOptions,
@@ -162,7 +162,7 @@ def score_in_shards(
             weights=dict(scale.weights),
             least_mass=scale.least_mass,
             stop_at=dict(stop_at),
-            promised=promised,
+            threshold=None if threshold is None else str(threshold),
             role="compare-yesno" if judging.yes_no else "compare",
             orders=judging.orders,
             answers=judging.answers,
@@ -189,6 +189,7 @@ def score_in_shards(
                 "dimensions": names,
                 "weights": dict(scale.weights),
                 "stop_at": dict(stop_at),
+                "threshold": None if threshold is None else str(threshold),
                 "columns": dict(mapped.columns),
                 "context_id": mapped.context,
             },

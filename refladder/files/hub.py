@@ -76,7 +76,7 @@ def _library() -> Any:  # noqa: ANN401  the module
         import huggingface_hub.errors  # noqa: PLC0415
         import huggingface_hub.utils  # noqa: PLC0415
     except ImportError as error:
-        raise UsageError("the Hub needs the package huggingface_hub; pip install 'refladder[hub]'") from error
+        raise UsageError("the Hub needs the package huggingface_hub; pip install huggingface_hub pyarrow") from error
     return huggingface_hub
 
 

@@ -1,4 +1,4 @@
-"""A filter block for datatrove. Needs `pip install 'refladder[datatrove]'`."""
+"""A filter block for datatrove. Needs `pip install datatrove orjson`."""
 
 from __future__ import annotations
 

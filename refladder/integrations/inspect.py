@@ -1,4 +1,4 @@
-"""A scorer for Inspect. Needs `pip install 'refladder[inspect]'`."""
+"""A scorer for Inspect. Needs `pip install inspect-ai`."""
 
 from __future__ import annotations
 

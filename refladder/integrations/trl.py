@@ -1,4 +1,4 @@
-"""A reward function for the trainers of TRL. Needs `pip install 'refladder[trl]'`."""
+"""A reward function for the trainers of TRL. Needs `pip install trl`."""
 
 from __future__ import annotations
 

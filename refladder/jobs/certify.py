@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from refladder.backends import connect
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import CERTIFICATE_SCHEMA, certificate_digest
+from refladder.files.ladder_sets import CERTIFICATE_SCHEMA, certificate_digest, published_names
 from refladder.metaeval.correction import holm
 from refladder.metaeval.correlation import correlate
 from refladder.prompts import load_template
@@ -33,7 +34,6 @@ from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
@@ -46,6 +46,15 @@ ROLE = "compare"  # the prompt that scores are made with
 JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
 BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
 _SURFACE = "builtin"
+
+
+def folder_of(name: str) -> Path | None:
+    """The folder that gets the certificate of a ladder set; None for a shipped set, an address or a table.
+
+    Args:
+        name: as for `load_ladders`, which can open it.
+    """
+    return None if name in published_names() or not Path(name).is_dir() else Path(name)
 
 
 def open_asker(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.records import Recipe
     from refladder.scoring.question import Question
-    from refladder.scoring.scorer import Scorer
+    from refladder.scoring.scorer import LadderScorer
 
 ALPHA = 0.01  # probability that a judge that never changes ever causes an alarm
 MOST_PROBES, LEAST_PROBES = 64, 8  # that have a first reading
@@ -55,7 +55,7 @@ class DriftReport:
     alarm: bool
 
 
-def check_drift(scorer: Scorer, backend: Backend, path: Path) -> DriftReport:
+def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftReport:
     """Take one look at a judge, and add it to the file of the earlier ones.
 
     The first look makes the file: readings of the probes, and repeats that show how much they change without drift.
@@ -138,7 +138,7 @@ def drift_line(report: DriftReport) -> str:
     return f"drift: none shown ({changes}; evidence {report.evidence:.3g} in {looks}, alarm at {report.limit:g})"
 
 
-def probe_questions(scorer: Scorer) -> list[Question]:
+def probe_questions(scorer: LadderScorer) -> list[Question]:
     """At most `MOST_PROBES` pairs of neighbouring rungs of a ladder set, in an order that depends on their texts only.
 
     Raises:
@@ -166,7 +166,7 @@ def probe_questions(scorer: Scorer) -> list[Question]:
     return order[:MOST_PROBES]
 
 
-def _first_readings(scorer: Scorer, asker: Asker, questions: Sequence[Question]) -> DriftWatch:
+def _first_readings(scorer: LadderScorer, asker: Asker, questions: Sequence[Question]) -> DriftWatch:
     shares = _shares(asker, questions, scorer.scale.least_mass)
     read = [number for number, row in enumerate(shares) if not np.isnan(row).any()]
     if len(read) < LEAST_PROBES:
@@ -225,7 +225,7 @@ def _shares(asker: Asker, questions: Sequence[Question], least_mass: float) -> F
     return probabilities_from(shares)
 
 
-def _check_same(path: Path, watch: DriftWatch, scorer: Scorer) -> None:
+def _check_same(path: Path, watch: DriftWatch, scorer: LadderScorer) -> None:
     run = scorer.run
     if _judge(watch.recipe, watch.answers) != _judge(run.recipe, run.answers):
         raise UsageError(

@@ -70,23 +70,74 @@ class Condition:
         """The columns of the condition, each once."""
         return list(dict.fromkeys([*self.least, *self.most, *([self.top_by] if self.top_by else [])]))
 
+    @property
+    def needed(self) -> set[str]:
+        """Every column that `filter_rows` reads, once `top_by` is known: bounds, groups and signature too."""
+        bounds = {name for column in self.columns for name in bound_columns(column)}
+        return {*self.columns, *bounds, "signature", *([self.per] if self.per else [])}
 
-def promised_condition(path: Path) -> Condition:
-    """The condition of a threshold file, which keeps its promise only by itself.
+
+def promised_condition(threshold: Path | Threshold) -> Condition:
+    """The condition of a threshold or its file, which keeps its promise only by itself.
 
     Raises:
         DataError: the file is not one of `refladder calibrate`, or no cut-off could be promised.
     """
-    promise = read_record(Threshold, path)
+    promise = threshold if isinstance(threshold, Threshold) else read_record(Threshold, threshold)
     if promise.cutoffs is None:
+        where = "the threshold" if promise is threshold else threshold
         raise DataError(
-            f"{path}: no cut-off could be promised from {promise.labels:,} labels; label more rows and run "
+            f"{where}: no cut-off could be promised from {promise.labels:,} labels; label more rows and run "
             "`refladder calibrate` again"
         )
     least = dict(zip(promise.columns, promise.cutoffs, strict=True))
     if promise.per is None:
         return Condition(least=least, promise=promise)
     return Condition(least=least, promise=promise, best=1, per=promise.per, top_by=promise.columns[0])
+
+
+def asked_condition(
+    threshold: Path | Threshold | None,
+    *,
+    least: Mapping[str, float],
+    most: Mapping[str, float],
+    top: float | None,
+    top_by: str | None,
+    best: int | None,
+    per: str | None,
+    mix: bool,
+    linked: bool,
+) -> Condition:
+    """The condition that a user asks for: that of a threshold, or that of the other options.
+
+    Args:
+        threshold: a threshold or its file; None for the other options.
+        least: as in `Condition`, like the next five.
+        most: see there.
+        top: see there.
+        top_by: see there.
+        best: see there.
+        per: see there.
+        mix: whether scores of different signatures are compared.
+        linked: whether scores are compared on the scale of a link.
+
+    Raises:
+        UsageError: some of these do not go together.
+        DataError: see `promised_condition`.
+    """
+    if threshold is None:
+        condition = Condition(least=least, most=most, top=top, top_by=top_by, best=best, per=per)
+    elif least or most or top is not None or top_by or best is not None or per or mix:
+        raise UsageError(
+            "--threshold keeps its promise only by itself; leave out --min, --max, --top, --best, --per, --by and --mix"
+        )
+    else:
+        condition = promised_condition(threshold)
+    if linked and (mix or top is not None or condition.best is not None):
+        raise UsageError(
+            "--link maps scores for --min, --max and --threshold; leave out --mix, --top, --best and best-of-n"
+        )
+    return condition
 
 
 @dataclass(slots=True, kw_only=True)

@@ -98,6 +98,13 @@ class Asked:
             )
 
     @property
+    def needed(self) -> set[str]:
+        """Every column of the tables that `read_pool` reads."""
+        ids = {name for names in _IDS for name in names}
+        bounds = {sampled_above(column) for column in self.by}
+        return {*self.by, *self.label, *ids, *bounds, "context", "signature", *([self.per] if self.per else [])}
+
+    @property
     def conditions(self) -> tuple[Good, ...]:
         """The condition of each label column."""
         return self.good if len(self.good) == len(self.label) else self.good * len(self.label)

@@ -6,6 +6,7 @@ import heapq
 from array import array
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from refladder.jobs.scored_tables import one_scale, read_twice, score_column
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from refladder.files.ladder_sets import LadderSet
     from refladder.files.tables import Write
     from refladder.jobs.score import Item, Mapped
     from refladder.records import Context, Progress
@@ -62,6 +64,24 @@ class PairReport:
     widest: float | None = None
 
 
+def pair_lines(report: PairReport) -> list[str]:
+    """The counts of a run in words."""
+    lines = [
+        f"{report.rows:,} rows of {report.contexts:,} contexts: {report.pairs:,} pairs by {report.column}",
+        (
+            f"not written: {report.ties:,} pairs with equal scores, {report.below_margin:,} below the margin, "
+            f"{report.over_limit:,} over --per-context, {report.same_text:,} with the same text"
+        ),
+    ]
+    if report.unscored or report.single:
+        lines.append(
+            f"without a pair: {report.unscored:,} unscored rows, {report.single:,} contexts with a single scored row"
+        )
+    if not report.pairs and report.widest is not None:
+        lines.append(f"no pair: the largest difference within a context is {report.widest:g}")
+    return lines
+
+
 class _Text(NamedTuple):
     """What a pair needs of a row."""
 
@@ -82,7 +102,7 @@ def preference_pairs(
     margin: float,
     per_context: int | None = None,
     by: str | None = None,
-    ladders: str | None = None,
+    ladders: str | Path | LadderSet | None = None,
     conversational: bool = False,
     given: str | None = None,
     out_given: str | None = None,
@@ -128,7 +148,8 @@ def preference_pairs(
     if per_context is not None and per_context < 1:
         raise UsageError(f"--per-context {per_context}: a number of pairs must be 1 or more")
     refuse_same_files({"SOURCE": source, "--out": out})
-    contexts = {} if ladders is None else load_ladders(ladders).contexts
+    opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+    contexts = {} if opened is None else opened.contexts
     form = format_of(source, given)
     form_out = out_given or standard_form(out, form)
     if conversational and format_of(out, form_out) == "csv":

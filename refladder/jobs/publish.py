@@ -67,6 +67,11 @@ class Publication:
     card: str
     notices: tuple[str, ...]
 
+    @property
+    def address(self) -> str | None:
+        """hub:ORG/NAME@COMMIT, for `--ladders`; None for a dry run."""
+        return None if self.commit is None else f"hub:{self.repository}@{self.commit}"
+
 
 def publish(
     ladders: str | Path,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import HumanScale, Progress, Score
     from refladder.scoring.columns import ScoreReport
-    from refladder.scoring.scorer import Scorer
+    from refladder.scoring.scorer import LadderScorer
 
 EMPTY = "the output is empty"
 FIELDS = ("context_id", "context", "background", "output", "output_id")  # the default names of their columns
@@ -219,7 +219,7 @@ def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
 
 
 def score_rows(
-    scorer: Scorer,
+    scorer: LadderScorer,
     source: str,
     out: str,
     *,
@@ -336,7 +336,7 @@ def _context_of(item: Item) -> str | None:
     return None if item.output is None else item.output.context_id
 
 
-def with_context(scorer: Scorer, item: Item) -> Item:
+def with_context(scorer: LadderScorer, item: Item) -> Item:
     """Give a row's context text to the scorer; the row loses its output if the scorer has another text for it."""
     if item.output is None or item.text is None:
         return item
@@ -370,7 +370,7 @@ def text_outputs(ladders: LadderSet, texts: Sequence[str], context_id: str | Non
     ]
 
 
-def score_texts(scorer: Scorer, texts: Sequence[str], context_id: str | None) -> list[tuple[Score, ...]]:
+def score_texts(scorer: LadderScorer, texts: Sequence[str], context_id: str | None) -> list[tuple[Score, ...]]:
     """Score texts of one context, and store nothing.
 
     Args:

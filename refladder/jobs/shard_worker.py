@@ -21,10 +21,10 @@ from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
 from refladder.files.tables import open_parquet, read_rows
 from refladder.jobs.score import Mapped, score_rows
-from refladder.jobs.scored_tables import check_signature
 from refladder.jobs.shards import SLICES, Mark, Shard, judgments_name, to_bytes, write_mark, write_slice
-from refladder.scoring.columns import Scale, bound_columns, column_names, signature_of
-from refladder.scoring.scorer import Scorer
+from refladder.jobs.stop_at import stop_thresholds
+from refladder.scoring.columns import Scale, bound_columns, column_names
+from refladder.scoring.scorer import LadderScorer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class Task:
         ladders: name or folder of the ladder set, and its digest, `version`.
         dimensions: names of those to score.
         stop_at: thresholds at which asking stops, by column.
-        promised: the signature that they are for; None for any.
+        threshold: file of `refladder calibrate` with such thresholds.
         judge: name of the backend, with `judge_options` as text.
         store: file of the response store of each machine; None for no store.
         judgments: whether judgments are stored.
@@ -64,7 +64,7 @@ class Task:
     weights: dict[str, float] = field(default_factory=dict)
     least_mass: float = 0.05
     stop_at: dict[str, float] = field(default_factory=dict)
-    promised: str | None = None
+    threshold: str | None = None
     role: str = "compare"
     orders: int = 1
     answers: int = 0
@@ -127,7 +127,7 @@ class ShardWorker:
             self._judge = judge
         return self._judge
 
-    def _scorer(self) -> Scorer:
+    def _scorer(self) -> LadderScorer:
         """A scorer for each shard: what one shard's rows say about contexts must not change another's scores."""
         task = self._task
         if self._ladders is None:
@@ -137,28 +137,34 @@ class ShardWorker:
                 f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
                 f"({self._ladders.signature}, expected {task.version})"
             )
-        return Scorer(
+        dimensions = choose_dimensions(self._ladders.dimensions, task.dimensions)
+        scale = Scale(rule=task.rule, weights=task.weights, least_mass=task.least_mass)
+        threshold = None if task.threshold is None else Path(task.threshold)
+        stop_at, made_for = stop_thresholds(task.stop_at, threshold, self._ladders, dimensions, scale)
+        scorer = LadderScorer(
             self._opened(),
             self._ladders,
-            choose_dimensions(self._ladders.dimensions, task.dimensions),
-            Scale(rule=task.rule, weights=task.weights, least_mass=task.least_mass),
+            dimensions,
+            scale,
             role=task.role,
             orders=task.orders,
             prompts=None if task.prompts is None else Path(task.prompts),
             answers=task.answers,
-            stop_at=task.stop_at,
+            stop_at=stop_at,
         )
+        return made_for(scorer)
 
     def _score(self, shard: Shard, before: str | None) -> Mark:
-        scorer = self._scorer()
-        signature = signature_of(scorer.run, scorer.scale)
+        try:
+            scorer = self._scorer()
+        except DataError as error:  # not about rows: every shard would fail
+            raise UsageError(str(error)) from error
+        signature = scorer.report.signature
         if before is not None and signature != before:
             raise UsageError(
                 f"{self._folder.address}: its shards are of another run ({before}), this run is {signature}; choose "
                 "another folder, or discard them with --restart"
             )
-        if self._task.promised is not None:
-            check_signature(signature, self._task.promised, "--threshold")
         rows = self._folder.work_file(f"{SLICES}/{shard.name}")
         out = self._folder.work_file(shard.name)
         judgments = self._folder.fetched(judgments_name(shard)) if self._task.judgments else None
@@ -175,12 +181,12 @@ class ShardWorker:
             raise _located(error, str(rows), shard) from error.__cause__
         finally:
             throw_away(rows)
-        return self._marked(shard, out, report, [dimension.name for dimension in scorer.dimensions])
+        return self._marked(shard, out, report, scorer)
 
-    def _marked(self, shard: Shard, out: Path, report: ScoreReport, dimensions: Sequence[str]) -> Mark:
+    def _marked(self, shard: Shard, out: Path, report: ScoreReport, scorer: LadderScorer) -> Mark:
         """Count the rows in the file that was written, publish it, and mark the shard."""
-        columns = [column_names(name)[0] for name in dimensions]
-        bounds = [bound_columns(column)[0] for column in self._task.stop_at]
+        columns = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
+        bounds = [bound_columns(column)[0] for column in scorer.stop.thresholds] if scorer.stop is not None else []
         rows, scored = count_scored(str(out), self._task.form, columns, bounds)
         if not shard.rows == rows == report.rows:
             raise DataError(

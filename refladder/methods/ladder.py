@@ -18,7 +18,7 @@ from refladder.scoring.columns import Scale, ScoreReport
 from refladder.scoring.dry_run import plan_scoring
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import rule_named
-from refladder.scoring.scorer import Scorer, batches
+from refladder.scoring.scorer import LadderScorer, batches
 from refladder.synth import build_ladders, plan_ladders
 from refladder.synth.journal import JOURNAL
 
@@ -133,7 +133,7 @@ def _has_other_text(ladders: LadderSet, context: Context) -> bool:
 
 
 def score_benchmark(
-    scorer: Scorer,
+    scorer: LadderScorer,
     benchmark: Benchmark,
     *,
     name: str = LADDER,
@@ -251,8 +251,10 @@ def _check(settings: MethodSettings) -> None:
     rule_named(settings.rule)
 
 
-def _scorer(judge: Backend, ladders: LadderSet, dimensions: Sequence[Dimension], settings: MethodSettings) -> Scorer:
-    return Scorer(
+def _scorer(
+    judge: Backend, ladders: LadderSet, dimensions: Sequence[Dimension], settings: MethodSettings
+) -> LadderScorer:
+    return LadderScorer(
         judge,
         ladders,
         dimensions,

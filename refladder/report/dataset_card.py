@@ -81,7 +81,7 @@ def _yaml() -> Any:  # noqa: ANN401  the module
     try:
         import yaml  # noqa: PLC0415  comes with huggingface_hub
     except ImportError as error:
-        raise UsageError("a card needs the package PyYAML; pip install 'refladder[hub]'") from error
+        raise UsageError("a card needs the package PyYAML; pip install PyYAML") from error
     return yaml
 
 
@@ -155,7 +155,7 @@ def _page(facts: Facts, licence: str) -> str:
         "An output gets its score by comparison with the texts of its context's ladder."
     )
     commands = (
-        "    pip install 'refladder[hub]'\n"
+        "    pip install huggingface_hub pyarrow  # beside refladder\n"
         f"    refladder show {address}\n"
         f"    refladder score outputs.jsonl --ladders {address} --judge BACKEND --out scored.jsonl"
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from refladder.backends.estimate import Plan
     from refladder.records import Output, Run
-    from refladder.scoring.scorer import Scorer
+    from refladder.scoring.scorer import LadderScorer
 
 
 def kept_judgments(path: Path | None, run: Run) -> JudgmentLog:
@@ -29,7 +29,7 @@ def kept_judgments(path: Path | None, run: Run) -> JudgmentLog:
 
 
 def plan_scoring(
-    plan: Plan, scorer: Scorer, outputs: Iterable[tuple[Output | None, str | None]], judgments: Path | None
+    plan: Plan, scorer: LadderScorer, outputs: Iterable[tuple[Output | None, str | None]], judgments: Path | None
 ) -> int:
     """Add the prompts that scoring would ask to a plan.
 

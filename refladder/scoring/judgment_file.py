@@ -328,15 +328,14 @@ class JudgmentLog:
         return judgments
 
     def finish(self) -> None:
-        """Check that the file holds nothing that this run did not ask.
+        """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off.
 
         Raises:
             DataError: it continues with further judgments: the input has fewer rows than before.
         """
-        if self._ahead is not None or (self._reader is not None and self._reader.readline()):
-            line = self._number if self._ahead is not None else self._number + 1
+        if self._ahead is not None or self._next_line() is not None:
             raise DataError(
-                f"{self._path}:{line}: judgments go on after this run's last question; the input has "
+                f"{self._path}:{self._number}: judgments go on after this run's last question; the input has "
                 "become shorter: name another file with --judgments, or throw the judgments away with --restart"
             )
 

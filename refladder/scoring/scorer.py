@@ -164,7 +164,7 @@ class Verdicts:
         return scores
 
 
-class Scorer:
+class LadderScorer:
     """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
 
     `refladder.Scorer` (refladder.api.texts) is the public object over it.

@@ -284,7 +284,7 @@ def test_missing_scores_are_counted_in_a_warning(caplog):
         (
             lambda: refladder.filter(MAKE["rows"]()),
             UsageError,
-            "nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, or top and by",
+            "nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per",
         ),
         (
             lambda: refladder.filter(MAKE["polars"](), min={"score": 1}),

@@ -178,10 +178,9 @@ def test_a_file_that_is_not_there_or_a_folder(score, tmp_path):
     assert score(path) == f"refladder: {path}: no such file\n"
     folder = tmp_path / "folder.jsonl"
     folder.mkdir()
-    assert score(folder) == f"refladder: {folder}: cannot be read (Is a directory)\n"
-    parquet = tmp_path / "folder.parquet"
-    parquet.mkdir()
-    assert score(parquet).startswith(f"refladder: {parquet}: not a Parquet file (")
+    assert score(folder) == (
+        f"refladder: {folder}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob\n"
+    )
     file = tmp_path / "text.parquet"
     file.write_text("not that")
     assert score(file).startswith(f"refladder: {file}: not a Parquet file (")
@@ -267,7 +266,8 @@ def test_nothing_or_two_things_to_score(fails, stories):
         "refladder: --text needs --context-id, one of: story-01, story-02, "
     )
     assert fails(2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS) == (
-        "refladder: --text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE\n"
+        "refladder: --text prints its scores and keeps no file; --out, --judgments, --calibration and the like "
+        "need a SOURCE\n"
     )
 
 

@@ -26,6 +26,7 @@ def hub(tmp_path, monkeypatch):
         names = {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": WRITER}
         for name, value in {**names, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}.items():
             monkeypatch.setenv(name, value)
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # which the tests of local models set
         # The clients read these once, when they are imported.
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
         monkeypatch.setattr(
@@ -33,6 +34,7 @@ def hub(tmp_path, monkeypatch):
         )
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         hub_module._report_moving.cache_clear()
         yield server
 

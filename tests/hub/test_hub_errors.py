@@ -258,4 +258,4 @@ def test_an_address_has_a_repository_and_a_revision():
 def test_without_the_package(failing, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     for arguments in (("show", "hub:me/mine@v1"), ("publish", "demo/story", "me/mine")):
-        assert failing(*arguments) == ("the Hub needs the package huggingface_hub; pip install 'refladder[hub]'")
+        assert failing(*arguments) == ("the Hub needs the package huggingface_hub; pip install huggingface_hub pyarrow")

@@ -11,8 +11,10 @@ import pytest
 
 pytest.importorskip("ray", reason="ray is not installed; run make test-integrations")
 
-from shard_folders import has_ended, leftovers, scored, worker_of
+from shard_folders import leftovers, scored, worker_of
 from slow_judge import installed
+
+from refladder.files.locks import has_ended
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ pytest.importorskip("moto.server", reason="moto is not installed; run make test-
 
 import s3fs
 from moto.server import ThreadedMotoServer
-from shard_folders import has_ended
 from slow_judge import installed
+
+from refladder.files.locks import has_ended
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 

@@ -244,8 +244,8 @@ def test_a_certificate_keeps_the_judgments_that_were_made_before_it(folder, comm
     lines = judgments.read_text("utf-8").splitlines()
     with judgments.open("a", encoding="utf-8") as file:
         file.write('{"torn')  # by a kill
-    row = command(*asked).rows[0]
+    row = command(*asked, "--json").rows[0]
     assert "|certificate:" in row["signature"]
     assert judgments.read_text("utf-8").splitlines()[1:] == lines[1:]
-    again = command("rescore", judgments, "--out", tmp_path / "again.jsonl").rows[0]
+    again = command("rescore", judgments, "--out", tmp_path / "again.jsonl", "--json").rows[0]
     assert again["signature"] == row["signature"]

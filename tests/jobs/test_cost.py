@@ -16,7 +16,7 @@ from refladder.records import Context, Dimension, Sampling
 from refladder.scoring.columns import Scale
 from refladder.scoring.dry_run import copied, plan_scoring
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Scorer
+from refladder.scoring.scorer import LadderScorer
 from refladder.synth import build_ladders, plan_ladders
 
 
@@ -45,7 +45,7 @@ LADDERS = load_ladders("demo/summarization")
 
 
 def scorer(judge, **more):
-    return Scorer(judge, LADDERS, LADDERS.dimensions, Scale(rule="ladder-sum", weights={}), **more)
+    return LadderScorer(judge, LADDERS, LADDERS.dimensions, Scale(rule="ladder-sum", weights={}), **more)
 
 
 def outputs(count):

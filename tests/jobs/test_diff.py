@@ -83,9 +83,11 @@ def test_another_order_is_the_same_scale(sets, command):
     assert "in another order" in done.out
 
 
-def test_contexts_without_texts_are_not_compared(sets, command, tmp_path):
+def test_contexts_without_texts_and_digests_are_not_compared(sets, command, tmp_path):
     first, second = sets("one"), sets("two")
     (tmp_path / "two" / "contexts.jsonl").unlink()
+    assert "contexts: 3 the same" in command("diff", first, second).out  # by their digests
+    (tmp_path / "two" / "context_digests.jsonl").unlink()
     done = command("diff", first, second)
     assert done.code == 0
     assert "contexts: 3 not compared, as one set has neither texts nor digests" in done.out

@@ -86,7 +86,7 @@ def test_hand_work(write):
     assert (card.inconsistency.value, card.inconsistency.of) == (0.5, 2)
     assert (card.accuracy.value, card.accuracy.of) == (0.7, 5)
     assert card.tied.value == 0.2  # one of five
-    assert evaluation.notes[0] == "win-ratio: unreadable: not among the recorded judgments"
+    assert evaluation.notes[0] == "win-ratio: unparsed: not among the recorded judgments"
     spearman = next(row for row in evaluation.rows if row.method == "win-ratio")
     assert spearman.value == 1
     assert "|prompts:" not in spearman.signature
@@ -228,7 +228,7 @@ def test_a_ladder_by_hand(command, write_jsonl, write):
     done = command("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judgments-from", path)
     assert done.code == 3
     assert [row["coherence_score"] for row in done.rows] == [-1.25, None]
-    assert done.rows[1]["coherence_note"] == "5 of 5 judgments unreadable: not among the recorded judgments"
+    assert done.rows[1]["coherence_note"] == "5 of 5 judgments unparsed: not among the recorded judgments"
     assert "2 rows, 1 scores missing; 10 judgments (0 reused, 5 unparsed)" in done.err
     words = ["win", "win", "tie", "", "loss"]
     path = write(
@@ -237,7 +237,7 @@ def test_a_ladder_by_hand(command, write_jsonl, write):
     )  # fmt: skip
     done = command("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judgments-from", path)
     assert {row["coherence_note"] for row in done.rows} == {
-        "1 of 5 judgments unreadable: no judgment in the recorded row"
+        "1 of 5 judgments unparsed: no judgment in the recorded row"
     }
 
 

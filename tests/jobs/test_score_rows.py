@@ -23,7 +23,7 @@ from refladder.jobs.score import Mapped, score_rows
 from refladder.records import Dimension
 from refladder.scoring.columns import Scale, added_columns, column_names, overall_column, weights_for
 from refladder.scoring.rules import RULES
-from refladder.scoring.scorer import Scorer, batches
+from refladder.scoring.scorer import LadderScorer, batches
 
 LADDERS = ("--ladders", "demo/story")
 OF_DIMENSION = ["score", "grade", "spread", "mass", "note"]
@@ -188,7 +188,7 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
             return [replace(reading, mass=None) for reading in super().read_labels(prompts, labels)]
 
     opened, out = load_ladders("demo/story"), tmp_path / "out.jsonl"
-    scorer = Scorer(NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0))
+    scorer = LadderScorer(NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0))
     score_rows(scorer, str(stories), str(out), mapped=Mapped(columns={}))
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert all(row["coherence_mass"] is None and row["coherence_score"] is not None for row in rows)
@@ -359,7 +359,7 @@ def test_rescoring_is_scoring_by_that_rule_with_no_judge(judged, rule, orders):
     opened = load_ladders("demo/story")
     kept = judged / f"kept{orders}.jsonl"
     scale = Scale(rule=rule, weights={"complexity": 2.0})
-    scorer = Scorer(Builtin(), opened, opened.dimensions, scale, orders=orders)
+    scorer = LadderScorer(Builtin(), opened, opened.dimensions, scale, orders=orders)
     score_rows(scorer, str(judged / "in.jsonl"), str(judged / "out.jsonl"), mapped=Mapped(columns={}), judgments=kept)
     report = rescore(kept, str(judged / "again.jsonl"), scale)
     assert report.reused == report.judgments == 3 * 2 * 5 * orders

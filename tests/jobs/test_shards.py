@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from shard_folders import has_ended, leftovers, scored, worker_of
+from shard_folders import leftovers, scored, worker_of
 from slow_judge import installed
 
 from refladder.backends.openai.options import share_of_limits
@@ -22,6 +22,7 @@ from refladder.cli import run as run_command
 from refladder.errors import UsageError
 from refladder.files import jsonl
 from refladder.files.folders import open_folder
+from refladder.files.locks import has_ended
 from refladder.jobs.score import Mapped
 from refladder.jobs.shard_worker import ShardWorker
 from refladder.jobs.sharded_score import Sharding, merged, score_shards

@@ -94,7 +94,7 @@ def test_an_unparsed_judgment_is_a_missing_score_and_stops_the_row(command, outp
     report = json.loads(done.out)
     assert (report["judgments"], report["unreadable"], report["unscored"]) == (72, 72, {"coherence": 72})
     row = json.loads(out.read_text().splitlines()[0])
-    assert row["coherence_note"].startswith("1 of 1 judgments unreadable")
+    assert row["coherence_note"].startswith("1 of 1 judgments unparsed")
     assert row["coherence_score_least"] is row["coherence_score_most"] is None
 
 
@@ -103,7 +103,7 @@ def test_refusals(command, fails, outputs, tmp_path):
     assert "so no row reaches it" in fails(2, "score", outputs, *LADDERS, "--stop-at", "coherence_score=99",
                                            "--dimension", "coherence")  # fmt: skip
     assert "no threshold depends on dimension 'complexity'" in fails(2, "score", outputs, *LADDERS, *ONE[:2])
-    assert "--judgments and the like need a SOURCE" in fails(
+    assert "--calibration and the like need a SOURCE" in fails(
         2, "score", "--text", "A day.", "--context-id", "story-01", *LADDERS, *ONE
     )
     assert command("score", outputs, *LADDERS, *ONE, "--out", out).code == 0

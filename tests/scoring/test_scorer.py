@@ -9,7 +9,7 @@ from refladder.files.ladder_sets import load_ladders
 from refladder.records import LabelReading, Output, Score
 from refladder.scoring.columns import Scale
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Scorer
+from refladder.scoring.scorer import LadderScorer
 
 LADDERS = load_ladders("demo/story")
 
@@ -32,7 +32,7 @@ def output(number, text, context_id="story-01"):
 
 def test_records_of_outputs_with_and_without_a_score():
     coherence = LADDERS.dimensions[:1]
-    scorer = Scorer(Judge(), LADDERS, coherence, Scale(rule="mean-difference", weights={}))
+    scorer = LadderScorer(Judge(), LADDERS, coherence, Scale(rule="mean-difference", weights={}))
     outputs = [output(1, "A day."), output(2, "A silence."), output(3, "A day.", "story-99"), None]
     with JudgmentLog(None, scorer.run) as log:
         rows = scorer.score(outputs, [None, None, None, "the output is empty"], log)

@@ -7,12 +7,12 @@ the model's architecture allows it (see `refladder.engine.causal`).
 from __future__ import annotations
 
 import logging
-import statistics
 import time
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.opening import open_model, parse_memory
 from refladder.backends.hf.readings import NOT_FINITE, label_reading, sequences_of
 from refladder.backends.hf.tokens import Question, Tokens
@@ -41,16 +41,7 @@ _GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together; beyond the first on
 _LEAST_TOKENS = 16  # in one forward pass
 _BATCH = 32  # texts generated together
 _CUT = "the context was cut from {} to {} characters to fit"
-_LOW_MASS = 0.05  # median label mass of the first prompts: a model that follows the prompt gives its labels nearly all
-_LOW_MASS_WARNING = (
-    "hf:%s gave %s a median probability of %.2g in its first %d prompts, so it does not follow the prompt. Stop, and "
-    "use an instruct model with its chat template; label_variants=true helps if it answers in another spelling."
-)
-_ENDLESS_TEXTS = 4  # with fewer, all can be long by chance
-_ENDLESS_WARNING = (
-    "hf:%s: none of the first %d texts ended within %d tokens. Stop, and use an instruct model with its chat template, "
-    "or a larger --max-tokens."
-)
+_MORE = "; label_variants=true helps if it answers in another spelling"
 _TOO_LITTLE_MEMORY = (
     "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
     "shorten the texts, raise --memory, or free memory"
@@ -91,7 +82,7 @@ class TransformersBackend(Backend):
         self.tokens_sent = 0
         self._prompt_tokens_run = 0  # of prompts to be continued
         self._tokens_written = 0
-        self._first_readings = self._first_texts = True
+        self._first = FirstAnswers(log, f"hf:{opened.name}", _MORE)
         self._longest: int | None = getattr(opened.config.get_text_config(), "max_position_embeddings", None)
         self.tokens = Tokens(
             opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder, variants=label_variants
@@ -216,11 +207,7 @@ class TransformersBackend(Backend):
                 )
                 for prompt in group
             ]
-            masses = [reading.mass for reading in readings if reading.mass is not None]
-            if self._first_readings and masses and len(labels) > 1:  # a single label is a whole text
-                self._first_readings = False
-                if (median := statistics.median(masses)) < _LOW_MASS:
-                    log.warning(_LOW_MASS_WARNING, self.opened.name, ", ".join(labels), median, len(masses))
+            self._first.readings(labels, readings)
             yield from zip((prompt.row for prompt in group), readings, strict=True)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
@@ -287,12 +274,9 @@ class TransformersBackend(Backend):
         for rows, texts in batches:
             self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
             self._tokens_written += sum(len(text.ids) for text in texts)
-            if self._first_texts and len(texts) >= _ENDLESS_TEXTS:
-                self._first_texts = False
-                if not any(text.ended for text in texts):
-                    log.warning(_ENDLESS_WARNING, self.opened.name, len(texts), sampling.max_tokens)
-            for row, text in zip(rows, texts, strict=True):
-                yield fitting[row][0], self._completion(text, fitting[row][2])
+            completions = [self._completion(text, fitting[row][2]) for row, text in zip(rows, texts, strict=True)]
+            self._first.texts(completions, sampling.max_tokens)
+            yield from zip((fitting[row][0] for row in rows), completions, strict=True)
 
     def write_ids(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[GeneratedText]:
         """The ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express.

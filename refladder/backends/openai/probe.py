@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.openai.answers import said
+from refladder.backends.openai.answers import ENDED, ended_at_once, said
 from refladder.backends.openai.chat import find_sampling, find_top
-from refladder.backends.openai.exact import find_echo, find_exact, find_tokens
+from refladder.backends.openai.exact import WAYS, find_echo, find_exact, find_tokens
 from refladder.backends.openai.reading import first_choices
-from refladder.backends.openai.talk import PROBE, Dialect, Impossible, Talk
+from refladder.backends.openai.talk import QUESTIONS, Dialect, Impossible, Messages, Talk
 from refladder.backends.openai.transport import LOG, Refusal
-from refladder.errors import DataError, LabelsUnavailableError
+from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from refladder.backends.openai.options import Options
 
-SCHEMA = "endpoint-probe/1"
+SCHEMA = "endpoint-probe/2"
 _GOOD_FOR = 86400  # seconds; servers are updated
 _PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
 _THINKING_TOKENS = 4096
@@ -54,7 +54,7 @@ class Probe:
         way: variant of the mode; of `exact`, one of exact.WAYS.
         dialect: the form of requests that the server accepts.
         top: number of most probable tokens that a request returns, in the mode `top`.
-        goes_on: whether the server continues the beginning of an answer.
+        goes_on: how an answer that was begun is completed, in the mode `top`: see chat.find_top.
         several: whether a request can return several answers.
         fixed: whether the server always returns the same answer, so that sampling is a single vote.
         thinks: whether the model thinks before it answers.
@@ -65,7 +65,7 @@ class Probe:
     way: str = ""
     dialect: Dialect = field(default_factory=Dialect)
     top: int = 0
-    goes_on: bool = False
+    goes_on: str = ""
     several: bool = False
     fixed: bool = False
     thinks: bool = False
@@ -93,10 +93,32 @@ def from_text(text: str, *, aged: bool = False) -> Probe | None:
             return None
         if not 0 <= time.time() - values.pop("made") < _GOOD_FOR and not aged:
             return None
-        dialect = Dialect(**values.pop("dialect"))
-        return Probe(**{**values, "dialect": dialect, "refused": tuple(values["refused"])})
+        refused = values["refused"]
+        values["refused"] = tuple(refused) if isinstance(refused, list) else refused
+        probe = Probe(**{**values, "dialect": Dialect(**values.pop("dialect"))})
     except (DataError, ValueError, TypeError, KeyError, AttributeError):
         return None
+    return probe if _is_sound(probe) else None
+
+
+def _is_sound(probe: Probe) -> bool:
+    """Whether all values are of their types and exist: a cache is a file, which others can write."""
+
+    def typed(given: Probe | Dialect, like: Probe | Dialect) -> bool:
+        return all(type(getattr(given, each.name)) is type(getattr(like, each.name)) for each in fields(like))
+
+    tokens = probe.dialect.tokens
+    return (
+        typed(probe, Probe(mode=""))
+        and typed(replace(probe.dialect, tokens=None), Dialect())
+        and all(isinstance(reason, str) for reason in probe.refused)
+        and probe.mode in _ORDER["auto"]
+        and (probe.way in WAYS if probe.mode == "exact" else not probe.way)
+        and (probe.top > 0) == (probe.mode == "top")
+        and probe.goes_on in {"", "prefill", "grammar"}
+        and probe.dialect.length_field in {"max_tokens", "max_completion_tokens"}
+        and (tokens is None or (isinstance(tokens, str) and tokens in {"server", "template", "local"}))
+    )
 
 
 def cache_key(options: Options, model: str) -> str:
@@ -111,6 +133,7 @@ async def handshake(talk: Talk) -> Probe:
     Raises:
         Refusal: the server does not answer at all.
         LabelsUnavailableError: the mode that was demanded is impossible, and why.
+        BackendUnavailableError: the model ends every answer at once, so that no mode works.
     """
     demanded = talk.options.mode
     choice = await _first_answer(talk)
@@ -131,6 +154,12 @@ async def handshake(talk: Talk) -> Probe:
             LOG.debug("%s at %s: %s is impossible: %s", talk.model, talk.options.base_url, mode, reason)
         else:
             return replace(probe, dialect=talk.dialect, thinks=thinks, refused=tuple(refused))
+    if ended_at_once(choice):
+        raise BackendUnavailableError(
+            f"{talk.options.base_url}: {talk.model!r} was asked {len(QUESTIONS)} different questions, and ended each "
+            "answer at once, before a first word; use an instruct model, or start the server with the chat template "
+            "that the model was trained with"
+        )
     raise LabelsUnavailableError(
         f"{talk.options.base_url}: mode {demanded} was demanded and {talk.model!r} cannot be read that way "
         f"({'; '.join(refused)}); use mode=auto to take the best that it can do"
@@ -138,10 +167,23 @@ async def handshake(talk: Talk) -> Probe:
 
 
 async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat answer
-    """Ask a question, and learn the server's dialect; fails if server, key or model is wrong."""
+    """Ask questions until there is an answer, and learn the server's dialect; fails if server, key or model is wrong.
+
+    The question that was answered becomes that of the handshake. If none is, the last empty answer is returned.
+    """
+    for question in QUESTIONS:
+        choice = await _answer(talk, question)
+        if not ended_at_once(choice):
+            talk.question = question
+            break
+        LOG.info("%s at %s: %s; asking another question", talk.model, talk.options.base_url, ENDED)
+    return choice
+
+
+async def _answer(talk: Talk, question: Messages) -> Any:  # noqa: ANN401  a choice of a chat answer
     for _ in range(3):  # at most two fields can be refused
         try:
-            return (await talk.chat(PROBE, most=_PLAIN_TOKENS, temperature=0))[0]
+            return (await talk.chat(question, most=_PLAIN_TOKENS, temperature=0))[0]
         except Refusal as refusal:
             if refusal.status not in (400, 422):
                 raise
@@ -178,7 +220,7 @@ async def _try(talk: Talk, mode: str) -> Probe:
             return Probe(mode=mode)
         if mode == "top":
             top, goes_on = await find_top(talk)
-            return Probe(mode=mode, top=top, goes_on=goes_on and talk.options.batch is None)
+            return Probe(mode=mode, top=top, goes_on="" if talk.options.batch is not None else goes_on)
         several, fixed = await find_sampling(talk, _PLAIN_TOKENS)
         return Probe(mode=mode, several=several, fixed=fixed)
     except Refusal as refusal:
@@ -188,13 +230,13 @@ async def _try(talk: Talk, mode: str) -> Probe:
 
 
 async def _first_token(talk: Talk) -> tuple[str, float | None]:
-    """The first token of the answer to PROBE, and its log-probability if the server returns it."""
+    """The first token of the answer to the handshake's question, and its log-probability if the server returns it."""
     try:
-        (choice, *_) = await talk.chat(PROBE, most=1, temperature=0, logprobs=True, top_logprobs=5)
+        (choice, *_) = await talk.chat(talk.question, most=1, temperature=0, logprobs=True, top_logprobs=5)
     except Refusal as refusal:
         if refusal.ends_the_run:
             raise
-        (choice, *_) = await talk.chat(PROBE, most=1, temperature=0)
+        (choice, *_) = await talk.chat(talk.question, most=1, temperature=0)
     tokens = first_choices(choice)
     text = said(choice).text
     return (tokens[0].text or text, tokens[0].logprob) if tokens else (text, None)

@@ -26,6 +26,12 @@ PROBE: Messages = [
         'Answer with only one of these three words: "Better", "Worse" or "Similar".',
     }
 ]
+# Asked one after the other until there is an answer: a base model may end at once.
+QUESTIONS: tuple[Messages, ...] = (
+    PROBE,
+    [{"role": "user", "content": "Count from one to nine in words."}],
+    [{"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}],  # for a model that only continues texts
+)
 
 
 class Impossible(Exception):  # noqa: N818  control flow of the handshake
@@ -50,13 +56,17 @@ class Dialect:
 
 @dataclass(slots=True, kw_only=True)
 class Talk:
-    """One model on an open server; `ways` keeps the token ids of labels between rows."""
+    """One model on an open server; `ways` keeps the token ids of labels between rows.
+
+    The handshake asks `question` wherever it needs an answer: the first of QUESTIONS that the model answers.
+    """
 
     server: Server | Batches
     model: str
     options: Options
     dialect: Dialect = field(default_factory=Dialect)
     ways: dict[tuple[str, ...], asyncio.Task[LabelIds]] = field(default_factory=dict)
+    question: Messages = field(default_factory=lambda: PROBE)
 
     async def chat(self, messages: Messages, *, most: int, temperature: float, **more: Any) -> list[Any]:  # noqa: ANN401
         """The choices of one chat answer, at most `most` tokens each.
