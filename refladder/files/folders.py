@@ -243,7 +243,8 @@ class RemoteFolder(Folder):
         ).encode()
         if not self._put_if_absent(claim, record):
             holder = json.loads(self.read(claim) or b"{}")
-            if holder.get("host") != host or not has_ended(int(holder.get("process", 0))):
+            process = int(holder.get("process", 0))
+            if holder.get("host") != host or not (process == os.getpid() or has_ended(process)):
                 raise UsageError(
                     f"{self.address}: process {holder.get('process')} on host {holder.get('host')} has been writing it "
                     f"since {holder.get('since')} UTC; wait for it to finish, or choose another path; if that process "
