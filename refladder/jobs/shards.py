@@ -160,10 +160,13 @@ def make_plan(
     files = table_files(source)
     stems = _stems(files)
     stamps = {file: stamp_of(file) if is_url(file) else _local_stamp(file) for file in files}
+    before: dict[str, list[Shard]] = {}
+    for shard in () if old is None else old.shards:
+        before.setdefault(shard.source, []).append(shard)
     shards: list[Shard] = []
     for file in files:
         if old is not None and old.stamps.get(file) == stamps[file]:
-            shards += [shard for shard in old.shards if shard.source == file]
+            shards += before.get(file, [])
             continue
         cuts = _row_ranges(file, mapped, shard_rows) if form == "parquet" else _line_ranges(file, mapped, shard_rows)
         for part, (first, rows, offset, size, digest) in enumerate(cuts):
@@ -189,15 +192,13 @@ def _stems(files: Sequence[str]) -> dict[str, str]:
     shared = 0
     while all(len(parent) > shared and parent[shared] == parents[0][shared] for parent in parents):
         shared += 1
-    stems: dict[str, str] = {}
+    file_of: dict[str, str] = {}
     for file, parent in zip(files, parents, strict=True):
         name = Path(file.removesuffix(".gz")).name
         stem = "-".join([*parent[shared:], name.rpartition(".")[0] or name]).lstrip(".")
-        for other, taken in stems.items():
-            if taken == stem:
-                raise UsageError(f"{file}: the shards of this file and of {other} would have one name; rename one")
-        stems[file] = stem
-    return stems
+        if (other := file_of.setdefault(stem, file)) != file:
+            raise UsageError(f"{file}: the shards of this file and of {other} would have one name; rename one")
+    return {file: stem for stem, file in file_of.items()}
 
 
 def _local_stamp(path: str) -> str:
