@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The packages of test-integrations have an environment of their own, so that `make test` stays light. A new adapter adds
 # its extra here.
 INTEGRATIONS := build/integrations
-EXTRAS := inspect,datatrove
+EXTRAS := inspect,datatrove,ray,remote
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
 # the tests of local models.
 TORCH ?= torch==2.13.0
@@ -28,7 +28,7 @@ test: $(VENV)/.developed ## run every check and test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
 
-test-integrations: $(INTEGRATIONS)/.installed ## run the tests with TRL, Inspect and datatrove, in build/integrations
+test-integrations: $(INTEGRATIONS)/.installed ## run the tests with TRL, Inspect, datatrove, Ray and S3, in build/integrations
 	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
@@ -65,5 +65,5 @@ $(VENV)/.documented: $(VENV)/.made pyproject.toml
 $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
-	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' 'pytest>=8.3'
+	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' 'pytest>=8.3' 'moto[server]>=5'
 	@touch $@

@@ -86,7 +86,7 @@ def story_rows(count, first=1):
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rows():
     return story_rows
 

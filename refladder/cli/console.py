@@ -248,14 +248,18 @@ def open_backend(name: str, given: Sequence[str] = (), flag: str = "--judge-opti
     """
     from refladder.backends import connect  # noqa: PLC0415
 
-    kind = name.partition(":")[0]
-    chosen = {key.replace("-", "_"): value for key, value in pairs(given, flag).items()}
-    context = click.get_current_context(silent=True)
-    for_all = {} if context is None else context.meta.get(_OF_KIND, {}).get(kind, {})
-    backend = connect(name, **{**for_all, **chosen})
+    backend = connect(name, **backend_options(name, given, flag))
     if backend.notice is not None:
         say_once(printable(backend.notice))
     return backend
+
+
+def backend_options(name: str, given: Sequence[str], flag: str = "--judge-option") -> dict[str, str]:
+    """The options of a backend: those given, and options of the command for every backend of its kind."""
+    chosen = {key.replace("-", "_"): value for key, value in pairs(given, flag).items()}
+    context = click.get_current_context(silent=True)
+    for_all = {} if context is None else context.meta.get(_OF_KIND, {}).get(name.partition(":")[0], {})
+    return {**for_all, **chosen}
 
 
 @functools.cache

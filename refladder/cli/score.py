@@ -14,6 +14,7 @@ from refladder.cli import console, spending
 from refladder.cli.first_pass import CASCADE, CascadeOptions, scored_alone
 from refladder.cli.groups import JudgingOptions, TableOptions, grouped
 from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
+from refladder.cli.sharding import SHARDING, ShardOptions, score_in_shards
 from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
@@ -105,10 +106,17 @@ if TYPE_CHECKING:
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
+@SHARDING
 @console.JSON
 @click.pass_context
-@grouped(judging=JudgingOptions, table=TableOptions, money=spending.SpendingOptions, first=CascadeOptions)
-def command(
+@grouped(
+    judging=JudgingOptions,
+    table=TableOptions,
+    money=spending.SpendingOptions,
+    first=CascadeOptions,
+    sharding=ShardOptions,
+)
+def command(  # noqa: C901  one check after another
     context: click.Context,
     /,
     *,
@@ -123,6 +131,7 @@ def command(
     table: TableOptions,
     money: spending.SpendingOptions,
     first: CascadeOptions,
+    sharding: ShardOptions,
     judgments_from: str | None,
     stop_at: tuple[str, ...],
     threshold: Path | None,
@@ -135,6 +144,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
+
+    SOURCE may be a folder, a quoted glob or a URL (s3://, gs://, hf://). --shard-rows, --workers, --shard and --engine
+    score it shard by shard into the folder OUT; see "Score on many machines" in the documentation.
 
     A row needs an output and either a context_id or the text of its context. Each dimension adds five columns:
     NAME_score (by --rule), NAME_grade (on the human scale), NAME_spread (standard deviation of one reading), NAME_mass
@@ -149,7 +161,6 @@ def command(
     from refladder.jobs.stop_at import stop_thresholds  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
-    from refladder.scoring.rules import rule_named  # noqa: PLC0415
     from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
     _check_text_options(
@@ -163,14 +174,33 @@ def command(
     alone = scored_alone(context, judging.judge, source, ladders, mapped=mapped, table=table, as_json=as_json)
     if alone is not None:
         return alone
-    rule_named(judging.rule)
+    _check_names(judging.rule, prompts)
     scale_of_people = _human_scale(calibration)
-    console.check_prompts(prompts)
     opened = load_ladders(ladders or "")
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
     thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
+    if sharding.given and not money.dry_run:
+        return score_in_shards(
+            context,
+            sharding,
+            source,
+            ladders=opened,
+            name=ladders or "",
+            dimensions=dimensions,
+            scale=scale,
+            stop_at=console.numbers(stop_at, "--stop-at"),
+            threshold=threshold,
+            mapped=mapped,
+            judging=judging,
+            table=table,
+            money=money,
+            judgments=judgments,
+            prompts=prompts,
+            restart=restart,
+            as_json=as_json,
+        )
     student = first.student(refused=bool(text or thresholds))
     _tell_sampled(sampled=bool(thresholds and judging.answers))
     checked = None if source is None else check_input(source, table.given, mapped)
@@ -244,6 +274,14 @@ def _human_scale(path: Path | None) -> HumanScale | None:
     from refladder.records import HumanScale  # noqa: PLC0415  --help stays quick
 
     return None if path is None else read_record(HumanScale, path)
+
+
+def _check_names(rule: str, prompts: Path | None) -> None:
+    """Refuse a rule that does not exist, and a folder of prompts that does not."""
+    from refladder.scoring.rules import rule_named  # noqa: PLC0415  --help stays quick
+
+    rule_named(rule)
+    console.check_prompts(prompts)
 
 
 def _default_judgments(source: str | None, out: str) -> Path | None:

@@ -99,6 +99,11 @@ def open_bytes(path: Path) -> IO[bytes]:
         raise DataError(f"{str(path)!r}: cannot be read ({error}); name another file") from error
     if not packed:
         return stream
+    return unpacked(stream)
+
+
+def unpacked(stream: IO[bytes]) -> IO[bytes]:
+    """The content of an open gzip stream; closing it closes the stream."""
     return _Unpacked(stream)  # type: ignore[return-value]
 
 

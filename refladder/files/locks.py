@@ -56,7 +56,10 @@ def has_ended(process: int) -> bool:
         return True
     except (PermissionError, OverflowError):  # another user's process, or no process number
         return False
-    return False
+    try:  # Linux: a process that has ended, but whose parent has not asked how, is in state Z
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[:1] == [b"Z"]
+    except OSError:
+        return False
 
 
 def try_lock(descriptor: int) -> bool | None:

@@ -1,5 +1,7 @@
 """Tables of a user, row by row: JSON lines, CSV or Parquet, including standard input and output.
 
+A table that is read is a file, a folder of files, a glob (`data/*.jsonl`), or one of these at a URL.
+
 Unknown columns are copied unchanged: a JSON line is copied exactly and new fields are appended; CSV cells stay strings;
 Parquet columns keep their types.
 """
@@ -16,21 +18,22 @@ import re
 import sys
 import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import Writer, atomic, is_device, open_bytes
+from refladder.files.jsonl import Writer, atomic, is_device
+from refladder.files.remote import is_url, open_url
+from refladder.files.table_files import FORM_OF_EXTENSION, form_by_name, is_many, open_table, table_files
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FORMATS = ("jsonl", "csv", "parquet")
-_EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
-EXTENSIONS = tuple(_EXTENSIONS)
+EXTENSIONS = tuple(FORM_OF_EXTENSION)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -57,10 +60,15 @@ def format_of(path: str, given: str | None = None) -> str:
         return given
     if path == STANDARD:
         return "jsonl"
-    extension = Path(path.removesuffix(".gz")).suffix.lower()
-    if extension not in _EXTENSIONS:
+    form = form_by_name(path)
+    if form is None and is_many(path):
+        forms = sorted({form_by_name(file) or "unknown" for file in table_files(path)})
+        if len(forms) > 1:
+            raise UsageError(f"{path}: files of several formats ({', '.join(forms)}); name one kind with a quoted glob")
+        form = forms[0]
+    if form is None or form == "unknown":
         raise UsageError(f"{path}: unknown file extension; use .jsonl, .csv or .parquet, or give --format")
-    return _EXTENSIONS[extension]
+    return form
 
 
 def standard_form(path: str, source_form: str) -> str | None:
@@ -188,7 +196,7 @@ def read_rows(path: str, given: str | None = None) -> Rows:
     Blank lines at the end of JSON lines or CSV are ignored; a blank line between rows is an error.
 
     Args:
-        path: a file (JSON lines and CSV may be gzip), or `-` for standard input.
+        path: a file (JSON lines and CSV may be gzip), a folder, a glob, a URL, or `-` for standard input.
         given: the format, or None to take it from the extension.
 
     Raises:
@@ -196,11 +204,25 @@ def read_rows(path: str, given: str | None = None) -> Rows:
         UsageError: the format is unknown.
     """
     form = format_of(path, given)
+    first, *others = table_files(path)
+    rows = _read_file(first, form)
+    return rows if not others else Rows(_chained(rows, others, form), rows.columns())
+
+
+def _read_file(path: str, form: str) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
-    lines = _decoded(name, sys.stdin.buffer if path == STANDARD else open_bytes(Path(path)))
+    lines = _decoded(name, sys.stdin.buffer if path == STANDARD else open_table(path))
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
+
+
+def _chained(rows: Rows, others: Sequence[str], form: str) -> Iterator[Row]:
+    with closing(rows):
+        yield from rows
+    for path in others:
+        with closing(_read_file(path, form)) as more:
+            yield from more
 
 
 def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
@@ -291,17 +313,29 @@ def _damaged(pa: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401  pyarrow h
 
 
 def _read_parquet(path: str) -> Rows:
-    pa, parquet = parquet_library()
+    pa, _ = parquet_library()
     if path == STANDARD:
         raise UsageError("Parquet cannot be read from standard input; give the file's path")
+    file = open_parquet(path)
+    return Rows(_parquet_rows(path, file, pa), file.schema_arrow.names)
+
+
+def open_parquet(path: str) -> Any:  # noqa: ANN401  pyarrow has no types
+    """Open a Parquet file or URL with pyarrow.
+
+    Raises:
+        DataError: it is missing or damaged.
+        UsageError: pyarrow is missing.
+    """
+    pa, parquet = parquet_library()
     try:
-        file = parquet.ParquetFile(path)
-        columns = file.schema_arrow.names  # decoded here
+        file = parquet.ParquetFile(open_url(path) if is_url(path) else path)
+        _ = file.schema_arrow.names  # decoded here
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except _damaged(pa) as error:
         raise DataError(f"{path}: not a Parquet file ({error})") from error
-    return Rows(_parquet_rows(path, file, pa), columns)
+    return file
 
 
 def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:  # noqa: ANN401  pyarrow has no types
@@ -363,6 +397,8 @@ def open_sink(
         yield _sink(form, stream, added, columns, source, escape_formulas=escape_formulas)
         stream.flush()
         return
+    if Path(path).is_dir():
+        raise UsageError(f"{path}: a folder; name a file in it")
     with atomic(Path(path)) as file:
         if form == "parquet":
             with _parquet_sink(path, file, added, columns, source) as write:
@@ -485,7 +521,7 @@ def _parquet_sink(
         nonlocal writer
         try:
             if writer is None:
-                fields = parquet.read_schema(source) if source else _inferred(pa, buffer, header)
+                fields = _schema(source) if source else _inferred(pa, buffer, header)
                 schema = pa.schema([*fields, *(pa.field(name, types[kind]) for name, kind in added.items())])
                 writer = parquet.ParquetWriter(stream, schema)
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
@@ -505,6 +541,11 @@ def _parquet_sink(
     yield write
     flush()
     writer.close()
+
+
+def _schema(source: str) -> Any:  # noqa: ANN401  pyarrow has no types
+    with open_parquet(table_files(source)[0]) as file:
+        return file.schema_arrow
 
 
 def _inferred(pa: Any, rows: list[dict[str, Any]], columns: list[str]) -> Any:  # noqa: ANN401

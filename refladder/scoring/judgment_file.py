@@ -29,6 +29,7 @@ from refladder.files.jsonl import (
     to_line,
 )
 from refladder.files.locks import locked
+from refladder.files.table_files import MANIFEST, RUN_FOLDER, check_finished
 from refladder.parsing import parse_json
 from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     Answer = Callable[[Sequence[Question]], Iterable[Sequence[Judgment]]]
 
+JUDGMENTS_FOLDER = f"{RUN_FOLDER}/judgments"  # in a folder of scored shards
 _CHUNK = 1024  # lines read at a time
 _BLOCK = 2**20  # bytes copied at a time
 _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
@@ -50,15 +52,43 @@ _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single tex
 def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     """A judgments file: its Run, and its judgments with the path:line of each.
 
+    Args:
+        path: the file, or a folder of scored shards, whose judgments are read one after another.
+
     Raises:
-        DataError: the file is empty, damaged, or not a judgments file.
+        DataError: the file is empty, damaged, or not a judgments file; files of a folder are of several runs.
     """
+    if path.is_dir():
+        return _read_folder(path)
     lines = read_lines(path)
     first = next(lines, None)
     if first is None:
         raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
     run = from_line(Run, first[1], f"{path}:1")
     return run, _located(path, lines)
+
+
+def _read_folder(folder: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
+    check_finished(str(folder))
+    manifest, files = folder / RUN_FOLDER / MANIFEST, []
+    if manifest.exists():
+        shards = parse_json(manifest.read_text("utf-8"), str(manifest))["shards"]
+        files = [folder / JUDGMENTS_FOLDER / shard["judgments"] for shard in shards if shard["judgments"]]
+    if not files:
+        raise DataError(
+            f"{folder}: holds no judgments; name a judgments file, or a folder of `refladder score --workers`"
+        )
+    run, first = read_judgments(files[0])
+
+    def judgments() -> Iterator[tuple[str, Judgment]]:
+        yield from first
+        for file in files[1:]:
+            other, located = read_judgments(file)
+            if other != run:
+                raise DataError(f"{file}:1: these judgments are of another run ({_difference(other, run)})")
+            yield from located
+
+    return run, judgments()
 
 
 def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:

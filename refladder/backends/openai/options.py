@@ -92,6 +92,22 @@ def read_options(given: Mapping[str, Any]) -> Options:
     return Options(**values)
 
 
+def share_of_limits(given: Mapping[str, str], clients: int) -> dict[str, str]:
+    """The options of each of several clients of one server, whose limits together are those given.
+
+    Each client has an equal share, so no limit is exceeded; an idle client's share is not used.
+
+    Raises:
+        UsageError: see `read_options`.
+    """
+    options = read_options(given)
+    shares = {"max_concurrency": str(max(1, options.max_concurrency // clients))}
+    for name in ("requests_per_minute", "tokens_per_minute"):
+        if (limit := getattr(options, name)) is not None:
+            shares[name] = repr(limit / clients)
+    return {**given, **shares}
+
+
 def _value(name: str, value: Any) -> Any:  # noqa: ANN401  one of the types of Options
     if name in _WHOLE or name in _NUMBERS:
         kind = "a whole number" if name in _WHOLE else "a number"

@@ -1,0 +1,239 @@
+"""Options of `score` for inputs that are scored shard by shard, and the run itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from refladder.cli import console
+from refladder.errors import UsageError
+from refladder.files.jsonl import is_device
+from refladder.files.remote import is_url
+from refladder.files.tables import STANDARD, read_once
+from refladder.report.summary import summary, summary_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.cli.groups import JudgingOptions, TableOptions
+    from refladder.cli.spending import SpendingOptions
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.score import Mapped
+    from refladder.jobs.sharded_score import ShardsReport
+    from refladder.records import Dimension
+    from refladder.scoring.columns import Scale
+
+# The options of `score` that shards know; another one is refused, not ignored.
+_KNOWN = {
+    *("source", "ladders", "dimension", "out", "context_id", "column", "given", "judge", "judge_option", "base_url"),
+    *("memory", "truncate_context", "rule", "weight", "least_mass", "answers", "both_orders", "yes_no", "judgments"),
+    *("stop_at", "threshold"),
+    *("store", "without_store", "prices", "prompts", "restart", "as_json"),
+    *("shard_rows", "shard", "workers", "engine", "address"),
+}
+_BY_USER = (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)
+
+SHARDING = console.options(
+    click.option(
+        "--shard-rows",
+        type=click.IntRange(min=1),
+        metavar="ROWS",
+        help="Number of rows per shard. SOURCE is scored shard by shard, and OUT is a folder or URL with one file per "
+        "shard. Default with the following options: 50000.",
+    ),
+    click.option(
+        "--shard",
+        metavar="I/N",
+        help="Score only every N-th shard, starting with number I (1 to N). For N jobs of a cluster with the same OUT.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Number of processes that score shards, each with its own judge. Default: 1; with --engine ray one per "
+        "GPU, or per core but one.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(("processes", "ray")),
+        help="Where shards are scored: processes of this machine, or actors of a Ray cluster. Default: processes.",
+    ),
+    click.option(
+        "--address", metavar="ADDRESS", help="Ray cluster for --engine ray. Default: RAY_ADDRESS, else this machine."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardOptions:
+    """Options for shards; without any of them, a table is scored as a whole."""
+
+    shard_rows: int | None
+    shard: str | None
+    workers: int | None
+    engine: str | None
+    address: str | None
+
+    @property
+    def given(self) -> bool:
+        """Whether the table is scored shard by shard."""
+        return any((self.shard_rows, self.shard, self.workers, self.engine, self.address))
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """(i, n) of --shard.
+
+        Raises:
+            UsageError: it is not i/n with 1 <= i <= n.
+        """
+        if self.shard is None:
+            return 1, 1
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", self.shard)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise UsageError(f"--shard {self.shard!r}: must be I/N, such as 1/8, with I from 1 to N")
+        return int(match[1]), int(match[2])
+
+
+def score_in_shards(
+    context: click.Context,
+    sharding: ShardOptions,
+    source: str | None,
+    *,
+    ladders: LadderSet,
+    name: str,
+    dimensions: Sequence[Dimension],
+    scale: Scale,
+    stop_at: Mapping[str, float],
+    threshold: Path | None,
+    mapped: Mapped,
+    judging: JudgingOptions,
+    table: TableOptions,
+    money: SpendingOptions,
+    judgments: Path | None,
+    prompts: Path | None,
+    restart: bool,
+    as_json: bool,
+) -> int:
+    """Score a table shard by shard, and print the counts.
+
+    Raises:
+        UsageError: an option does not go together with shards.
+    """
+    from refladder.api.judges import COSTLY, default_store  # noqa: PLC0415  --help stays quick
+    from refladder.backends.openai.options import share_of_limits  # noqa: PLC0415
+    from refladder.jobs.shard_worker import Task  # noqa: PLC0415
+    from refladder.jobs.sharded_score import SHARD_ROWS, Sharding, score_shards  # noqa: PLC0415
+    from refladder.jobs.workers import Processes, RayActors, Workers  # noqa: PLC0415
+
+    source = _checked(context, sharding, source, table.out, restart=restart)
+    judge = judging.judge or "builtin"
+    options = console.backend_options(judge, judging.judge_option)
+    if "batch" in options:
+        raise UsageError("batch=FOLDER sends a whole table at once; score the table without shards")
+    if judgments is not None and not is_device(judgments):
+        raise UsageError(
+            f"--judgments {judgments}: shards keep their judgments in --out, for `rescore`; leave --judgments out, or "
+            "give /dev/null to store none"
+        )
+    local = judge.partition(":")[0] == "hf"
+    store = money.store or (default_store() if judge.partition(":")[0] in COSTLY else None)
+    names = [dimension.name for dimension in dimensions]
+
+    def open_workers(form: str) -> tuple[Workers, Task]:
+        workers: Workers = (
+            RayActors(sharding.workers, sharding.address, gpus=local)
+            if sharding.engine == "ray"
+            else Processes(sharding.workers or 1, gpus=local)
+        )
+        task = Task(
+            folder=table.out,
+            form=form,
+            directory=str(Path.cwd()),
+            ladders=name,
+            version=ladders.signature,
+            dimensions=names,
+            rule=scale.rule,
+            weights=dict(scale.weights),
+            least_mass=scale.least_mass,
+            stop_at=dict(stop_at),
+            threshold=None if threshold is None else str(threshold),
+            role="compare-yesno" if judging.yes_no else "compare",
+            orders=judging.orders,
+            answers=judging.answers,
+            prompts=None if prompts is None else str(prompts),
+            columns=dict(mapped.columns),
+            context_id=mapped.context,
+            judge=judge,
+            judge_options=share_of_limits(options, workers.number) if judge.startswith("openai:") else options,
+            store=None if store is None or money.without_store else str(store),
+            judgments=judgments is None,
+        )
+        return workers, task
+
+    with console.progress("scoring") as progress:
+        report = score_shards(
+            open_workers,
+            source,
+            table.out,
+            mapped=mapped,
+            sharding=Sharding(shard_rows=sharding.shard_rows or SHARD_ROWS, part=sharding.part),
+            settings={
+                "source": source,
+                "ladders": ladders.signature,
+                "dimensions": names,
+                "weights": dict(scale.weights),
+                "stop_at": dict(stop_at),
+                "threshold": None if threshold is None else str(threshold),
+                "columns": dict(mapped.columns),
+                "context_id": mapped.context,
+            },
+            given=table.given,
+            restart=restart,
+            config=console.resolved(context),
+            progress=progress,
+            say=lambda text: console.say(text, err=True),
+        )
+    return _tell(report, table.out, as_json=as_json)
+
+
+def _checked(context: click.Context, sharding: ShardOptions, source: str | None, out: str, *, restart: bool) -> str:
+    """The source, after a check that the options fit together."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in _KNOWN and context.get_parameter_source(name) in _BY_USER:
+            raise UsageError(f"{parameter.opts[0]} does not work with shards; leave it out, or score the table whole")
+    if source is None or read_once(source):
+        raise UsageError("shards need a SOURCE that can be read twice: a file, a folder, a quoted glob or a URL")
+    if out == STANDARD:
+        raise UsageError("shards need --out FOLDER (or a URL)")
+    if not is_url(out) and Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"{out}: a file; shards need a folder")
+    if sharding.address is not None and sharding.engine != "ray":
+        raise UsageError("--address is that of a Ray cluster; add --engine ray")
+    if restart and sharding.part[1] > 1:
+        raise UsageError(f"--restart would discard the shards of other parts; delete {out} before they start")
+    return source
+
+
+def _tell(report: ShardsReport, out: str, *, as_json: bool) -> int:
+    counts = {name: getattr(report, name) for name in ("shards", "reused", "missing", "rows", "scored", "unscored")}
+    if as_json:
+        text = json.dumps({**summary(report.scores), "out": out, "shards": counts}, ensure_ascii=False)
+        click.echo(console.printable_json(text))
+    else:
+        console.say_lines(summary_lines(report.scores))
+        earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
+        console.say(
+            f"{report.shards:,} shards{earlier}: {report.rows:,} rows = {report.scored:,} scored + "
+            f"{report.unscored:,} unscored",
+            err=True,
+        )
+        if report.missing:
+            console.say(f"{out}: {report.missing:,} shards of other parts are not scored yet", err=True)
+    return 0 if report.scores.complete else console.UNSCORED

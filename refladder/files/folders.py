@@ -1,0 +1,269 @@
+"""A folder on this machine or at a URL, with the few operations that a run of many shards needs of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import atomic, cannot_write, throw_away
+from refladder.files.locks import has_ended, locked, locked_folder
+from refladder.files.remote import filesystem, is_url, reaching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK = 1 << 20
+
+
+def open_folder(address: str) -> Folder:
+    """A folder by its path or URL; nothing is created yet."""
+    return RemoteFolder(address) if is_url(address) else LocalFolder(address)
+
+
+class Folder(ABC):
+    """Files by name; a name is a path inside the folder, with `/`.
+
+    Args:
+        address: path or URL.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/") or address
+
+    def path_of(self, name: str) -> str:
+        """The path or URL of a file."""
+        return f"{self.address}/{name}"
+
+    @abstractmethod
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if it does not exist."""
+
+    @abstractmethod
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file that appears complete or not at all."""
+
+    @abstractmethod
+    def names(self, under: str = "") -> list[str]:
+        """Names of the files directly in the folder, or in a folder inside it, sorted."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
+
+    @abstractmethod
+    def work_file(self, name: str) -> Path:
+        """Where a process of this machine writes a file before `publish`."""
+
+    def fetched(self, name: str) -> Path:
+        """The work file of a name, with the content that the folder has for it, if any."""
+        return self.work_file(name)
+
+    @abstractmethod
+    def publish(self, name: str) -> None:
+        """Put a complete `work_file` in its position."""
+
+    @abstractmethod
+    @contextmanager
+    def claimed(self, name: str | None) -> Iterator[None]:
+        """Refuse other processes that claim the same name, or the whole folder (None), while the block runs."""
+        yield
+
+    @abstractmethod
+    def _open(self, name: str) -> IO[bytes] | None:
+        """Open a file for reading; None if it does not exist."""
+
+    def digest(self, name: str) -> str | None:
+        """BLAKE2b (16 bytes, hexadecimal) of a file; None if it does not exist."""
+        stream = self._open(name)
+        if stream is None:
+            return None
+        digest = hashlib.blake2b(digest_size=16)
+        with stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
+
+
+class LocalFolder(Folder):
+    """A folder on a disk of this machine, or one that several machines share."""
+
+    def _path(self, name: str) -> Path:
+        return Path(self.address) / name
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if it does not exist."""
+        stream = self._open(name)
+        if stream is None:
+            return None
+        with stream:
+            return stream.read()
+
+    def _open(self, name: str) -> IO[bytes] | None:
+        try:
+            return self._path(name).open("rb")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise DataError(f"{self.path_of(name)}: cannot be read ({error.strerror})") from error
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file atomically."""
+        with atomic(self._path(name)) as stream:
+            stream.write(data)
+
+    def names(self, under: str = "") -> list[str]:
+        """Names of the files directly in a folder."""
+        folder = self._path(under)
+        return sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
+        throw_away(self._path(name))
+
+    def work_file(self, name: str) -> Path:
+        """The file itself: every writer here writes aside and renames, or appends."""
+        path = self._path(name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        return path
+
+    def publish(self, name: str) -> None:
+        """Nothing to do."""
+
+    @contextmanager
+    def claimed(self, name: str | None) -> Iterator[None]:
+        """The locks of refladder.files.locks; they end with their process."""
+        with locked_folder(Path(self.address)) if name is None else locked(self._path(name)):
+            yield
+
+
+class RemoteFolder(Folder):
+    """A folder at a URL. Files are written on this machine first, then uploaded whole."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self._system, self._root = filesystem(self.address)
+        user = getattr(os, "getuid", lambda: 0)()
+        digest = hashlib.blake2b(self.address.encode(), digest_size=8).hexdigest()
+        self._work = Path(tempfile.gettempdir()) / f"refladder-{user}" / digest
+
+    def _path(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if it does not exist."""
+        with reaching(self.path_of(name)):
+            try:
+                return bytes(self._system.cat_file(self._path(name)))
+            except FileNotFoundError:
+                return None
+
+    def _open(self, name: str) -> IO[bytes] | None:
+        with reaching(self.path_of(name)):
+            try:
+                self._system.invalidate_cache()
+                stream: IO[bytes] = self._system.open(self._path(name), "rb")
+            except FileNotFoundError:
+                return None
+            return stream
+
+    def write(self, name: str, data: bytes) -> None:
+        """Upload a file; object stores show it when it is complete."""
+        with reaching(self.path_of(name)):
+            self._make_parent(name)
+            self._system.pipe_file(self._path(name), data)
+
+    def names(self, under: str = "") -> list[str]:
+        """Names of the files directly in a folder."""
+        path = self._path(under).rstrip("/")
+        with reaching(self.path_of(under)):
+            self._system.invalidate_cache()
+            try:
+                entries = self._system.ls(path, detail=True)
+            except FileNotFoundError:
+                return []
+            return sorted(entry["name"].rpartition("/")[2] for entry in entries if entry["type"] == "file")
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
+        with reaching(self.path_of(name)), suppress(FileNotFoundError):
+            self._system.rm_file(self._path(name))
+
+    def work_file(self, name: str) -> Path:
+        """A file in the temporary folder of this machine; a later run on this machine continues from it."""
+        path = self._work / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        return path
+
+    def fetched(self, name: str) -> Path:
+        """The work file, downloaded if this machine does not have it."""
+        path = self.work_file(name)
+        if not path.exists():
+            with reaching(self.path_of(name)):
+                self._system.invalidate_cache()
+                if self._system.exists(self._path(name)):
+                    self._system.get_file(self._path(name), str(path))
+        return path
+
+    def publish(self, name: str) -> None:
+        """Upload the work file and remove it here."""
+        path = self.work_file(name)
+        with reaching(self.path_of(name)):
+            self._make_parent(name)
+            self._system.put_file(str(path), self._path(name))
+        throw_away(path)
+
+    def _make_parent(self, name: str) -> None:
+        self._system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+
+    @contextmanager
+    def claimed(self, name: str | None) -> Iterator[None]:
+        """A small object with process and host: put only if absent, where the server can do that.
+
+        The claim of a killed process of this machine is taken over; that of another machine must be removed by hand.
+        """
+        claim = f"{name or '.refladder/folder'}.claim"
+        host = socket.gethostname()
+        record = json.dumps(
+            {"process": os.getpid(), "host": host, "since": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())}
+        ).encode()
+        if not self._put_if_absent(claim, record):
+            holder = json.loads(self.read(claim) or b"{}")
+            process = int(holder.get("process", 0))
+            if holder.get("host") != host or not (process == os.getpid() or has_ended(process)):
+                raise UsageError(
+                    f"{self.address}: process {holder.get('process')} on host {holder.get('host')} has been writing it "
+                    f"since {holder.get('since')} UTC; wait for it to finish, or choose another path; if that process "
+                    f"has ended, delete {self.path_of(claim)}"
+                )
+            self.write(claim, record)
+        try:
+            yield
+        finally:
+            if self.read(claim) == record:
+                self.remove(claim)
+
+    def _put_if_absent(self, name: str, data: bytes) -> bool:
+        if self.read(name) is not None:
+            return False
+        with reaching(self.path_of(name)):
+            self._make_parent(name)
+            try:
+                self._system.pipe_file(self._path(name), data, mode="create")
+            except FileExistsError:
+                return False
+        return self.read(name) == data

@@ -1,0 +1,88 @@
+"""Files at a URL (`s3://`, `gs://`, `hf://`, ...) through fsspec, an optional package."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from refladder.errors import DataError, RefladderError, UsageError
+from refladder.files.jsonl import GZIP, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is a URL, not a path on this machine."""
+    return "://" in path
+
+
+@contextmanager
+def reaching(url: str) -> Iterator[None]:
+    """Turn the errors of fsspec and of the packages behind it into one sentence with the URL.
+
+    Raises:
+        UsageError: a package is missing, or no package knows this kind of URL.
+        DataError: the file does not exist, or the server refuses.
+    """
+    try:
+        yield
+    except RefladderError:
+        raise
+    except ImportError as error:
+        raise UsageError(f"{url}: needs another package ({error}); pip install fsspec, and s3fs for s3://") from error
+    except FileNotFoundError as error:
+        raise DataError(f"{url}: no such file or folder") from error
+    except Exception as error:  # each package behind fsspec has errors of its own
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{url}: cannot be read or written ({words}); check the address and the credentials") from error
+
+
+def filesystem(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a URL and the path in it.
+
+    Raises:
+        UsageError: fsspec is missing, no package knows this kind of URL, or the URL holds a password.
+    """
+    if ":" in urlsplit(url).netloc.rpartition("@")[0]:
+        raise UsageError(f"{url.partition('://')[0]}://: the URL holds a password, and URLs are written to files")
+    with reaching(url):
+        from fsspec.core import url_to_fs  # noqa: PLC0415  optional
+
+        system, path = url_to_fs(url)
+        system.invalidate_cache()  # a listing may be of before another process wrote
+        return system, path
+
+
+def open_url(url: str) -> IO[bytes]:
+    """Open a file at a URL for reading; gzip is detected by its first two bytes and unpacked.
+
+    Raises:
+        UsageError, DataError: as `reaching`.
+    """
+    system, path = filesystem(url)
+    with reaching(url):
+        stream = system.open(path, "rb")
+        packed = stream.read(len(GZIP)) == GZIP
+        stream.seek(0)
+    return unpacked(stream) if packed else stream
+
+
+def list_urls(url: str) -> list[str]:
+    """The files directly in a folder (none if it does not exist), or those that match a glob, as URLs."""
+    system, path = filesystem(url)
+    with reaching(url):
+        if any(character in path for character in "*?["):
+            paths = system.glob(path)
+        else:
+            entries = system.ls(path, detail=True) if system.isdir(path) else []
+            paths = [entry["name"] for entry in entries if entry["type"] == "file"]
+        return [system.unstrip_protocol(name) for name in paths]
+
+
+def stamp_of(url: str) -> str:
+    """Size and checksum (the server's, or from its time) of a file at a URL; changes when the file changes."""
+    system, path = filesystem(url)
+    with reaching(url):
+        return f"{system.info(path)['size']}-{system.checksum(path)}"

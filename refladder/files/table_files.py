@@ -1,0 +1,97 @@
+"""The files of a table: a file, the tables in a folder, the matches of a glob, on this machine or at a URL."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import IO
+
+from refladder.errors import DataError
+from refladder.files.jsonl import open_bytes
+from refladder.files.remote import is_url, list_urls, open_url
+from refladder.parsing import parse_json
+
+FORM_OF_EXTENSION = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+RUN_FOLDER = ".refladder"  # in a folder of scored shards: the files of the run
+PLAN, MANIFEST = "plan.json", "manifest.json"  # in that folder; the second exists when all shards are scored
+
+
+def form_by_name(path: str) -> str | None:
+    """The format of a file by its extension, ignoring a final `.gz`; None if it has none of a table."""
+    return FORM_OF_EXTENSION.get(Path(path.removesuffix(".gz")).suffix.lower())
+
+
+def _is_glob(path: str) -> bool:
+    return any(character in path for character in "*?[") and (is_url(path) or not Path(path).exists())
+
+
+def is_many(path: str) -> bool:
+    """Whether a path is a folder or a glob; a URL without an extension of a table is a folder."""
+    return _is_glob(path) or (form_by_name(path) is None if is_url(path) else Path(path).is_dir())
+
+
+def table_files(path: str) -> list[str]:
+    """The files of a table, sorted: a file by itself, the tables directly in a folder, or the matches of a glob.
+
+    Hidden files are ignored.
+
+    Raises:
+        DataError: there are none, or the folder is of a run of `score` that has not finished.
+    """
+    if not is_many(path):
+        return [path]
+    if is_url(path):
+        files = list_urls(path)
+    elif _is_glob(path):
+        matches = glob.glob(path, recursive=True)  # noqa: PTH207  Path.glob takes no absolute pattern
+        files = [file for file in matches if Path(file).is_file()]
+    else:
+        files = [str(file) for file in Path(path).iterdir() if file.is_file()]
+    if not _is_glob(path):
+        files = [file for file in files if form_by_name(file)]
+        check_finished(path)
+    files = sorted(file for file in files if not Path(file).name.startswith("."))
+    if not files:
+        raise DataError(f"{path}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob")
+    return files
+
+
+def check_finished(folder: str) -> None:
+    """Check that a folder is none of scored shards, or that none of them is missing.
+
+    Raises:
+        DataError: some are: a part of the rows would look like all of them.
+    """
+    records = f"{folder.rstrip('/')}/{RUN_FOLDER}"
+    if PLAN not in _names(records):
+        return
+    if MANIFEST not in _names(records):
+        raise DataError(
+            f"{folder}: a part of its shards is not scored yet; run the same `refladder score` command again, or name "
+            "the finished files with a quoted glob"
+        )
+    with open_table(f"{records}/{MANIFEST}") as stream:
+        manifest = parse_json(stream.read().decode("utf-8", "replace"), f"{records}/{MANIFEST}")
+    existing = _names(folder)
+    for shard in manifest["shards"]:
+        if shard["name"] not in existing:
+            raise DataError(
+                f"{folder.rstrip('/')}/{shard['name']}: this scored shard has vanished; run the same `refladder score` "
+                "command again, which scores it anew"
+            )
+
+
+def _names(folder: str) -> set[str]:
+    """The names of the files directly in a folder; none if it does not exist."""
+    if is_url(folder):
+        return {url.rpartition("/")[2] for url in list_urls(folder)}
+    return {file.name for file in Path(folder).iterdir()} if Path(folder).is_dir() else set()
+
+
+def open_table(path: str) -> IO[bytes]:
+    """Open a file or URL for reading; gzip is unpacked.
+
+    Raises:
+        DataError, UsageError: it cannot be read.
+    """
+    return open_url(path) if is_url(path) else open_bytes(Path(path))

@@ -1,0 +1,340 @@
+"""score over many shards: plan, give shards to workers, and check that every row came out once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import BackendError, DataError, UsageError
+from refladder.files.folders import open_folder
+from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER
+from refladder.jobs.shards import (
+    Mark,
+    Plan,
+    Shard,
+    check_strangers,
+    discard,
+    from_bytes,
+    make_plan,
+    read_marks,
+    read_plan,
+    unmark,
+    verified,
+    write_manifest,
+    write_plan,
+)
+from refladder.scoring.columns import ScoreReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from refladder.files.folders import Folder
+    from refladder.jobs.score import Mapped
+    from refladder.jobs.shard_worker import Task
+    from refladder.jobs.workers import Workers
+    from refladder.records import Progress
+
+SHARD_ROWS = 50_000
+DEATHS = 3  # of workers with one shard, after which the shard has failed
+_SHOWN = 10  # most failed shards in the message
+_WAIT, _LONGEST_WAIT = 0.2, 600.0  # seconds, for another process that makes the plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """How an input is divided.
+
+    Attributes:
+        shard_rows: least number of rows of a shard, but for the last of a file.
+        part: (i, n): this run scores every n-th shard, starting with number i (from 1).
+    """
+
+    shard_rows: int = SHARD_ROWS
+    part: tuple[int, int] = (1, 1)
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardsReport:
+    """What a run over shards did.
+
+    Attributes:
+        scores: counts of all rows of its part, including those of earlier runs.
+        shards: number of shards of its part.
+        reused: those of them that earlier runs scored.
+        rows: rows in; scored + unscored.
+        scored: rows with every score.
+        unscored: rows without some score.
+        missing: shards of other parts without a mark; 0 if the folder is finished.
+    """
+
+    scores: ScoreReport
+    shards: int
+    reused: int
+    rows: int
+    scored: int
+    unscored: int
+    missing: int
+
+
+def score_shards(
+    open_workers: Callable[[str], tuple[Workers, Task]],
+    source: str,
+    out: str,
+    *,
+    mapped: Mapped,
+    sharding: Sharding,
+    settings: Mapping[str, Any],
+    given: str | None = None,
+    restart: bool = False,
+    config: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> ShardsReport:
+    """Score an input shard by shard into a folder; the same call continues an interrupted run.
+
+    A shard whose worker dies is given to another worker. A shard that fails does not stop the others; a judge that
+    fails, or a full disk, stops the run.
+
+    Args:
+        open_workers: given the format of the shards, the workers and what they need; not called if nothing is left.
+        source: file, folder, glob or URL, JSON lines or Parquet.
+        out: folder or URL.
+        mapped: the columns of the source by field.
+        sharding: how the input is divided.
+        settings: what decides the scored rows and is not in their signature; another run in `out` has others.
+        given: format of the source; None to take it from the file extension.
+        restart: discard what `out` holds.
+        config: the resolved configuration.
+        progress: called with rows done and rows of this part.
+        say: called with the judge's notice, and a line about each failed shard and dead worker.
+
+    Returns:
+        The counts.
+
+    Raises:
+        UsageError: another process is writing `out`, or `out` is of another run.
+        DataError: a shard failed; the text has path:line of the first. The other shards are scored.
+        BackendError: the judge failed; everything scored before is kept.
+    """
+    folder = open_folder(out)
+    number, parts = sharding.part
+    with folder.claimed(None if parts == 1 else f"{RUN_FOLDER}/part-{number}-of-{parts}"):
+        asked = json.loads(json.dumps({**settings, "shard_rows": sharding.shard_rows}))
+
+        def current(old: Plan | None) -> Plan:
+            if old is not None and old.settings != asked:
+                names = sorted(key for key in {*asked, *old.settings} if asked.get(key) != old.settings.get(key))
+                raise UsageError(
+                    f"{folder.address}: holds shards of another run (other {', '.join(names)}); choose another folder, "
+                    "or discard them with --restart"
+                )
+            rows = sharding.shard_rows
+            return make_plan(source, given, mapped, shard_rows=rows, settings=asked, config=config or {}, old=old)
+
+        plan = _planned(folder, current, restart=restart)
+        check_strangers(folder, plan)
+        shards = plan.shards[number - 1 :: parts]
+        earlier = verified(folder, read_marks(folder, shards))
+        marks = dict(earlier)
+        left = [shard for shard in shards if shard.name not in marks]
+        if left:
+            folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
+            total = sum(shard.rows for shard in shards)
+            _Run(folder, marks, total, progress, say).score(left, *open_workers(plan.form))
+        missing = _finish(folder, plan, marks)
+    return ShardsReport(
+        scores=merged([mark.report for mark in marks.values()]),
+        shards=len(shards),
+        reused=len(earlier),
+        rows=sum(mark.rows for mark in marks.values()),
+        scored=sum(mark.scored for mark in marks.values()),
+        unscored=sum(mark.unscored for mark in marks.values()),
+        missing=missing,
+    )
+
+
+def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart: bool) -> Plan:
+    """The plan in the folder, brought up to date with the input; written by one process at a time."""
+    if not restart:
+        old = read_plan(folder)
+        if old is not None and _same(plan := current(old), old):
+            return plan
+    with ExitStack() as stack:
+        _wait_for(stack, folder, f"{RUN_FOLDER}/{PLAN}")
+        if restart:
+            _discard(folder)
+        old = read_plan(folder)
+        plan = current(old)
+        if old is None or not _same(plan, old):
+            folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
+            write_plan(folder, plan)
+        return plan
+
+
+def _same(plan: Plan, old: Plan) -> bool:
+    return (plan.shards, plan.stamps) == (old.shards, old.stamps)
+
+
+def _wait_for(stack: ExitStack, folder: Folder, name: str) -> None:
+    """Claim a name; other parts of the run that start at the same moment wait for their turn."""
+    deadline = time.monotonic() + _LONGEST_WAIT
+    while True:
+        try:
+            stack.enter_context(folder.claimed(name))
+        except UsageError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_WAIT)
+        else:
+            return
+
+
+def _discard(folder: Folder) -> None:
+    """Remove what an earlier run left; a damaged plan is no reason to stop."""
+    with suppress(DataError):
+        if (plan := read_plan(folder)) is not None:
+            discard(folder, plan)
+    folder.remove(f"{RUN_FOLDER}/{PLAN}")
+
+
+class _Run:
+    """Gives shards to workers until none is left."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        marks: dict[str, Mark],
+        total: int,
+        progress: Progress | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._folder = folder
+        self._marks = marks
+        self._total = total
+        self._progress = progress
+        self._say = say
+        self._deaths: dict[str, int] = {}
+        self._failed: dict[str, str] = {}
+        self._notices: list[str | None] = [None]
+
+    def score(self, shards: Sequence[Shard], workers: Workers, task: Task) -> None:
+        """Score shards; adds their marks.
+
+        Raises:
+            UsageError, DataError, BackendError: see `score_shards`.
+        """
+        queue = deque(shards)
+        try:
+            workers.start(json.dumps(asdict(task)))
+            running: dict[int, Shard] = {}
+            idle = list(range(workers.number))
+            self._report()
+            while queue or running:
+                while queue and idle:
+                    worker = idle.pop()
+                    running[worker] = queue.popleft()
+                    request = {"shard": asdict(running[worker]), "signature": self._signature}
+                    workers.put(worker, json.dumps(request))
+                worker, answer = workers.wait()
+                idle.append(worker)
+                shard = running.pop(worker)
+                if answer is None:
+                    if self._has_died(shard):
+                        queue.appendleft(shard)
+                else:
+                    self._take(shard, answer)
+        finally:
+            workers.close()
+        if self._failed:
+            raise DataError(self._failures())
+
+    @property
+    def _signature(self) -> str | None:
+        return next((mark.signature for mark in self._marks.values()), None)
+
+    def _has_died(self, shard: Shard) -> bool:
+        """Count the death of a worker; whether its shard is to be tried again."""
+        deaths = self._deaths[shard.name] = self._deaths.get(shard.name, 0) + 1
+        again = deaths < DEATHS
+        what = "another worker takes it" if again else "not tried again"
+        self._say(f"{shard.name}: the worker died ({deaths} of at most {DEATHS} times); {what}")
+        if not again:
+            self._failed[shard.name] = (
+                f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: the worker died {deaths} "
+                "times; check its memory and its judge"
+            )
+        return again
+
+    def _take(self, shard: Shard, answer: str) -> None:
+        reply = json.loads(answer)
+        if "error" in reply:
+            if reply["stops"]:
+                kind = {"judge": BackendError, "usage": UsageError}.get(reply["kind"], DataError)
+                raise kind(f"{reply['error']}; {self._kept()}")
+            self._failed[shard.name] = reply["error"]
+            self._say(f"{shard.name}: failed: {reply['error']}")
+            return
+        if reply["notice"] not in self._notices:
+            self._notices.append(reply["notice"])
+            self._say(reply["notice"])
+        mark = from_bytes(Mark, json.dumps(reply["mark"]).encode(), self._folder.path_of(shard.name))
+        if self._signature not in {None, mark.signature}:
+            unmark(self._folder, mark)
+            raise UsageError(
+                f"{self._folder.address}: the workers differ: {mark.signature} in {mark.name}, {self._signature} in "
+                "other shards; name what differs with --judge-option (such as dtype), or use equal machines"
+            )
+        self._marks[shard.name] = mark
+        self._report()
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            self._progress(sum(mark.rows for mark in self._marks.values()), self._total)
+
+    def _kept(self) -> str:
+        return f"{len(self._marks):,} scored shards are kept, and the same command continues"
+
+    def _failures(self) -> str:
+        shown = "; ".join(list(self._failed.values())[:_SHOWN])
+        more = f"; and {len(self._failed) - _SHOWN:,} more" if len(self._failed) > _SHOWN else ""
+        return f"{self._folder.address}: {len(self._failed):,} of the shards failed: {shown}{more}; {self._kept()}"
+
+
+def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> int:
+    """Write the manifest if every shard is scored; the number of those that are not.
+
+    Raises:
+        DataError: a file of scored rows has vanished since its shard was marked, or rows are missing.
+    """
+    existing = set(folder.names())
+    everything = {**read_marks(folder, [shard for shard in plan.shards if shard.name not in marks]), **marks}
+    if gone := [name for name in everything if name not in existing]:
+        raise DataError(
+            f"{folder.path_of(gone[0])}: the scored shard has vanished; run the same command again to score it anew"
+        )
+    missing = len(plan.shards) - len(everything)
+    if not missing:
+        write_manifest(folder, plan, everything)
+    return missing
+
+
+def merged(reports: Sequence[Mapping[str, Any]]) -> ScoreReport:
+    """The counts of several runs together.
+
+    Args:
+        reports: the fields of each `ScoreReport`.
+    """
+    total = ScoreReport()
+    for report in reports:
+        for entry in fields(ScoreReport):
+            value, before = report[entry.name], getattr(total, entry.name)
+            if isinstance(value, dict):
+                value = {key: before.get(key, 0) + value.get(key, 0) for key in {**before, **value}}
+            elif isinstance(value, int):
+                value += before or 0
+            setattr(total, entry.name, value)
+    return total

@@ -1,0 +1,469 @@
+"""The plan of a run over many shards: which rows are in which shard, and which shards are scored.
+
+A shard is a run of consecutive rows of one input file. The folder of scored shards has a folder `.refladder` with
+`plan.json`, one mark for each scored shard in `marks/`, the judgments in `judgments/`, and, when every shard has its
+mark, `manifest.json`. A mark names the digests of the rows that were read and of the file that was written, so a mark
+counts only as long as both are unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import atomic, to_json
+from refladder.files.remote import is_url, stamp_of
+from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER, open_table, table_files
+from refladder.files.tables import cell_of, format_of, open_parquet
+from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from refladder.files.folders import Folder
+    from refladder.jobs.score import Mapped
+
+T = TypeVar("T")
+
+MARKS, SLICES = f"{RUN_FOLDER}/marks", f"{RUN_FOLDER}/slices"
+_SCHEMAS = {"Plan": "shard-plan/1", "Mark": "shard-mark/1"}
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """Consecutive rows of one input file.
+
+    Attributes:
+        name: file name of the scored rows.
+        source: path or URL of the input file.
+        first: rows of the file before this shard.
+        rows: number of rows.
+        offset: bytes of the (unpacked) file before this shard; 0 for Parquet.
+        size: bytes of this shard; 0 for Parquet.
+        digest: of the bytes of these rows; for Parquet, of the file's size, time and row numbers.
+    """
+
+    name: str
+    source: str
+    first: int
+    rows: int
+    offset: int
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The shards of an input, in order.
+
+    Attributes:
+        form: format of the input and of the scored rows, jsonl or parquet.
+        settings: what else decides the scored rows; a run with other settings is another run.
+        stamps: size and time of each input file, by path.
+        shards: all shards.
+        config: the resolved configuration of the run that made the plan.
+    """
+
+    form: str
+    settings: dict[str, Any]
+    stamps: dict[str, str]
+    shards: list[Shard]
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A scored shard: digests of its input and output; rows = scored + unscored.
+
+    Attributes:
+        input: `Shard.digest` of the rows that were scored.
+        output: BLAKE2b (16 bytes, hexadecimal) of the file of scored rows.
+        rows: number of rows.
+        scored: rows with every score.
+        unscored: rows without some score.
+        report: the counts of the run, see `refladder.scoring.columns.ScoreReport`.
+    """
+
+    name: str
+    input: str
+    output: str
+    rows: int
+    scored: int
+    unscored: int
+    report: dict[str, Any]
+
+    @property
+    def signature(self) -> str:
+        """The signature of its scores."""
+        return str(self.report["signature"])
+
+
+def to_bytes(record: Plan | Mark) -> bytes:
+    """Format a record as JSON."""
+    return to_json({"schema": _SCHEMAS[type(record).__name__], **asdict(record)}, indent=1) + b"\n"
+
+
+def from_bytes(kind: type[T], data: bytes, where: str) -> T:
+    """Read a record strictly.
+
+    Raises:
+        DataError: it is damaged, or of another version.
+    """
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  50 ms at start-up
+
+    try:
+        fields = json.loads(data)
+        schema = fields.pop("schema", None)
+        record = TypeAdapter(kind).validate_json(json.dumps(fields), strict=True, extra="forbid")
+    except (ValueError, AttributeError, ValidationError) as error:
+        raise DataError(f"{where}: damaged ({type(error).__name__}); start over with --restart") from error
+    if schema != _SCHEMAS.get(kind.__name__):
+        raise DataError(f"{where}: expected the schema {_SCHEMAS.get(kind.__name__)!r}, found {schema!r}")
+    return record
+
+
+def make_plan(
+    source: str,
+    given: str | None,
+    mapped: Mapped,
+    *,
+    shard_rows: int,
+    settings: Mapping[str, Any],
+    config: Mapping[str, Any],
+    old: Plan | None = None,
+) -> Plan:
+    """Divide an input into shards. Rows are counted, not parsed: a wrong row is reported by its shard.
+
+    A shard has `shard_rows` rows, or up to twice as many, so that consecutive rows of one context stay together.
+
+    Args:
+        source: file, folder, glob or URL.
+        given: its format; None to take it from the file extension.
+        mapped: its columns by field.
+        shard_rows: least number of rows of a shard, but for the last of a file.
+        settings: kept in the plan.
+        config: kept in the plan.
+        old: an earlier plan; files that are unchanged since are not read again.
+
+    Raises:
+        UsageError: the format is CSV, or two input files would have the same shard names.
+        DataError: an input cannot be read, or there are no rows.
+    """
+    form = format_of(source, given)
+    if form == "csv":
+        raise UsageError(f"{source}: shards are made of JSON lines and Parquet, not CSV; convert it, or score it whole")
+    files = table_files(source)
+    stems = _stems(files)
+    stamps = {file: stamp_of(file) if is_url(file) else _local_stamp(file) for file in files}
+    before: dict[str, list[Shard]] = {}
+    for shard in () if old is None else old.shards:
+        before.setdefault(shard.source, []).append(shard)
+    shards: list[Shard] = []
+    for file in files:
+        if old is not None and old.stamps.get(file) == stamps[file]:
+            shards += before.get(file, [])
+            continue
+        cuts = _row_ranges(file, mapped, shard_rows) if form == "parquet" else _line_ranges(file, mapped, shard_rows)
+        for part, (first, rows, offset, size, digest) in enumerate(cuts):
+            shards.append(
+                Shard(
+                    name=f"{stems[file]}-{part:05d}.{form}",
+                    source=file,
+                    first=first,
+                    rows=rows,
+                    offset=offset,
+                    size=size,
+                    digest=digest or _digest_of([stamps[file], first, rows]),
+                )
+            )
+    if not shards:
+        raise DataError(f"{source}: no rows to score")
+    return Plan(form=form, settings=dict(settings), stamps=stamps, shards=shards, config=dict(config))
+
+
+def _stems(files: Sequence[str]) -> dict[str, str]:
+    """For each file a stem of shard names: its path below the common folder, without extension."""
+    parents = [file.replace("\\", "/").split("/")[:-1] for file in files]
+    shared = 0
+    while all(len(parent) > shared and parent[shared] == parents[0][shared] for parent in parents):
+        shared += 1
+    file_of: dict[str, str] = {}
+    for file, parent in zip(files, parents, strict=True):
+        name = Path(file.removesuffix(".gz")).name
+        stem = "-".join([*parent[shared:], name.rpartition(".")[0] or name]).lstrip(".")
+        if (other := file_of.setdefault(stem, file)) != file:
+            raise UsageError(f"{file}: the shards of this file and of {other} would have one name; rename one")
+    return {file: stem for stem, file in file_of.items()}
+
+
+def _local_stamp(path: str) -> str:
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+def _digest_of(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value).encode(), digest_size=16).hexdigest()
+
+
+def _context_columns(mapped: Mapped) -> list[str]:
+    """The columns that name a row's context: the first that it has counts. None if all rows have one context."""
+    if mapped.context is not None:
+        return []
+    return [mapped.columns.get(what, what) for what in ("context_id", "context")]
+
+
+def _context_in(fields: Mapping[str, Any], columns: Sequence[str]) -> object:
+    return next((value for column in columns if (value := cell_of(fields, column)) is not None), None)
+
+
+Range = tuple[int, int, int, int, str]  # first row, rows, offset, size, digest
+
+
+def _line_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
+    columns = _context_columns(mapped)
+
+    def context(line: bytes) -> object:
+        try:
+            return _context_in(json.loads(line), columns)
+        except (ValueError, AttributeError, RecursionError):  # reported when the shard is read
+            return None
+
+    first = rows = offset = size = 0
+    digest = hashlib.blake2b(digest_size=16)
+    before = b""
+    with open_table(path) as stream:
+        for line in _lines(path, stream):
+            if rows >= shard_rows:
+                known = context(line)
+                if rows >= 2 * shard_rows or known is None or known != context(before):
+                    yield first, rows, offset, size, digest.hexdigest()
+                    first, rows, offset, size = first + rows, 0, offset + size, 0
+                    digest = hashlib.blake2b(digest_size=16)
+            digest.update(line)
+            size += len(line)
+            rows += bool(line.strip())
+            before = line
+    if rows:
+        yield first, rows, offset, size, digest.hexdigest()
+
+
+def _lines(path: str, stream: Any) -> Iterator[bytes]:  # noqa: ANN401  a file, or what fsspec opens
+    try:
+        yield from stream
+    except (EOFError, OSError) as error:
+        raise DataError(f"{path}: the stream is damaged or incomplete ({error}); download or copy it again") from error
+
+
+def _row_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
+    columns = _context_columns(mapped)
+    with open_parquet(path) as file:
+        total, first = file.metadata.num_rows, 0
+        present = [column for column in columns if column.partition(".")[0] in file.schema_arrow.names]
+        while first < total:
+            end = min(first + shard_rows, total)
+            if present and end < total:
+                contexts = (_context_in(row, present) for row in _parquet_rows(file, end - 1, present[:1]))
+                same = next(contexts)
+                while end < min(first + 2 * shard_rows, total) and same is not None and next(contexts) == same:
+                    end += 1
+            yield first, end - first, 0, 0, ""
+            first = end
+
+
+def _row_group(file: Any, first: int) -> tuple[int, int]:  # noqa: ANN401  pyarrow has no types
+    """The row group with a row, and the number of rows before the group."""
+    before = group = 0
+    while before + (rows := file.metadata.row_group(group).num_rows) <= first:
+        before += rows
+        group += 1
+    return group, before
+
+
+def _parquet_rows(file: Any, first: int, columns: list[str]) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+    group, before = _row_group(file, first)
+    groups = range(group, file.metadata.num_row_groups)
+    skip = first - before
+    for batch in file.iter_batches(batch_size=1024, row_groups=groups, columns=columns):
+        if skip >= len(batch):
+            skip -= len(batch)
+            continue
+        yield from batch.slice(skip).to_pylist()
+        skip = 0
+
+
+def write_slice(shard: Shard, form: str, target: Path) -> None:
+    """Copy the rows of a shard to a file.
+
+    Raises:
+        DataError: the input has changed since the plan was made, or the disk is full.
+    """
+    with atomic(target) as stream:
+        if form == "parquet":
+            _copy_rows(shard, stream)
+        else:
+            _copy_lines(shard, stream)
+
+
+def _changed(shard: Shard) -> DataError:
+    return DataError(f"{shard.source}: the file has changed since the run was planned; run the same command again")
+
+
+def _copy_lines(shard: Shard, target: Any) -> None:  # noqa: ANN401  a Writer
+    left, digest = shard.size, hashlib.blake2b(digest_size=16)
+    with open_table(shard.source) as stream:
+        stream.seek(shard.offset)
+        while left and (block := stream.read(min(left, _BLOCK))):
+            digest.update(block)
+            target.write(block)
+            left -= len(block)
+    if digest.hexdigest() != shard.digest:
+        raise _changed(shard)
+
+
+def _copy_rows(shard: Shard, target: Any) -> None:  # noqa: ANN401  a Writer
+    from pyarrow import parquet  # noqa: PLC0415  optional
+
+    stamp = stamp_of(shard.source) if is_url(shard.source) else _local_stamp(shard.source)
+    if _digest_of([stamp, shard.first, shard.rows]) != shard.digest:
+        raise _changed(shard)
+    with open_parquet(shard.source) as file, parquet.ParquetWriter(target, file.schema_arrow) as writer:
+        group, before = _row_group(file, shard.first)
+        skip, left = shard.first - before, shard.rows
+        for batch in file.iter_batches(row_groups=range(group, file.metadata.num_row_groups)):
+            rows = batch.slice(skip, left)
+            skip = max(0, skip - len(batch))
+            if len(rows):
+                writer.write_batch(rows)
+            left -= len(rows)
+            if not left:
+                break
+
+
+def read_plan(folder: Folder) -> Plan | None:
+    """The plan in a folder; None if it has none.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    name = f"{RUN_FOLDER}/{PLAN}"
+    data = folder.read(name)
+    return None if data is None else from_bytes(Plan, data, folder.path_of(name))
+
+
+def write_plan(folder: Folder, plan: Plan) -> None:
+    """Store a plan."""
+    folder.write(f"{RUN_FOLDER}/{PLAN}", to_bytes(plan))
+
+
+def read_marks(folder: Folder, shards: Sequence[Shard]) -> dict[str, Mark]:
+    """The marks of shards whose rows are unchanged, by name; the scored files are not looked at."""
+    names = set(folder.names(MARKS))
+    marks = {}
+    for shard in shards:
+        name = f"{MARKS}/{shard.name}.json"
+        if f"{shard.name}.json" in names and (data := folder.read(name)) is not None:
+            mark = from_bytes(Mark, data, folder.path_of(name))
+            if mark.input == shard.digest:
+                marks[shard.name] = mark
+    return marks
+
+
+def write_mark(folder: Folder, mark: Mark) -> None:
+    """Store the mark of a shard, after its scored rows."""
+    folder.write(f"{MARKS}/{mark.name}.json", to_bytes(mark))
+
+
+def unmark(folder: Folder, mark: Mark) -> None:
+    """Remove the mark of a shard, so that it is scored again."""
+    folder.remove(f"{MARKS}/{mark.name}.json")
+
+
+def verified(folder: Folder, marks: Mapping[str, Mark]) -> dict[str, Mark]:
+    """The marks whose file of scored rows exists with the digest of the mark."""
+    return {name: mark for name, mark in marks.items() if folder.digest(name) == mark.output}
+
+
+def check_strangers(folder: Folder, plan: Plan) -> None:
+    """Refuse tables in the folder that are no shards of this input, because a reader would take them for rows.
+
+    Raises:
+        DataError: there is one.
+    """
+    names = {shard.name for shard in plan.shards}
+    for name in folder.names():
+        if name.endswith((".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz")) and name not in names:
+            raise DataError(
+                f"{folder.path_of(name)}: no shard of this input (of another input, or of one that has changed); "
+                "move it away, or start in an empty folder"
+            )
+
+
+def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> None:
+    """Store what the finished folder holds: every shard with its input, digests and counts.
+
+    Marks and judgments of rows that the input no longer has are removed.
+
+    Raises:
+        DataError: rows in and rows out differ, or shards have different signatures.
+    """
+    signature = marks[plan.shards[0].name].signature
+    judgments = set(folder.names(JUDGMENTS_FOLDER))
+    entries = []
+    for shard in plan.shards:
+        mark = marks[shard.name]
+        if not shard.rows == mark.rows == mark.scored + mark.unscored:
+            raise DataError(
+                f"{folder.path_of(shard.name)}: {shard.rows:,} rows in, {mark.scored:,} scored and {mark.unscored:,} "
+                "unscored; delete this file and run the same command again"
+            )
+        if mark.signature != signature:
+            raise DataError(
+                f"{folder.path_of(shard.name)}: its scores are on another scale ({mark.signature}) than those of "
+                f"{plan.shards[0].name} ({signature}); delete the files of one and run the same command again"
+            )
+        entry = {**asdict(shard), "input_digest": mark.input, "output_digest": mark.output}
+        del entry["digest"]
+        name = judgments_name(shard).rpartition("/")[2]
+        entry |= {"scored": mark.scored, "unscored": mark.unscored, "judgments": name if name in judgments else None}
+        entries.append(entry)
+    manifest = {
+        "schema": "shard-manifest/1",
+        "signature": signature,
+        "settings": plan.settings,
+        "config": plan.config,
+        "inputs": plan.stamps,
+        "rows": sum(mark.rows for mark in marks.values()),
+        "scored": sum(mark.scored for mark in marks.values()),
+        "unscored": sum(mark.unscored for mark in marks.values()),
+        "shards": entries,
+    }
+    folder.write(f"{RUN_FOLDER}/{MANIFEST}", to_json(manifest, indent=1) + b"\n")
+    for name in judgments - {entry["judgments"] for entry in entries}:
+        folder.remove(f"{JUDGMENTS_FOLDER}/{name}")
+    for name in set(folder.names(MARKS)) - {f"{shard.name}.json" for shard in plan.shards}:
+        folder.remove(f"{MARKS}/{name}")
+
+
+def discard(folder: Folder, plan: Plan) -> None:
+    """Remove the scored shards of a plan, their marks and judgments, and the plan."""
+    for name in (MANIFEST, PLAN):
+        folder.remove(f"{RUN_FOLDER}/{name}")
+    for shard in plan.shards:
+        folder.remove(shard.name)
+        folder.remove(f"{MARKS}/{shard.name}.json")
+        folder.remove(judgments_name(shard))
+
+
+def judgments_name(shard: Shard) -> str:
+    """The judgments file of a shard; of another digest, its rows have other judgments."""
+    return f"{JUDGMENTS_FOLDER}/{shard.name.rpartition('.')[0]}-{shard.digest[:8]}.jsonl"

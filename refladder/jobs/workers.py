@@ -1,0 +1,262 @@
+"""Workers that score shards: processes of this machine, or Ray actors. One loop (`sharded_score`) drives both.
+
+A worker holds one judge. It gets a shard as JSON and answers with JSON. A worker that dies is replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from abc import ABC, abstractmethod
+from importlib import import_module
+from multiprocessing import connection, get_context, parent_process
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import BackendUnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_CLOSE = 5.0  # seconds for a worker to end after it was asked to
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers(ABC):
+    """A fixed number of workers, numbered from 0."""
+
+    @property
+    @abstractmethod
+    def number(self) -> int:
+        """How many there are."""
+
+    @abstractmethod
+    def start(self, task: str) -> None:
+        """Start all workers.
+
+        Args:
+            task: what they need for every shard, as JSON (see `sharded_score.Task`).
+        """
+
+    @abstractmethod
+    def put(self, worker: int, shard: str) -> None:
+        """Give a shard to a worker that has none."""
+
+    @abstractmethod
+    def wait(self) -> tuple[int, str | None]:
+        """Wait until a worker with a shard is ready.
+
+        Returns:
+            Its number and its answer; None if it died, and another has its number now.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers, also in the middle of a shard."""
+
+
+class Processes(Workers):
+    """Processes of this machine.
+
+    Args:
+        number: how many.
+        gpus: give each process one GPU, in turn, if the machine has any.
+    """
+
+    def __init__(self, number: int, *, gpus: bool) -> None:
+        self._number = number
+        self._gpus = gpus
+        self._task = ""
+        self._processes: list[SpawnProcess] = []
+        self._connections: list[Connection] = []
+        self._busy: set[int] = set()
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return self._number
+
+    def start(self, task: str) -> None:
+        """Start all processes."""
+        self._task = task
+        for worker in range(self._number):
+            process, pipe = self._started(worker)
+            self._processes.append(process)
+            self._connections.append(pipe)
+
+    def _started(self, worker: int) -> tuple[SpawnProcess, Connection]:
+        context = get_context("spawn")  # a fork would copy threads and GPU handles
+        ours, theirs = context.Pipe()
+        share = str(max(1, cores() // self._number))
+        environment = {name: share for name in _THREADS if name not in os.environ}
+        gpu = worker if self._gpus else None
+        process = context.Process(target=_serve, args=(theirs, self._task, environment, gpu), daemon=True)
+        process.start()
+        theirs.close()
+        return process, ours
+
+    def put(self, worker: int, shard: str) -> None:
+        """Give a shard to a process."""
+        self._busy.add(worker)
+        try:
+            self._connections[worker].send_bytes(shard.encode())
+        except OSError:  # it has died: `wait` says so
+            return
+
+    def wait(self) -> tuple[int, str | None]:
+        """Wait until a process with a shard is ready."""
+        numbers = {id(self._connections[worker]): worker for worker in self._busy}
+        ready = connection.wait([self._connections[worker] for worker in self._busy])
+        worker = numbers[id(ready[0])]
+        self._busy.remove(worker)
+        try:
+            return worker, self._connections[worker].recv_bytes().decode()
+        except (EOFError, OSError):
+            self._end(worker)
+            self._processes[worker], self._connections[worker] = self._started(worker)
+            return worker, None
+
+    def _end(self, worker: int) -> None:
+        self._connections[worker].close()
+        self._processes[worker].terminate()
+        self._processes[worker].join(_CLOSE)
+        if self._processes[worker].is_alive():
+            self._processes[worker].kill()
+            self._processes[worker].join()
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in self._processes:
+            process.terminate()
+        for worker in range(len(self._processes)):
+            self._end(worker)
+
+
+def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | None) -> None:
+    """The life of a worker process: one answer for each shard, until the driver has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends its workers
+    os.environ.update(environment)  # before numpy and torch are imported
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    if gpu is not None:
+        _take_gpu(gpu)
+    from refladder.jobs.shard_worker import ShardWorker  # noqa: PLC0415  after the environment is set
+
+    worker = ShardWorker(task)
+    while True:
+        try:
+            shard = pipe.recv_bytes().decode()
+        except (EOFError, OSError):
+            return
+        pipe.send_bytes(worker.run(shard).encode())
+
+
+def _end_with_driver() -> None:
+    """End this process with its driver, even if that was killed: its locks must be free for the next run."""
+    driver = parent_process()
+    if driver is not None:
+        driver.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _take_gpu(worker: int) -> None:
+    """Show one GPU to this process, before CUDA is initialized."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        try:
+            import torch  # noqa: PLC0415  optional
+        except ImportError:  # reported when the judge is opened
+            return
+        visible = ",".join(str(number) for number in range(torch.cuda.device_count()))
+    if visible:
+        devices = visible.split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices[worker % len(devices)]
+
+
+class RayActors(Workers):
+    """Ray Core actors on a cluster, or on this machine.
+
+    Args:
+        number: how many; None for one on each GPU (if `gpus`), else one on each core but one.
+        address: of a cluster; None for the cluster of RAY_ADDRESS, else a new one on this machine.
+        gpus: reserve a GPU for each actor, if the cluster has any.
+
+    Raises:
+        UsageError: Ray is not installed, or the cluster has too few cores or GPUs.
+        BackendUnavailableError: the cluster cannot be reached.
+    """
+
+    def __init__(self, number: int | None, address: str | None, *, gpus: bool) -> None:
+        try:
+            ray: Any = import_module("ray")  # optional, 240 MB
+        except ImportError as error:
+            raise UsageError("--engine ray needs Ray; pip install ray") from error
+        self._ray = ray
+        local = {} if address or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
+        self._began = not ray.is_initialized()
+        try:
+            if self._began:
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
+            has = ray.cluster_resources()
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise BackendUnavailableError(
+                f"the Ray cluster {address or ''} cannot be reached ({' '.join(str(error).split())[:200]}); "
+                "check --address, or start one with `ray start --head`"
+            ) from error
+        processors, devices = int(has.get("CPU", 0)), int(has.get("GPU", 0)) if gpus else 0
+        self._number = number or devices or max(1, processors - 1)
+        if self._number > (devices or processors):
+            what = f"{devices} GPUs" if devices else f"{processors} cores"
+            self.close()
+            raise UsageError(f"--workers {self._number}: the Ray cluster has {what}; give fewer workers")
+        self._options = {
+            "num_cpus": max(1, (processors - 1) // self._number),
+            "num_gpus": 1 if devices else 0,
+            "max_restarts": 0,  # the driver replaces a dead actor and gives its shard to another
+        }
+        self._task = ""
+        self._actors: list[Any] = []
+        self._answers: dict[Any, int] = {}
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return self._number
+
+    def start(self, task: str) -> None:
+        """Start all actors."""
+        self._task = task
+        self._actors = [self._started() for _ in range(self._number)]
+
+    def _started(self) -> Any:  # noqa: ANN401  Ray has no types for actors
+        from refladder.jobs.shard_worker import ShardWorker  # noqa: PLC0415  not in the driver of processes
+
+        return self._ray.remote(ShardWorker).options(**self._options).remote(self._task)
+
+    def put(self, worker: int, shard: str) -> None:
+        """Give a shard to an actor."""
+        self._answers[self._actors[worker].run.remote(shard)] = worker
+
+    def wait(self) -> tuple[int, str | None]:
+        """Wait until an actor with a shard is ready."""
+        (ready, *_), _ = self._ray.wait(list(self._answers), num_returns=1)
+        worker = self._answers.pop(ready)
+        try:
+            return worker, str(self._ray.get(ready))
+        except self._ray.exceptions.RayError:
+            self._ray.kill(self._actors[worker])
+            self._actors[worker] = self._started()
+            return worker, None
+
+    def close(self) -> None:
+        """End all actors, and Ray if it was started here."""
+        for actor in getattr(self, "_actors", ()):
+            self._ray.kill(actor)
+        if self._began:
+            self._ray.shutdown()

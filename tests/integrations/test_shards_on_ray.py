@@ -1,0 +1,84 @@
+"""Shards on Ray actors of this machine: no row is lost or doubled, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+pytest.importorskip("ray", reason="ray is not installed; run make test-integrations")
+
+from shard_folders import leftovers, scored, worker_of
+from slow_judge import installed
+
+from refladder.files.locks import has_ended
+
+
+@pytest.fixture
+def start(process, tmp_path, write_jsonl, rows):
+    """Start a run of 6 shards on two actors, which wait at their second call while `hold` exists."""
+    environment, hold = installed(tmp_path / "installed")
+    source, out = write_jsonl(rows(1200)), tmp_path / "out"
+    started = []
+
+    def go():
+        line = ["score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judge", "slow", "--out", out]
+        started.append(process(*line, "--shard-rows", "200", "--engine", "ray", "--workers", "2", env=environment))
+        return started[-1], out, hold
+
+    hold.touch()
+    yield go
+    for run in started:
+        run.kill()
+        run.communicate()
+
+
+def check_rows(command, out, tmp_path):
+    whole = tmp_path / "whole.jsonl"
+    arguments = ["--ladders", "demo/story", "--dimension", "coherence", "--out", whole]
+    assert command("score", tmp_path / "in.jsonl", *arguments).code == 0
+    expected = [json.loads(line) for line in whole.read_bytes().splitlines()]
+    rows = [json.loads(line) for line in scored(out).splitlines()]
+    assert [(row["output_id"], row["coherence_score"]) for row in rows] == [
+        (row["output_id"], row["coherence_score"]) for row in expected
+    ]
+    assert leftovers(out) == []
+
+
+def test_a_killed_actor_costs_no_row(start, command, tmp_path):
+    run, out, hold = start()
+    os.kill(worker_of(out, "in-00000.jsonl"), signal.SIGKILL)
+    hold.unlink()
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert b"in-00000.jsonl: the worker died (1 of at most 3 times); another worker takes it" in err
+    check_rows(command, out, tmp_path)
+
+
+def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(start, command, tmp_path):
+    run, out, hold = start()
+    actors = [worker_of(out, "in-00000.jsonl"), worker_of(out, "in-00001.jsonl")]
+    second, _, _ = start()
+    _, err = second.communicate(timeout=120)
+    assert second.returncode == 2
+    assert f"out: process {run.pid} on host" in err.decode()
+    run.kill()
+    run.wait()
+    deadline = time.monotonic() + 60
+    while not all(map(has_ended, actors)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    hold.unlink()
+    third, _, _ = start()
+    _, err = third.communicate(timeout=120)
+    assert third.returncode == 0, err
+    check_rows(command, out, tmp_path)
+
+
+def test_more_workers_than_the_cluster_has_are_refused(fails, tmp_path, write_jsonl, rows):
+    source = write_jsonl(rows(3))
+    arguments = ["score", source, "--ladders", "demo/story", "--out", tmp_path / "out", "--engine", "ray"]
+    assert "--workers 10000: the Ray cluster has" in fails(2, *arguments, "--workers", "10000")

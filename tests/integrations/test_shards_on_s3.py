@@ -1,0 +1,111 @@
+"""Shards read from and written to a real S3 server on this machine (moto)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from urllib.request import Request, urlopen
+
+import pytest
+
+pytest.importorskip("s3fs", reason="s3fs is not installed; run make test-integrations")
+pytest.importorskip("moto.server", reason="moto is not installed; run make test-integrations")
+
+import s3fs
+from moto.server import ThreadedMotoServer
+from slow_judge import installed
+
+from refladder.files.locks import has_ended
+
+LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
+
+
+@pytest.fixture
+def store(monkeypatch, tmp_path, write_jsonl, rows):
+    """A bucket with 600 rows in two files; gives its file system."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key-of-the-test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    s3fs.S3FileSystem.clear_instance_cache()
+    system = s3fs.S3FileSystem(use_listings_cache=False)
+    system.mkdir("bucket")
+    for name, part in (("a", rows(350)), ("b", rows(250, 351))):
+        system.put_file(str(write_jsonl(part, f"{name}.jsonl")), f"bucket/in/{name}.jsonl")
+    yield system
+    urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST"), timeout=10)
+    server.stop()
+
+
+def content(system):
+    names = sorted(name for name in system.ls("bucket/out") if name.endswith(".jsonl"))
+    return b"".join(system.cat_file(name) for name in names)
+
+
+@pytest.fixture
+def expected(command, store, tmp_path):
+    del store
+    out = tmp_path / "whole.jsonl"
+    assert command("score", "s3://bucket/in", *LADDERS, "--out", out).code == 0
+    return out.read_bytes()
+
+
+def test_shards_go_from_a_bucket_to_a_bucket(store, command, fails, expected):
+    arguments = ("score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--shard-rows", "100", "--json")
+    done = command(*arguments, "--workers", "2")
+    assert done.code == 0
+    assert json.loads(done.out)["shards"] == {
+        "shards": 7,
+        "reused": 0,
+        "missing": 0,
+        "rows": 600,
+        "scored": 600,
+        "unscored": 0,
+    }
+    assert content(store) == expected
+    assert not [name for name in store.find("bucket/out") if name.endswith((".claim", ".lock", ".partial"))]
+    assert "secret-of-the-test" not in "".join(store.cat_file(name).decode() for name in store.find("bucket/out"))
+
+    store.rm_file("bucket/out/a-00001.jsonl")
+    best = ("filter", "s3://bucket/out", "--top", "0.1", "--by", "coherence_score")
+    assert fails(2, *best).startswith("refladder: s3://bucket/out/a-00001.jsonl: this scored shard has vanished; run")
+    counts = json.loads(command(*arguments).out)
+    assert (counts["shards"]["reused"], counts["reused"]) == (6, 500)  # 100 rows x 5 rungs, downloaded and not asked
+    assert content(store) == expected
+    assert len(command(*best).rows) == 60
+
+
+def test_a_claim_of_a_killed_driver_is_taken_over_and_that_of_a_running_one_is_not(
+    store, process, command, expected, tmp_path
+):
+    environment, hold = installed(tmp_path / "installed")
+    hold.touch()
+    line = ["score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--shard-rows", "100"]
+    run = process(*line, "--judge", "slow", env=environment)
+    claim = "bucket/out/.refladder/folder.claim"
+    while not store.exists("bucket/out/.refladder/plan.json"):
+        assert run.poll() is None
+    assert json.loads(store.cat_file(claim))["process"] == run.pid
+    done = command(*line)
+    assert done.code == 2
+    assert f"s3://bucket/out: process {run.pid} on host" in done.err
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate()
+    assert has_ended(run.pid)
+    assert command(*line).code == 0
+    assert content(store) == expected
+    assert not store.exists(claim)
+
+
+def test_a_server_that_refuses_is_one_sentence(store, fails, monkeypatch):
+    del store
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    s3fs.S3FileSystem.clear_instance_cache()
+    text = fails(2, "score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--workers", "1")
+    assert "cannot be read or written" in text
+    assert "secret-of-the-test" not in text
