@@ -24,6 +24,7 @@ LEVELS = [
     {"methods"},
     {"report"},
     {"jobs"},
+    {"review"},
     {"testing"},
     {"cli"},
 ]

@@ -32,6 +32,7 @@ COMMANDS = {
     "filter": "refladder.cli.filter",
     "list": "refladder.cli.list",
     "rescore": "refladder.cli.rescore",
+    "review": "refladder.cli.review",
     "score": "refladder.cli.score",
     "show": "refladder.cli.show",
     "store": "refladder.cli.store",
