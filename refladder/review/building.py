@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import tempfile
 import threading
 from contextlib import suppress
@@ -43,7 +44,7 @@ class Builder:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._logs = tempfile.TemporaryDirectory(prefix="refladder-review-")
+        self._logs: Path | None = None
         self._lock = threading.Lock()
         self._process: Process | None = None
         self._running: dict[str, Any] = {}
@@ -87,8 +88,8 @@ class Builder:
             raise UsageError(f"run name {name!r:.80}: use letters, digits, spaces, dots and dashes, 60 at most")
         out = self._workspace.allowed(name)
         arguments = ["compete", f"--prompt-text={_text(fields, 'prompt')}", f"--out={out}"]
-        for model in _list(fields, "models"):
-            arguments.append(f"--model={_label(model)}={self._backend(_text(model, 'backend'))}")
+        models = [(_label(model), self._backend(_text(model, "backend"))) for model in _list(fields, "models")]
+        arguments += [f"--model={label}={backend}" for label, backend in models]
         arguments.append(f"--judge={self._backend(_text(fields, 'judge'))}")
         arguments += _criteria(_list(fields, "criteria"))
         if fields.get("explain") is True:
@@ -166,10 +167,13 @@ class Builder:
     def close(self) -> None:
         """Stop the run and remove its messages."""
         self.stop()
-        self._logs.cleanup()
+        if self._logs is not None:
+            shutil.rmtree(self._logs, ignore_errors=True)
 
     def _files(self) -> tuple[Path, Path]:
-        return Path(self._logs.name) / "out", Path(self._logs.name) / "err"
+        if self._logs is None:
+            self._logs = Path(tempfile.mkdtemp(prefix="refladder-review-"))
+        return self._logs / "out", self._logs / "err"
 
     def _backend(self, name: str) -> str:
         """A backend that the page may name: paths in it are under the named folders.
