@@ -2,6 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The packages of test-integrations have an environment of their own, so that `make test` stays light. A new adapter adds
+# its extra here.
+INTEGRATIONS := build/integrations
+EXTRAS := review
+# Checks that the review page is accessible; only the tests use it. It is fetched with npm, where there is one.
+AXE := axe-core@4.11
 COMMA := ,
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
@@ -9,10 +15,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH ?= torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs bench clean
+.PHONY: help demo test test-integrations docs bench clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## run every step on shipped data
 	@$(BIN)/refladder demo
@@ -23,6 +29,9 @@ test: $(VENV)/.developed ## run every check and test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
+
+test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with a browser, in build/integrations
+	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -54,3 +63,14 @@ $(VENV)/.developed: $(VENV)/.made pyproject.toml
 $(VENV)/.documented: $(VENV)/.made pyproject.toml
 	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
+
+$(INTEGRATIONS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)]' 'playwright>=1.50' 'pytest>=8.3'
+	@touch $@
+
+build/axe.min.js:
+	@mkdir -p build
+	@if npm pack --silent --pack-destination build $(AXE) >/dev/null 2>&1; \
+	  then tar xzOf build/axe-core-*.tgz package/axe.min.js > $@ && rm build/axe-core-*.tgz; \
+	  else echo "npm has no $(AXE); the accessibility test is skipped"; fi

@@ -192,7 +192,9 @@ class OutputOptions:
     help="Output folder for SVG figures: agreement by cost and by number of comparisons.",
 )
 @click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
-@click.option("--work", type=console.PATH, help="Folder for ladders and judgments, for resuming.")
+@click.option(
+    "--work", type=console.PATH, help="Folder for ladders, judgments and results, for resuming and for `review`."
+)
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -236,6 +238,7 @@ def command(
     """
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate  # noqa: PLC0415
+    from refladder.jobs.evaluation_results import write_evaluation  # noqa: PLC0415
     from refladder.methods.contract import MethodSettings, plan_methods  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
@@ -302,6 +305,8 @@ def command(
         protocol=asked,
         config=console.resolved(context),
     )
+    if work is not None:
+        write_evaluation(work, evaluation, benchmark, dimensions, others)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluation.rows, evaluation.cards if chosen.methods is not None else (), output.table_format)
     _draw(output, evaluation, benchmark, dimensions, drawing.seed)
@@ -331,7 +336,7 @@ def _draw(
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.cards import card_tables  # noqa: PLC0415
     from refladder.report.figures import consistency_tables, draw_figures  # noqa: PLC0415
-    from refladder.report.page import card_page  # noqa: PLC0415
+    from refladder.review.card_page import card_page  # noqa: PLC0415
 
     if output.figures is None and output.page is None:
         return

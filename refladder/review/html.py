@@ -57,6 +57,11 @@ def policy(*, served: bool) -> str:
     return "; ".join(parts)
 
 
+def style_policy() -> str:
+    """The content security policy of a page without scripts."""
+    return f"default-src 'none'; style-src '{_hash(style())}'; base-uri 'none'; form-action 'none'"
+
+
 def review_page(sheet: Sheet | None = None) -> str:
     """The page with the data of a run, or without it, for the server.
 

@@ -11,40 +11,35 @@ import time
 from pathlib import Path
 
 import pytest
+from chromium import started, sync_api
 from review_data import SYSTEMS, contest
 
 from refladder.cli import COMMANDS
 
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
-if not Path(CHROMIUM).is_file():
-    pytest.skip("no Chromium; name it with CHROMIUM=PATH", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with started() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def serve(process):
     """Start `refladder review`; gives the process and the printed address."""
-    started = []
+    servers = []
 
     def go(*arguments, **options):
         server = process("review", *arguments, "--no-browser", **options)
-        started.append(server)
+        servers.append(server)
         assert select.select([server.stdout], [], [], 30)[0]
         line = server.stdout.readline().decode()
         assert line.startswith("Open http://127.0.0.1:"), server.stderr.read()
         return server, line.split()[1]
 
     yield go
-    for server in started:
+    for server in servers:
         server.kill()
         server.communicate()
 
@@ -78,7 +73,7 @@ def browser(chromium):
 
 
 def status(page, start):
-    playwright.expect(page.locator("main [role=status]").first).to_have_text(re.compile(f"^{start}"))
+    sync_api.expect(page.locator("main [role=status]").first).to_have_text(re.compile(f"^{start}"))
 
 
 def rate(page, rater, count, key="t", start=0):
@@ -186,7 +181,7 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     page.get_by_role("button", name="Run", exact=True).click()
     page.wait_for_selector("text=Finished: run-1", timeout=30000)
     page.get_by_role("link", name="See the results").click()
-    playwright.expect(page.locator("tr", has_text=SYSTEMS[0]).first).to_contain_text("0.500")
+    sync_api.expect(page.locator("tr", has_text=SYSTEMS[0]).first).to_contain_text("0.500")
 
     page.get_by_role("link", name="Blind rating").click()
     page.get_by_label("Your name").fill("ann")
@@ -223,7 +218,7 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     good = sum(row["value"] == 2 for row in grades)
     assert {row["value"] for row in grades} == {-2, 2}
     # The judge is right on every text, so all labels above 0.75 are good.
-    playwright.expect(page.locator(".facts")).to_contain_text(
+    sync_api.expect(page.locator(".facts")).to_contain_text(
         f"100.0 %: {good} of {good} labels above the threshold are good"
     )
     with page.expect_download() as waiting:

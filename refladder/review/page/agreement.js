@@ -84,7 +84,7 @@ export function agreementOn(criterion) {
   };
 }
 
-const with_ = (value, ends) => [number(value), " ", h("span", { class: "ends" }, interval(ends, 2))];
+const with_ = (value, ends) => [number(value), ends ? h("span", { class: "ends" }, ` ${interval(ends, 2)}`) : null];
 
 export function agreement() {
   const parts = [h("h1", {}, "Agreement"), exports_()];
@@ -111,7 +111,7 @@ export function agreement() {
     ["—", "not defined, for example because all answers are equal or of one row"],
   ].map(([term, meaning]) => [h("dt", {}, term), h("dd", {}, meaning)])));
   const disputed = disputes();
-  parts.push(h("section", {}, h("h2", {}, "In dispute"), disputed.length
+  if (run.stored.some(isPair)) parts.push(h("section", {}, h("h2", {}, "In dispute"), disputed.length
     ? [h("p", {}, h("a", { href: "#examples", onclick: () => Object.assign(filters, { only: "person", criterion: "", system: "", text: "", page: 0 }) },
       `Show the rows of the ${count(disputed.length)} answers on which judge and person disagree`)),
     table("answers in dispute, the first 50", ["row", "criterion", "A : B", "person", "judge"], disputed.slice(0, 50).map((rating) => [

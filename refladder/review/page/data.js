@@ -66,7 +66,9 @@ function indexed(pool, key) {
   const trialsOf = pool.rows.map(() => []);
   const trials = key.trials ?? [];
   trials.forEach((trial, index) => trialsOf[pool.texts[trial[1]][0]].push(index));
-  return { textsOf, trialsOf, trials, verdicts: new Map(trials.map((trial) => [pairKey(trial[0], trial[1], trial[2]), trial])) };
+  let verdicts = null; // made when it is first needed: most views do without
+  return { textsOf, trialsOf, trials,
+    trialOf: (key_) => (verdicts ??= new Map(trials.map((trial) => [pairKey(trial[0], trial[1], trial[2]), trial]))).get(key_) };
 }
 
 export const pairKey = (criterion, a, b) => `${criterion}/${Math.min(a, b)}/${Math.max(a, b)}`;
@@ -80,7 +82,7 @@ export function scoresOf(criterion) {
 
 // The judge's verdict on two texts, 1 for the first, -1 for the second, 0 for a tie; null where there is none.
 export function verdict(criterion, first, second) {
-  const trial = run.index.verdicts.get(pairKey(criterion, first, second));
+  const trial = run.index.trialOf(pairKey(criterion, first, second));
   if (trial) return trial[5] === null ? null : trial[1] === first ? trial[5] : -trial[5] + 0;
   const scores = scoresOf(criterion);
   if (!scores || scores[first] === null || scores[second] === null) return null;

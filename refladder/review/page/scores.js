@@ -64,7 +64,7 @@ function panel(column, sources) {
   const { values } = column;
   const numbers = values.filter((value) => typeof value === "number");
   const [low, high] = numbers.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
-  choice.threshold ??= middle(values);
+  choice.threshold ??= Number(middle(values).toFixed(4));
   const label = choice.label === "" ? null : sources[Number(choice.label)]?.[1];
   const facts = h("dl", { class: "facts" });
   const near = h("div");
@@ -78,7 +78,7 @@ function panel(column, sources) {
       label ? ["precision", result.labels ? `${percent(result.precision)}: ${count(result.good)} of ${count(result.labels)} labels above the threshold are good` : "no labels above the threshold"] : null,
       label ? ["lower bound", `${percent(result.bound)} with ${100 * CONFIDENCE} % confidence, for a threshold chosen before the labels were seen`] : null,
     ].filter(Boolean).flatMap(([term, meaning]) => [h("dt", {}, term), h("dd", {}, meaning)]));
-    plots.replaceChildren(...systemsOf(values).map(([system, own]) => histogram(system, own, low, high)));
+    plots.replaceChildren(...systemsOf(values).map(([system, own]) => histogram(system, own, low, high, move)));
     near.replaceChildren(...around(values));
     const table_ = run.key.table ?? "SCORED";
     command.textContent = `refladder filter ${table_} --min ${quoted(`${column.name}=${choice.threshold}`)} --out passed.jsonl`;
@@ -107,7 +107,7 @@ function systemsOf(values) {
   return groups.slice(0, 24);
 }
 
-function histogram(system, values, low, high) {
+function histogram(system, values, low, high, move) {
   const numbers = values.filter((value) => typeof value === "number");
   const bins = new Array(BINS).fill(0);
   const at = (value) => (high > low ? (value - low) / (high - low) : 0.5);
@@ -116,7 +116,10 @@ function histogram(system, values, low, high) {
   const [width, height] = [320, 70];
   const x = width * at(choice.threshold);
   return h("figure", {}, h("figcaption", {}, `${system}: ${count(numbers.filter((value) => value >= choice.threshold).length)} of ${count(numbers.length)} kept`),
-    s("svg", { viewBox: `0 0 ${width} ${height + 16}`, role: "img", "aria-label": `Distribution of the scores of ${system}, from ${number(low, 2)} to ${number(high, 2)}` },
+    s("svg", { viewBox: `0 0 ${width} ${height + 16}`, role: "img", onclick: (event) => {
+      const box = event.currentTarget.getBoundingClientRect();
+      move(low + ((high - low) * (event.clientX - box.left)) / box.width);
+    }, "aria-label": `Distribution of the scores of ${system}, from ${number(low, 2)} to ${number(high, 2)}` },
       bins.map((size, bin) => s("rect", { x: (bin * width) / BINS + 0.5, width: width / BINS - 1, y: height * (1 - size / most), height: (height * size) / most,
         class: (bin + 0.5) / BINS >= at(choice.threshold) ? "fill" : "rest" })),
       s("line", { x1: x, x2: x, y1: 0, y2: height, class: "cut" }),
