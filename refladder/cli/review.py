@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 
 
-@click.command(short_help="Review a run in the browser: results, examples, blind rating, agreement.")
+@click.command(short_help="Look at a run, rate it blind, or build one, in the browser.")
 @click.argument("run", required=False, type=console.PATH)
 @click.option("--html", "page", type=console.PATH, help="Write the page as one HTML file instead of serving it.")
 @click.option(
@@ -26,7 +26,7 @@ _LOOPBACK = "127.0.0.1"
     help="Folder whose tables and runs the page may read, and where it writes new runs. Repeatable. Default: the "
     "current folder.",
 )
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the server. 0 = any free port.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port number of the server. 0 = any free port.")
 @click.option(
     "--host",
     default=_LOOPBACK,

@@ -49,9 +49,9 @@ def _table(table: PlainTable) -> str:
     )
     lines = "".join(f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend)
     legend = f"<dl class=legend>{lines}</dl>" if lines else ""
-    caption = escape(table.caption)
+    name = escape(table.caption)
     return (
-        f'<div class=scroll tabindex=0 role=group aria-label="{caption}"><table><caption>{caption}</caption>'
+        f'<div class=scroll tabindex=0 role=group aria-label="{name}"><table><caption><span>{name}</span></caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{legend}\n"
     )
 

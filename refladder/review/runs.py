@@ -14,7 +14,7 @@ from refladder.jobs.compete import RESULTS
 from refladder.jobs.score import Mapped, items
 from refladder.parsing import parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension
-from refladder.report.summary import cost_words, low_mass_lines
+from refladder.report.summary import cost_words
 from refladder.review.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
 from refladder.scoring.columns import column_names
 from refladder.scoring.judgment_file import read_judgments
@@ -68,19 +68,13 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
         Text(places[line["row"]], line["model"], f"{line['row']}/{line['model']}", line["text"], line["note"])
         for line in kinds.get("text", [])
     ]
-    trials, warned = kinds.get("trial", []), []
-    faint = sum((line.get("mass") or 1.0) < LOW_MASS for line in trials)
-    unparsed = sum(line["winner"] is None and not line["tie"] for line in trials)
-    if faint:
-        warned += low_mass_lines(faint, len(trials))
-    if unparsed:
-        warned.append(f"{unparsed:,} of {len(trials):,} pairs have no usable answer of the judge; they count nowhere.")
+    trials = kinds.get("trial", [])
     signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
     sheet = sheet_of(
         [{"id": row["row"], "prompt": row["prompt"], "note": row["note"]} for row in rows],
         texts,
         criteria,
-        {"kind": "compete", "signature": signature, "warnings": warned, **_spent(folder / "run.json")},
+        {"kind": "compete", "signature": signature, "warnings": [], **_spent(folder / "run.json")},
         grades=folder / GRADES,
         pairs=folder / PAIRS,
     )

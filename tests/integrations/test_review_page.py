@@ -10,6 +10,7 @@ import pytest
 from chromium import started, sync_api
 from review_data import CRITERION, NASTY, SYSTEMS, contest
 
+from refladder.review.html import review_page
 from refladder.review.runs import read_run
 
 AXE = Path(__file__).parents[2] / "build" / "axe.min.js"
@@ -90,6 +91,25 @@ def test_the_leaderboard_is_that_of_the_command(opened, run):
             assert cells[3] == f"[{line['low']:.3f}, {line['high']:.3f}]"
             assert cells[4:] == [str(line[key]) for key in ("wins", "ties", "losses", "unread", "failed")]
     assert page.locator("#data").count() == 0
+
+
+def test_faults_of_the_judge_are_beside_the_numbers(opened, tmp_path):
+    run = contest(tmp_path, rows=4) / "run"
+    lines = [json.loads(line) for line in (run / "results.jsonl").read_text().splitlines()]
+    trials = [line for line in lines if line["kind"] == "trial"]
+    trials[0].update(mass=0.2)
+    trials[1].update(forward=0.9, backward=0.2, winner=None, tie=True)
+    trials[2].update(forward=None, winner=None, tie=False, note="no label")
+    (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
+    page = opened(run / "page.html")
+    for number, words in enumerate(("whose two orders disagree", "with low label mass", "without a usable answer")):
+        page.goto(f"file://{run / 'page.html'}#results")
+        line = page.locator("li", has_text=words)
+        sync_api.expect(line).to_contain_text("1 of 4 (25.0 %)")
+        line.get_by_role("link").click()
+        status(page, "1 of 4 rows")
+        assert page.locator("article h2").inner_text() == ("r1", "r0", "r2")[number]
 
 
 def test_examples_are_searched_filtered_sorted_and_marked(opened, run):

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 from chromium import started, sync_api
-from review_data import SYSTEMS, contest
+from review_data import NASTY, SYSTEMS, contest
 
 from refladder.cli import COMMANDS
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
+AXE = Path(__file__).parents[2] / "build" / "axe.min.js"
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +143,35 @@ def test_the_network_gives_nothing_away_before_an_answer(serve, chromium, tmp_pa
     assert not [url for url, _, _ in seen if "/api/key" in url]
     assert [url for url, _, _ in seen if "/api/pool" in url]
     context.close()
+
+
+def test_build_and_compare_are_accessible_and_fit(serve, chromium, tmp_path):
+    if not AXE.is_file():
+        pytest.skip("no axe-core; `make test-integrations` fetches it")
+    contest(tmp_path, rows=2, nasty=NASTY.replace("\u2028", ""))
+    contest(tmp_path / "more", rows=2)
+    _, address = serve(tmp_path / "run", "--folder", tmp_path)
+    for width, scheme in ((360, "light"), (1280, "dark"), (2560, "light")):
+        context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+        page = context.new_page()
+        page.goto(address)
+        page.wait_for_selector("main h1")
+        for view, ready in (("build", "text=5. Run"), ("compare", "text=win rates on clarity")):
+            page.goto(f"{address.split('#')[0]}#{view}")
+            page.wait_for_selector(ready)
+            if view == "build":
+                page.get_by_label("Table", exact=True).select_option("rows.jsonl")
+                page.wait_for_selector("text=2 rows; the first are")
+                page.get_by_role("button", name="{topic}").click()
+                page.wait_for_selector("text=The prompt of the first rows")
+            assert page.evaluate("window.hit") is None
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            page.evaluate(AXE.read_text(encoding="utf-8"))
+            found = page.evaluate(
+                "axe.run().then(({ violations }) => violations.map(each => [each.id, each.nodes[0].html]))"
+            )
+            assert found == []
+        context.close()
 
 
 def test_the_page_without_its_key_says_what_to_do(serve, chromium, tmp_path):

@@ -65,6 +65,6 @@ def test_a_report_card_on_one_page(command, tmp_path):
     assert f"{first['value']:.3f} [{first['low']:.2f}, {first['high']:.2f}]" in words
     assert "bleu: demo/dialogue has no references to compare with" in words
     assert "demo/dialogue, judgments: faults and biases, with 95 % intervals over contexts" in words
-    assert "P(first) : how often the first text wins (0.5 = no position bias)" in words
+    assert "P(first) how often the first text wins (0.5 = no position bias)" in words
     assert "Self-consistency of rankings by win ratio" in words
     assert "engagingness 6 1.000 " in words  # all outputs rank as all outputs do

@@ -107,3 +107,34 @@ def test_modules_are_one_script_without_names_that_clash():
         needed = set(re.findall(r'from "\./(\w+)\.js"', (PAGE / f"{name}.js").read_text(encoding="utf-8")))
         assert needed <= seen, name
         seen.add(name)
+
+
+def test_an_evaluation_is_reviewed_with_its_ratings_and_tables(command, tmp_path):
+    work = tmp_path / "work"
+    assert command("evaluate", "demo/dialogue", "--methods", "ladder,win-ratio", "--work", work).code == 0
+    sheet = read_run(work)
+    assert sheet.criteria == ["engagingness"]
+    assert [column["name"] for column in sheet.key["columns"]] == [
+        "ladder: engagingness",
+        "win-ratio: engagingness",
+        "mean human rating: engagingness",
+    ]
+    assert len(sheet.texts) == len(sheet.key["people"]) == 84
+    assert "demo/dialogue, cost: what each method needed" in [table["caption"] for table in sheet.key["tables"]]
+    ratings = [
+        line for line in map(json.loads, (work / "results.jsonl").read_text().splitlines()) if line["kind"] == "rating"
+    ]
+    values = sheet.key["columns"][2]["values"]
+    assert {line["id"]: line["value"] for line in ratings} == {
+        text.id: value for text, value in zip(sheet.texts, values, strict=True)
+    }
+
+
+def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("context_id,system,output,clarity_score,clarity_grade,label\nc,a,Rain.,-2.5,2,1\nc,b,,1,3,0\n")
+    sheet = read_run(path)
+    assert sheet.criteria == ["clarity"]
+    assert [column["values"] for column in sheet.key["columns"]] == [[-2.5], [2], [1]]  # negative scores stay negative
+    assert sheet.key["warnings"] == ["1 rows hold no text; they are not shown."]
+    assert "climbs" not in sheet.key

@@ -95,7 +95,7 @@ function draw(screen) {
     ? [answer("left", "Left is better", "←"), answer("tie", "Tie", "t"), answer("right", "Right is better", "→")]
     : grades(criterion).map((grade, index) => answer(grade, String(grade), String(index + 1)));
   screen.replaceChildren(...top,
-    h("p", {}, h("b", {}, criterion.name), ` ${criterion.description}`),
+    h("p", { class: "description" }, h("b", {}, criterion.name), ` ${criterion.description}`),
     prompt === null ? "" : h("details", { open: true }, h("summary", {}, "Prompt"), h("p", { class: "text" }, prompt)),
     h("div", { class: "texts" }, turns.shown.map((text, side) => h("section", { class: "output" },
       h("h2", {}, names[side]), h("p", { class: "text" }, pool.texts[text][1])))),

@@ -29,7 +29,7 @@ export const interval = (ends, digits = 3) => (ends ? `[${number(ends[0], digits
 export function table(caption, heads, rows, legend = []) {
   return h("div", { class: "figure" },
     h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
-      h("table", {}, h("caption", {}, caption),
+      h("table", {}, h("caption", {}, h("span", {}, caption)),
         h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
         h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, column) => (
           column ? h("td", {}, cell) : h("th", { scope: "row" }, cell)))))))),
@@ -54,7 +54,7 @@ export function select(options, chosen, change) {
 // A bar from 0 to 1 with its interval.
 export function bar(value, ends) {
   if (value === null) return "";
-  const width = 160;
+  const width = 120;
   return s("svg", { class: "bar", viewBox: `0 0 ${width} 16`, "aria-hidden": "true", width, height: 16 },
     s("line", { x1: width / 2, x2: width / 2, y1: 0, y2: 16, class: "axis" }),
     s("rect", { x: 0, y: 4, width: width * value, height: 8, class: "fill" }),

@@ -20,7 +20,7 @@ export function disputes() {
   });
 }
 
-const ordersDisagree = (trial) => trial[3] !== null && trial[4] !== null && (trial[3] - 0.5) * (trial[4] - 0.5) < 0;
+export const ordersDisagree = (trial) => trial[3] !== null && trial[4] !== null && (trial[3] - 0.5) * (trial[4] - 0.5) < 0;
 
 // The numbers of the rows that the filters leave, in the order chosen.
 export function matching(given = filters) {

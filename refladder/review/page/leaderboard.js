@@ -1,7 +1,8 @@
 // Win rates per criterion and weighted overall, with intervals, beside the warnings that concern them.
 
 import { run } from "./data.js";
-import { bar, count, empty, field, h, interval, number, table } from "./dom.js";
+import { bar, count, empty, field, h, interval, number, percent, table } from "./dom.js";
+import { filters, ordersDisagree } from "./examples.js";
 import { shareInterval } from "./numbers.js";
 
 export const OVERALL = "overall";
@@ -89,9 +90,22 @@ export function leaderboard() {
     const last = index === pool.criteria.length - 1;
     parts.push(h("section", {}, h("h2", {}, criterion.name), described(criterion),
       standingTable("win rate over pairs of texts, each judged in both orders",
-        standings(cells, key, only(pool.criteria, index)), last ? LEGEND : [])));
+        standings(cells, key, only(pool.criteria, index)), last ? LEGEND : []), faults(index)));
   });
   return [...parts, made()];
+}
+
+// What makes the numbers of a criterion unreliable, each with a link to its rows.
+function faults(criterion) {
+  const trials = run.key.trials.filter(([each]) => each === criterion);
+  const kinds = [
+    ["orders", "pairs whose two orders disagree; they are ties", trials.filter(ordersDisagree).length],
+    ["mass", "pairs with low label mass: the judge would rather have said something else", trials.filter((trial) => (trial[6] ?? 1) < 0.5).length],
+    ["unparsed", "pairs without a usable answer; they are not counted", trials.filter((trial) => trial[5] === null).length],
+  ].filter(([, , found]) => found);
+  const open = (only_) => () => Object.assign(filters, { only: only_, criterion: String(criterion), system: "", text: "", page: 0 });
+  return kinds.length ? h("ul", { class: "warnings" }, kinds.map(([only_, words, found]) => h("li", {},
+    h("a", { href: "#examples", onclick: open(only_) }, `${count(found)} of ${count(trials.length)} (${percent(found / trials.length)})`), ` ${words}`))) : null;
 }
 
 export function described(criterion) {
