@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from chromium import started, sync_api
 from review_data import CRITERION, NASTY, SYSTEMS, contest
+from scipy import stats
 
 from refladder.review.html import review_page
 from refladder.review.runs import read_run
@@ -237,6 +238,44 @@ def test_single_texts_are_graded_on_the_scale(opened, run):
         ("output_id", "context_id", "system", "dimension", "value", "rater", CRITERION)
     }
     assert {row["value"] for row in rows} <= {2, 5}
+
+
+def test_a_threshold_is_moved_over_the_scores(opened, command, write_jsonl, rows, tmp_path):
+    table = [{**row, "quality": row["extra"]["n"] % 4, "system": "ab"[row["extra"]["n"] % 2]} for row in rows(30)]
+    out, page_file = tmp_path / "scored.jsonl", tmp_path / "page.html"
+    given = ["--ladders", "demo/story", "--dimension", "coherence", "--out", out]
+    assert command("score", write_jsonl([{**row, "extra": None} for row in table]), *given).code == 0
+    assert command("review", out, "--html", page_file).code == 0
+    scored = [json.loads(line) for line in out.read_text().splitlines()]
+    page = opened(page_file, "scores")
+    page.get_by_label("Labels").select_option(label="quality")
+    enter(page, "A label is good from", 2)
+    for threshold in (-5, -11.5, 30):
+        enter(page, "Value", threshold)
+        kept = [row for row in scored if row["coherence_score"] >= threshold]
+        good = sum(row["quality"] >= 2 for row in kept)
+        facts = sync_api.expect(page.locator(".facts"))
+        facts.to_contain_text(f"{len(kept)} of 30 scored ({100 * len(kept) / 30:.1f} %")
+        if kept:
+            facts.to_contain_text(f"{good} of {len(kept)} labels above the threshold are good")
+            bound = stats.binomtest(good, len(kept), alternative="greater").proportion_ci(0.9, "exact").low
+            facts.to_contain_text(f"{100 * bound:.1f} % with 90 % confidence")
+        else:
+            facts.to_contain_text("no labels above the threshold")
+    assert page.locator("figure").count() == 2  # systems a and b
+    enter(page, "Value", -5)
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download what passes").click()
+    passed = [json.loads(line) for line in Path(waiting.value.path()).read_text().splitlines()]
+    assert {row["output_id"] for row in passed} == {row["output_id"] for row in scored if row["coherence_score"] >= -5}
+    page.goto(f"file://{page_file}#examples")
+    page.get_by_text("Ladder of coherence").first.click()
+    assert page.locator(".rungs").first.locator("li").count() == 5
+
+
+def enter(page, label, value):
+    page.get_by_label(label).fill(str(value))
+    page.get_by_label(label).press("Enter")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light"), (2560, "dark")])

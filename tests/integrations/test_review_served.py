@@ -256,14 +256,14 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
         page.get_by_role("button", name="Download what passes").click()
     assert len(Path(waiting.value.path()).read_text().splitlines()) == 24
 
+    scored = tmp_path / "scored.jsonl"
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download all scores").click()
+    waiting.value.save_as(scored)
+    assert len(scored.read_text().splitlines()) == 48
+
     if "calibrate" not in COMMANDS:
         pytest.skip("the rest of the loop needs `refladder calibrate`")
-    rows = [json.loads(line) for line in (tmp_path / "run-1" / "results.jsonl").read_text().splitlines()]
-    scored = tmp_path / "scored.jsonl"
-    scored.write_text("".join(
-        json.dumps({"output_id": f"{row['row']}/{row['model']}", "clarity_win_rate": row["rate"]}) + "\n"
-        for row in rows if row["kind"] == "standing" and row["row"] is not None and row["criterion"] == "clarity"
-    ))  # fmt: skip
     asked = [
         "--by",
         "clarity_win_rate",

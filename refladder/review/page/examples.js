@@ -108,7 +108,7 @@ function rowCard(row) {
     h("h2", {}, key.rows[row].id),
     pool.rows[row].prompt === null ? (key.rows[row].note ? h("p", { class: "missing" }, key.rows[row].note) : "")
       : h("details", { open: pool.rows[row].prompt.length < 1500 }, h("summary", {}, "Prompt"), h("p", { class: "text" }, pool.rows[row].prompt)),
-    texts.length > 1 ? h("button", { "aria-pressed": String(marks), class: "small", onclick: () => { marks = !marks; draw(); } }, "Mark differences") : "",
+    texts.length > 1 ? h("button", { "aria-pressed": String(marks), class: "small", onclick: () => { marks = !marks; draw(); } }, texts.length > 2 ? "Mark differences from the first text" : "Mark differences") : "",
     h("div", { class: "texts" }, texts.map((text, position) => textCard(row, text,
       marks ? marked(pool.texts[text][1], pool.texts[texts[position ? 0 : 1]][1]) : pool.texts[text][1])),
     key.missing.filter(([each]) => each === row).map(([, system, note]) => h("section", { class: "output" },

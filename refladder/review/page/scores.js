@@ -80,7 +80,7 @@ function panel(column, sources) {
     ].filter(Boolean).flatMap(([term, meaning]) => [h("dt", {}, term), h("dd", {}, meaning)]));
     plots.replaceChildren(...systemsOf(values).map(([system, own]) => histogram(system, own, low, high, move)));
     near.replaceChildren(...around(values));
-    const table_ = run.key.table ?? "SCORED";
+    const table_ = run.key.table ?? "scored.jsonl";
     command.textContent = `refladder filter ${table_} --min ${quoted(`${column.name}=${choice.threshold}`)} --out passed.jsonl`;
   };
   const text = h("input", { type: "number", step: "any", value: choice.threshold, onchange: (event) => move(Number(event.target.value)) });
@@ -92,11 +92,12 @@ function panel(column, sources) {
   };
   draw();
   const calibrate = label ? h("p", {}, "A promise that holds although the labels choose the threshold: ", h("code", { class: "command" },
-    `refladder calibrate ${run.key.table ?? "SCORED"} --by ${quoted(column.name)} --labels ratings.jsonl --label ${quoted(run.pool.criteria[column.criterion ?? 0].name)} --good '>=${choice.bar}'`)) : null;
+    `refladder calibrate ${run.key.table ?? "scored.jsonl"} --by ${quoted(column.name)} --labels ratings.jsonl --label ${quoted(run.pool.criteria[column.criterion ?? 0].name)} --good '>=${choice.bar}'`)) : null;
   return [
     h("div", { class: "controls wide" }, field("Threshold", slider), field("Value", text),
       label ? field("A label is good from", h("input", { type: "number", step: "any", value: choice.bar, onchange: (event) => { choice.bar = Number(event.target.value); draw(); } })) : null),
-    h("div", { role: "status" }, facts), plots, h("p", { class: "answers" }, h("button", { onclick: () => exportKept(column) }, "Download what passes")),
+    h("div", { role: "status" }, facts), plots, h("p", { class: "answers" }, h("button", { onclick: () => save_("passed.jsonl", column, choice.threshold) }, "Download what passes"),
+      h("button", { onclick: () => save_("scored.jsonl", column, -Infinity) }, "Download all scores")),
     column.name.includes(": ") || run.key.kind === "compete" ? null : h("p", {}, "The same in the shell: ", command), calibrate, near];
 }
 
@@ -137,9 +138,10 @@ function around(values) {
     h("h2", {}, "Just below"), cut > 0 ? cards(order.slice(Math.max(0, cut - 3), cut).reverse()) : empty("Every text passes this threshold. Raise it.")];
 }
 
-function exportKept(column) {
-  const rows = run.pool.texts.map(([row, text], index) => [row, text, index]).filter(([, , index]) => typeof column.values[index] === "number" && column.values[index] >= choice.threshold);
-  download("passed.jsonl", lines(rows.map(([row, text, index]) => ({
+// The texts whose score reaches a threshold, as a table.
+function save_(file, column, threshold) {
+  const rows = run.pool.texts.map(([row, text], index) => ({
     output_id: idOf(index), context_id: run.key.rows[row].id, system: run.key.systems[run.key.texts[index][0]], output: text, [column.name]: column.values[index],
-  }))));
+  }));
+  download(file, lines(rows.filter((row) => typeof row[column.name] === "number" && row[column.name] >= threshold)));
 }
