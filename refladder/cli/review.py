@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LOOPBACK = "127.0.0.1"
+_ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 
 
 @click.command(short_help="Look at a run, rate it blind, or build one, in the browser.")
@@ -68,10 +69,15 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
     import secrets  # noqa: PLC0415
     import socket  # noqa: PLC0415
     import webbrowser  # noqa: PLC0415
-    from contextlib import closing  # noqa: PLC0415
+    from contextlib import closing, suppress  # noqa: PLC0415
 
     from refladder.errors import UsageError  # noqa: PLC0415
 
+    if host in _ANY:
+        raise UsageError(
+            f"--host {host} has no address that requests can be checked against; name the address by which other "
+            "machines reach this one"
+        )
     try:
         import uvicorn  # noqa: PLC0415
 
@@ -105,4 +111,5 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, ws="none", server_header=False, lifespan="off"
         )
-        uvicorn.Server(config).run(sockets=[listening])
+        with suppress(KeyboardInterrupt):  # the usual end
+            uvicorn.Server(config).run(sockets=[listening])

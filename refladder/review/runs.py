@@ -43,7 +43,12 @@ def read_run(run: Path) -> Sheet:
                 "table of `score --out`"
             )
         kinds = _by_kind(run / RESULTS)
-        return _evaluation(run, kinds) if "evaluation" in kinds else _contest(run, kinds)
+        try:
+            return _evaluation(run, kinds) if "evaluation" in kinds else _contest(run, kinds)
+        except (KeyError, TypeError) as error:
+            raise DataError(
+                f"{run / RESULTS}: not complete (a line lacks {error} or has it in another form); run the command again"
+            ) from error
     if not run.is_file():
         raise DataError(f"{run}: no such run; give a folder of `compete` or `evaluate --work`, or a table of `score`")
     return _scored(run)

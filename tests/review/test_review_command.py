@@ -28,6 +28,7 @@ def test_wrong_calls_are_told_before_anything_starts(fails, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"--port {port}: cannot listen there" in fails(2, "review", "--port", port, "--no-browser")
+    assert "name the address by which other machines reach" in fails(2, "review", "--host", "0.0.0.0")  # noqa: S104
     assert "choose another port" in fails(2, "review", "--host", "256.1.1.1", "--no-browser")
 
 

@@ -78,6 +78,9 @@ def test_what_is_no_run_is_told(tmp_path):
     (tmp_path / "results.jsonl").write_text('{"kind": 1}\n')
     with pytest.raises(DataError, match=r"results\.jsonl:1: not a line of a run"):
         read_run(tmp_path)
+    (tmp_path / "results.jsonl").write_text('{"kind": "row", "row": "a", "note": null}\n')
+    with pytest.raises(DataError, match=r"results\.jsonl: not complete \(a line lacks 'prompt'"):
+        read_run(tmp_path)
 
 
 def test_options_never_reach_the_page(tmp_path):
