@@ -2,14 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+COMMA := ,
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The packages of test-integrations have an environment of their own, so that `make test` stays light. A new adapter adds
 # its extra here.
 INTEGRATIONS := build/integrations
-EXTRAS := review
+EXTRAS := inspect,datatrove,review
 # Checks that the review page is accessible; only the tests use it. It is fetched with npm, where there is one.
 AXE := axe-core@4.11
-COMMA := ,
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
 # the tests of local models.
 TORCH ?= torch==2.13.0
@@ -30,7 +30,7 @@ test: $(VENV)/.developed ## run every check and test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
 
-test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with a browser, in build/integrations
+test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with other packages and a browser, in build/integrations
 	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
@@ -66,7 +66,9 @@ $(VENV)/.documented: $(VENV)/.made pyproject.toml
 
 $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)]' 'playwright>=1.50' 'pytest>=8.3'
+	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
+	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' \
+	  'playwright>=1.50' 'pytest>=8.3'
 	@touch $@
 
 build/axe.min.js:

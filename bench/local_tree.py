@@ -20,6 +20,7 @@ import argparse
 import ctypes
 import json
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -31,10 +32,11 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from refladder.backends.hf import Local
+from refladder.backends.hf import TransformersBackend
 from refladder.backends.hf.allocator import tune_allocators
 from refladder.backends.hf.opening import Opened
 from refladder.engine.causal import STRATEGIES
+from refladder.engine.precision import operations_per_second
 from refladder.prompts import fill, load_template
 from refladder.records import Sampling
 
@@ -53,6 +55,7 @@ PLAIN = (
 )
 LABELS = ("Better", "Worse", "Similar")
 WORDS = (450, 40, 45)  # of the context, a rung, an output
+FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # of processors, for products
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -71,6 +74,18 @@ SHAPES = {
     },
     "small": {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4},
     "tiny": {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4},
+}
+
+WINDOWED = "270M-window"  # Gemma-3: five layers with a window to one without
+WINDOWED_SHAPE = {
+    "vocab_size": 262_144,
+    "hidden_size": 640,
+    "intermediate_size": 2048,
+    "num_hidden_layers": 18,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 1,
+    "head_dim": 256,
+    "sliding_window": 512,
 }
 
 
@@ -133,18 +148,21 @@ class Texts:
         )
 
 
-def causal(shape: str, tokenizer: Any, device: str = "cpu") -> Local:
-    usual = {"num_key_value_heads": 2, "tie_word_embeddings": True, "max_position_embeddings": 32_768}
-    vocabulary = 151_936 if shape.endswith("B") else 8192
-    config = transformers.Qwen2Config(vocab_size=vocabulary, **{**usual, **SHAPES[shape]})
+def causal(shape: str, tokenizer: Any, device: str = "cpu", dtype: str = "bfloat16") -> TransformersBackend:
+    if shape == WINDOWED:
+        config: Any = transformers.Gemma3TextConfig(**WINDOWED_SHAPE)
+    else:
+        usual = {"num_key_value_heads": 2, "tie_word_embeddings": True, "max_position_embeddings": 32_768}
+        vocabulary = 151_936 if shape.endswith("B") else 8192
+        config = transformers.Qwen2Config(vocab_size=vocabulary, **{**usual, **SHAPES[shape]})
     torch.manual_seed(0)
     with torch.device(device):
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
     model.eval().requires_grad_(requires_grad=False)
-    return local(model, tokenizer, f"qwen2.5-{shape}-shape")
+    return local(model, tokenizer, f"{config.model_type}-{shape}-shape")
 
 
-def local(model: Any, tokenizer: Any, name: str) -> Local:
+def local(model: Any, tokenizer: Any, name: str) -> TransformersBackend:
     opened = Opened(
         name=name,
         config=model.config,
@@ -155,7 +173,7 @@ def local(model: Any, tokenizer: Any, name: str) -> Local:
         encoder_decoder=model.config.is_encoder_decoder,
     )
     memory = 4 * 2**30 if model.device.type == "cpu" else None
-    return Local(opened, memory=memory, truncate_context=False, label_variants=False)
+    return TransformersBackend(opened, memory=memory, truncate_context=False, label_variants=False)
 
 
 def rendered(tokenizer: Any, prompts: list[Prompt]) -> list[str]:
@@ -204,9 +222,9 @@ def harness(model: Any, tokenizer: Any) -> Callable[[list[Prompt]], None] | None
     return run
 
 
-def matrix_rate(hidden: int, inner: int, device: str = "cpu") -> float:
+def matrix_rate(hidden: int, inner: int, device: str = "cpu", dtype: str = "bfloat16") -> float:
     """Operations a second of the model's own kind of product, the best of a few."""
-    left, right = (torch.randn(rows, hidden, device=device).bfloat16() for rows in (2048, inner))
+    left, right = (torch.randn(rows, hidden, device=device).to(getattr(torch, dtype)) for rows in (2048, inner))
     seconds = []
     for _ in range(12):
         began = clock()
@@ -216,13 +234,15 @@ def matrix_rate(hidden: int, inner: int, device: str = "cpu") -> float:
     return 2 * 2048 * hidden * inner / min(seconds)
 
 
-def operations(backend: Local, prompts: list[Prompt]) -> float:
+def operations(backend: TransformersBackend, prompts: list[Prompt]) -> float:
     """Operations that cannot be avoided: distinct tokens through all weights, attention to what they see, the head."""
     model = backend.scorer.model
     config = model.config
     questions = [backend.tokens.question(prompt.text, LABELS) for prompt in prompts]
+    windows = [config.sliding_window] if getattr(config, "layer_types", None) else []
+    local = sum(kind == "sliding_attention" for kind in getattr(config, "layer_types", None) or ())
     distinct: set[tuple[int, int]] = set()
-    places = 0
+    scores = 0  # of all layers
     heads = set()
     for question in questions:
         for label in question.labels:
@@ -232,13 +252,15 @@ def operations(backend: Local, prompts: list[Prompt]) -> float:
                 state = hash((state, token))
                 if (depth, state) not in distinct:
                     distinct.add((depth, state))
-                    places += depth + 1
+                    scores += (config.num_hidden_layers - local) * (depth + 1)
+                    scores += local * min(depth + 1, *windows) if windows else 0
                 if depth >= len(question.prompt) - 1:
                     heads.add((depth, state))
     embedding = model.get_input_embeddings().weight.numel()
     tables = 1 if config.tie_word_embeddings else 2
     body = sum(parameter.numel() for parameter in model.parameters()) - tables * embedding
-    attention = 4 * places * config.hidden_size * config.num_hidden_layers
+    width = config.num_attention_heads * getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
+    attention = 4 * scores * width
     return 2.0 * len(distinct) * body + attention + 2.0 * len(heads) * embedding
 
 
@@ -268,12 +290,13 @@ def resident(field: str) -> int:
 
 
 def methods_of(
-    shape: str, part: int, words: tuple[int, int, int], device: str
-) -> tuple[Local, list[Prompt], dict[str, tuple[float, Callable[[], object]]]]:
+    arguments: argparse.Namespace,
+) -> tuple[TransformersBackend, list[Prompt], dict[str, tuple[float, Callable[[], object]]]]:
     """The model, the prompts of one unit, and for each method its scale (it may run on a part) and a function."""
     texts = Texts(0)
     tokenizer = texts.tokenizer()
-    backend = causal(shape, tokenizer, device)
+    words, part = arguments.words, arguments.part
+    backend = causal(arguments.shape, tokenizer, arguments.device, arguments.dtype)
     model = backend.scorer.model
     prompts = texts.unit(words[0], words=words[1:])
     few = prompts[:: len(prompts) // part][:part]
@@ -289,11 +312,15 @@ def methods_of(
     return backend, prompts, methods
 
 
-def work(name: str, shape: str, part: int, words: tuple[int, int, int], device: str) -> None:
+def work(arguments: argparse.Namespace) -> None:
     """One method in its own process: for every line that comes in, run it once and print what it took."""
-    backend, prompts, methods = methods_of(shape, part, words, device)
+    device, dtype = arguments.device, arguments.dtype
+    backend, prompts, methods = methods_of(arguments)
     config = backend.scorer.model.config
-    factor, run_method = methods[name]
+    if arguments.worker not in methods:  # lm-evaluation-harness is not installed
+        print("null", flush=True)
+        return
+    factor, run_method = methods[arguments.worker]
     facts = {"operations": operations(backend, prompts), "scale": factor, "prompts": len(prompts)}
     facts["tokens"] = sum(len(backend.tokens.prompt(prompt.text)) for prompt in prompts)
     print(json.dumps(facts), flush=True)
@@ -304,7 +331,7 @@ def work(name: str, shape: str, part: int, words: tuple[int, int, int], device: 
         wall = time.perf_counter()
         seconds, memory = peak(run_method)
         wall = time.perf_counter() - wall
-        rate = matrix_rate(config.hidden_size, config.intermediate_size, device)
+        rate = matrix_rate(config.hidden_size, config.intermediate_size, device, dtype)
         result = {"seconds": seconds, "wall": wall, "memory": memory, "rate": rate}
         print(json.dumps({**result, "run": backend.scorer.tokens_run - before}), flush=True)
 
@@ -317,7 +344,14 @@ def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) 
     for name, memory in asked:
         command = [sys.executable, __file__, "--worker", name, "--memory", memory, "--shape", shape]
         command += ["--part", str(arguments.part), "--threads", str(arguments.threads)]
-        command += ["--words", ",".join(map(str, arguments.words)), "--device", arguments.device]
+        command += [
+            "--words",
+            ",".join(map(str, arguments.words)),
+            "--device",
+            arguments.device,
+            "--dtype",
+            arguments.dtype,
+        ]
         workers[name, memory] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     lines: list[str] = []
     try:
@@ -412,7 +446,7 @@ def distinct_tokens(questions: list[Any]) -> int:
     return len(seen)
 
 
-def writing(backend: Local, prompts: list[Prompt], new: int = 32) -> list[str]:
+def writing(backend: TransformersBackend, prompts: list[Prompt], new: int = 32) -> list[str]:
     model = backend.scorer.model
     ids = [torch.tensor([backend.tokens.prompt(prompt.text)]) for prompt in prompts]
     began = clock()
@@ -521,7 +555,12 @@ def strategies() -> list[str]:
 
 
 def machine(arguments: argparse.Namespace) -> str:
-    return torch.cuda.get_device_name() if arguments.device == "cuda" else f"{arguments.threads} thread(s)"
+    if arguments.device == "cuda":
+        return torch.cuda.get_device_name()
+    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    features = [name for name in FEATURES if flags and name in flags[1].split()]
+    rates = ", ".join(f"{dtype} {operations_per_second(dtype) / 1e12:.2f}" for dtype in ("bfloat16", "float32"))
+    return f"{arguments.threads} thread(s), {' '.join(features)} (TFLOP/s: {rates})"
 
 
 def _words(text: str) -> tuple[int, int, int]:
@@ -544,7 +583,8 @@ def main() -> None:
     parser.add_argument(
         "--memory", choices=("default", "kept"), help="of the methods that are not refladder's: default"
     )
-    parser.add_argument("--shape", default="0.5B", choices=tuple(SHAPES), help="of the model")
+    parser.add_argument("--shape", default="0.5B", choices=(*SHAPES, WINDOWED), help="of the model")
+    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"), help="of the model")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -558,13 +598,13 @@ def main() -> None:
     if measured_here and arguments.memory != "default":
         tune_allocators()
     if arguments.worker:
-        work(arguments.worker, arguments.shape, arguments.part, arguments.words, arguments.device)
+        work(arguments)
         return
     options = " ".join(one for one in sys.argv[1:] if one != str(arguments.markdown)).replace("--markdown", "").strip()
 
     def report(lines: list[str]) -> None:
         head = [
-            f"`python bench/local_tree.py {options}`: random weights, bfloat16, {machine(arguments)}, "
+            f"`python bench/local_tree.py {options}`: random weights, {arguments.dtype}, {machine(arguments)}, "
             f"s is {'processor' if clock is time.process_time else 'wall-clock'} seconds, torch {torch.__version__}, "
             f"transformers {transformers.__version__}.",
             "",

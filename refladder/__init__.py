@@ -9,11 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refladder.api.calls import filter as filter  # noqa: A004  the name of the command
+    from refladder.api.calls import pairs as pairs
+    from refladder.api.calls import score as score
+    from refladder.api.experiments import build as build
+    from refladder.api.experiments import evaluate as evaluate
+    from refladder.api.promises import calibrate as calibrate
+    from refladder.api.promises import human_scale as human_scale
+    from refladder.api.sets import certify as certify
+    from refladder.api.sets import publish as publish
+    from refladder.api.texts import Scorer as Scorer
     from refladder.backends import connect as connect
-    from refladder.files.ladder_sets import read_ladder_set as read_ladder_set
+    from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
+    from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.evaluate import Protocol as Protocol
-    from refladder.jobs.evaluate import evaluate as evaluate
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
     from refladder.methods.contract import MethodSettings as MethodSettings
@@ -21,9 +31,6 @@ if TYPE_CHECKING:
     from refladder.records import Dimension as Dimension
     from refladder.records import Output as Output
     from refladder.records import Sampling as Sampling
-    from refladder.scoring.columns import Scale as Scale
-    from refladder.scoring.scorer import Scorer as Scorer
-    from refladder.synth import build_ladders as build_ladders
 
 from refladder.version import __version__ as __version__
 
@@ -34,14 +41,21 @@ _PUBLIC = {
     "Output": "refladder.records",
     "Protocol": "refladder.jobs.evaluate",
     "Sampling": "refladder.records",
-    "Scale": "refladder.scoring.columns",
-    "Scorer": "refladder.scoring.scorer",
-    "build_ladders": "refladder.synth",
+    "Scorer": "refladder.api.texts",
+    "build": "refladder.api.experiments",
+    "calibrate": "refladder.api.promises",
+    "certify": "refladder.api.sets",
     "connect": "refladder.backends",
-    "evaluate": "refladder.jobs.evaluate",
+    "evaluate": "refladder.api.experiments",
     "evaluate_method": "refladder.metaeval.agreement",
+    "filter": "refladder.api.calls",
+    "human_scale": "refladder.api.promises",
+    "ladder_set_of_rows": "refladder.files.ladder_sets",
     "load_benchmark": "refladder.loaders",
-    "read_ladder_set": "refladder.files.ladder_sets",
+    "load_ladders": "refladder.files.ladder_sets",
+    "pairs": "refladder.api.calls",
+    "publish": "refladder.api.sets",
+    "score": "refladder.api.calls",
     "write_ladder_set": "refladder.files.ladder_sets",
 }
 

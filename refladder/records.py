@@ -7,6 +7,7 @@ None. Ids come from the source of the data, never from row order.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping  # pydantic resolves the annotations at run time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -45,6 +46,29 @@ class Context:
     text: str
     background: str = ""
     references: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The `text_id` of text and background."""
+        return text_id(self.text, self.background)
+
+
+def text_id(text: str, background: str = "") -> str:
+    """The id of a context without one: 16 hexadecimal digits (BLAKE2b, 8 bytes) of its text and, if any, background.
+
+    Raises:
+        UnicodeEncodeError: half a surrogate pair, which the readers of tables refuse.
+    """
+    data = json.dumps([text, background], ensure_ascii=False) if background else text
+    return hashlib.blake2b(data.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextDigest:
+    """The `text_id` of a context: what a ladder set keeps where the text itself may not be redistributed."""
+
+    context_id: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +120,8 @@ class Sampling:
 class Recipe:
     """All that can change what a backend answers.
 
-    `backend` is the backend's fingerprint, `prompts` are "task/role@digest" in the order they are used.
+    `backend` is the backend's fingerprint, `prompts` are "task/role@digest" in the order they are used; there are none
+    where judgments were recorded elsewhere.
     """
 
     backend: str
@@ -107,7 +132,7 @@ class Recipe:
     @property
     def signature(self) -> str:
         """The recipe in one line, in the manner of sacrebleu: `key:value` pairs joined by bars."""
-        parts = [f"backend:{self.backend}", f"prompts:{'+'.join(self.prompts)}"]
+        parts = [f"backend:{self.backend}", *([f"prompts:{'+'.join(self.prompts)}"] if self.prompts else [])]
         if self.sampling is not None:
             drawn = self.sampling
             parts.append(f"sampling:max{drawn.max_tokens},t{drawn.temperature:g},p{drawn.top_p:g},seed{drawn.seed}")
@@ -202,6 +227,9 @@ class Score:
     deviation of the grade of one reading; all three are None where the output could not be scored. `mass` is the least
     label mass of the judgments, None where the judge gives none. `reason` says why there is no value, or why it is
     unreliable. `signature` names all that made the score. `output_id` is None for a row that holds no output.
+
+    `value_bounds` and `grade_bounds` hold the least and the greatest number that the whole ladder can give, where
+    asking stopped before every rung was judged; value, grade and spread are then None.
     """
 
     output_id: str | None
@@ -212,6 +240,8 @@ class Score:
     mass: float | None
     reason: str | None
     signature: str
+    value_bounds: tuple[float, float] | None = None
+    grade_bounds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +249,8 @@ class Run:
     """The first line of a judgments file: what made it, so that the file can be read, resumed and rescored alone.
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
-    `answers` is how many answers were sampled for each question; 0 where label probabilities were read.
+    `answers` is how many answers were sampled for each question; 0 where label probabilities were read. `stop_at` says
+    when asking about a row stopped; it is empty where every rung was judged.
     """
 
     recipe: Recipe
@@ -228,6 +259,7 @@ class Run:
     rungs: int
     orders: int
     answers: int = 0
+    stop_at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,3 +344,127 @@ class LabelReading:
     cut: bool = False
     exactness: Exactness = "exact"
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A pair of neighbouring rungs that a judge compared: the rung of `level` + 1 against that of `level`.
+
+    `shares` are the probabilities of win, loss and tie, summing to 1. `key` is a digest of the texts that were shown.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    context_id: str
+    dimension: str
+    level: int
+    key: str
+    shares: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftWatch:
+    """What is known of a judge's changes: its first reading of probes, and the changes that were seen since.
+
+    `recipe`, `ladders` and `answers` are those of the scoring runs. `repeats` are changes between readings of the same
+    run, and `looks` those of every later look. A change is between 0 and 1, None where the reading is unparsed.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    recipe: Recipe
+    ladders: str
+    answers: int
+    probes: tuple[Probe, ...]
+    repeats: tuple[float | None, ...]
+    looks: tuple[tuple[float | None, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """A cut-off with its promise: a row is kept if every column of `columns` is at least its number in `cutoffs`.
+
+    `cutoffs` is None where no cut-off can be promised. Of `precision` and `recall`, one is promised and the other is
+    None. `sure` is the probability of the promise, or None for a promise on average. With `per`, only the best row of
+    each value of that column can be kept. `signature` is that of the scores, None where they have none. `labels` were
+    used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows are kept.
+    `used` holds digests of the ids of labelled rows, so that a rate is never reported from labels that chose a cut-off.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    columns: tuple[str, ...]
+    cutoffs: tuple[float, ...] | None
+    precision: float | None
+    recall: float | None
+    sure: float | None
+    per: str | None
+    signature: str | None
+    label: tuple[str, ...]
+    good: tuple[str, ...]
+    labels: int
+    labels_above: int
+    bad_above: int
+    rows: int
+    kept: int
+    used: tuple[str, ...]
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanScale:
+    """The expected human rating as a function of a score: straight between knots, constant beyond them.
+
+    `column` holds the scores, and `signature` is theirs (None where they have none). `method` is `linear` or
+    `isotonic`. `scores` rise and `ratings` never fall; both have one number for each knot. `half_width` is half of the
+    length of a text's interval in units of the ratings, None where there were too few labels. The interval is cut at
+    `low` and `high`, the least and the greatest rating seen. `fitted` labels made the curve and `held_out` labels of
+    other contexts the interval.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    column: str
+    signature: str | None
+    label: str
+    method: Literal["linear", "isotonic"]
+    scores: tuple[float, ...]
+    ratings: tuple[float, ...]
+    half_width: float | None
+    low: float
+    high: float
+    fitted: int
+    held_out: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedColumn:
+    """A map of one column of scores under one judge to the scale of another: straight between knots.
+
+    `scores` are those under the first judge, rising. `values` are the same on the scale of the second, and `least` and
+    `most` the 95 % interval of the map (bootstrap over contexts). `half_width` is half of the 95 % interval of a single
+    text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `error`,
+    `identity_error` and `equipercentile_error` are mean absolute errors on contexts that were held out.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    column: str
+    scores: tuple[float, ...]
+    values: tuple[float, ...]
+    least: tuple[float, ...]
+    most: tuple[float, ...]
+    half_width: float | None
+    slope: float
+    shift: float
+    rows: int
+    contexts: int
+    error: float
+    identity_error: float
+    equipercentile_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Maps of scores with one signature to the scale of scores with another."""
+
+    from_signature: str
+    to_signature: str
+    columns: tuple[LinkedColumn, ...]
+    version: str

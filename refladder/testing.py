@@ -13,7 +13,7 @@ import numpy as np
 
 from refladder.backends import Backend, connect
 from refladder.backends.estimate import Plan
-from refladder.backends.metered import Counted
+from refladder.backends.metered import Metered
 from refladder.errors import BackendError, ShapeError, UnknownNameError, UsageError
 from refladder.loaders.integrity import check_integrity
 from refladder.methods.contract import MethodResult, MethodSettings
@@ -245,7 +245,7 @@ def check_estimator(rule: Rule) -> None:
             raise ShapeError("a rule must not fall when one verdict becomes a sure win")
         drawn[0, 0] = np.nan
         if not np.isnan(rule(drawn, scale)[0]):
-            raise ShapeError("a rule must give NaN for an output with an unreadable verdict")
+            raise ShapeError("a rule must give NaN for an output with an unparsed verdict")
 
 
 def made_benchmark(task: str = "summarization") -> Benchmark:
@@ -268,8 +268,8 @@ def made_benchmark(task: str = "summarization") -> Benchmark:
         first, second = article.split(". ")[:2]
         texts = (article, first + ".", f"{second} {second}", "Nothing of note.")
         outputs += [
-            Output(id=f"{context.id}/s{place}", context_id=context.id, system=f"s{place}", text=text)
-            for place, text in enumerate(texts)
+            Output(id=f"{context.id}/s{key}", context_id=context.id, system=f"s{key}", text=text)
+            for key, text in enumerate(texts)
         ]
     dimensions = tuple(Dimension(name=name, description=_CRITERION["description"]) for name in ("coherence", "fluency"))
     ratings = tuple(
@@ -351,7 +351,7 @@ def check_method(
     def run(on: Benchmark, by: Judge, more: Mapping[str, str] | None = None) -> MethodResult:
         return method.run(on, on.dimensions, by, settings(more))
 
-    counted = Counted(opened())
+    counted = Metered(opened())
     result = run(made, lambda: counted)
     if not isinstance(result, MethodResult):
         raise UsageError(f"{whose} gave {result!r:.80}; give a MethodResult")
@@ -361,9 +361,9 @@ def check_method(
         return result
     _check_scores(whose, name, result, made)
     _check_counts(whose, result, made)
-    asked, costs = counted.calls, Plan()
+    asked, costs = counted.answered, Plan()
     method.plan(costs, made, made.dimensions, lambda: counted, settings())
-    _check_plan(whose, costs.estimate(counted), asked, counted.calls - asked)
+    _check_plan(whose, costs.estimate(counted), asked, counted.answered - asked)
     for again, words in ((made, "a second time"), (replace(made, ratings=()), "without the ratings")):
         other = run(again, opened).method
         if other is None or dict(other.scores) != dict(result.method.scores):
@@ -401,7 +401,7 @@ def _check_silence(whose: str, silent: MethodResult) -> None:
         raise UsageError(f"{whose} made numbers from a judge that answered nothing; what could not be judged is None")
     if not silent.skipped and (silent.unreadable < 1 or silent.unreadable != silent.judgments):
         raise UsageError(
-            f"{whose} told {silent.unreadable} unreadable of {silent.judgments} judgments of a judge that answered "
+            f"{whose} reported {silent.unreadable} unparsed of {silent.judgments} judgments of a judge that answered "
             "nothing; count each of them"
         )
 
@@ -415,11 +415,11 @@ def _check_scores(whose: str, name: str, result: MethodResult, made: Benchmark) 
     if signature.splitlines() != [signature]:
         raise UsageError(f"{whose}: the signature is one line of text, found {signature!r}")
     known = {(output.id, dimension.name) for output in made.outputs for dimension in made.dimensions}
-    for place, value in result.method.scores.items():
-        if place not in known:
-            raise UsageError(f"{whose} scored {place}, which is no (output id, dimension name) of the benchmark")
+    for key, value in result.method.scores.items():
+        if key not in known:
+            raise UsageError(f"{whose} scored {key}, which is no (output id, dimension name) of the benchmark")
         if value is not None and not (isinstance(value, float) and math.isfinite(value)):
-            raise UsageError(f"{whose} gave {place} the score {value!r}; a score is a finite float or None")
+            raise UsageError(f"{whose} gave {key} the score {value!r}; a score is a finite float or None")
 
 
 def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
@@ -434,6 +434,6 @@ def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
             unread, judgments = unread + points, judgments + count
     if result.method is not None and (unread, judgments) != (result.unreadable, result.judgments):
         raise UsageError(
-            f"{whose} tells {result.unreadable} unreadable of {result.judgments} judgments, and its measures "
+            f"{whose} reports {result.unreadable} unparsed of {result.judgments} judgments, and its measures "
             f"{unread:g} of {judgments}; give measures of all judgments, as of_judgments makes them"
         )

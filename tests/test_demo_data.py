@@ -14,7 +14,7 @@ from scipy import stats
 
 import refladder
 from refladder.backends import connect
-from refladder.files.ladder_sets import published_names, read_ladder_set
+from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import Output
@@ -42,7 +42,7 @@ def test_the_card_tells_of_every_set():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_counts_are_those_of_the_card(name):
-    benchmark, opened = load_benchmark(name), read_ladder_set(name)
+    benchmark, opened = load_benchmark(name), load_ladders(name)
     rungs = sum(len(ladder.rungs) for ladder in opened.ladders.values())
     assert card_rows()[name] == (
         len(benchmark.contexts),
@@ -60,7 +60,7 @@ def test_counts_are_those_of_the_card(name):
 def test_no_two_texts_are_the_same():
     texts = []
     for name in NAMES:
-        benchmark, opened = load_benchmark(name), read_ladder_set(name)
+        benchmark, opened = load_benchmark(name), load_ladders(name)
         texts += [context.text for context in benchmark.contexts]
         texts += [output.text for output in benchmark.outputs]
         texts += [rung.text for ladder in opened.ladders.values() for rung in ladder.rungs]
@@ -109,7 +109,7 @@ ORDERED = {
 @pytest.mark.parametrize(("name", "dimension"), ORDERED)
 def test_a_working_judge_orders_the_rungs(name, dimension):
     """The higher of two rungs, shown as an output, wins against the lower more often than it loses."""
-    opened, backend = read_ladder_set(name), connect("builtin")
+    opened, backend = load_ladders(name), connect("builtin")
     about = next(one for one in opened.dimensions if one.name == dimension)
     right = []
     for (context_id, of), ladder in opened.ladders.items():

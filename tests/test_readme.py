@@ -103,13 +103,12 @@ def test_the_tour(page, tmp_path):
         check(block, tmp_path)
 
 
-def test_the_benchmarks(tmp_path):
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, with_data=True)])
+def test_the_benchmarks(page, tmp_path):
     if not DATA.is_dir():
         pytest.skip(f"{DATA} is absent: the benchmark files are not in the repository")
     (tmp_path / "data").symlink_to(DATA)
-    marked = blocks(FIGURES, with_data=True)
-    assert marked
-    for block in marked:
+    for block in blocks(page, with_data=True):
         check(block, tmp_path)
 
 
@@ -154,7 +153,7 @@ def unknown_words(text):
                 continue
             yield from (option for option in re.findall(r"(?<=\s)--[a-z-]+", rest) if option not in OPTIONS[name])
         if line.startswith("--"):
-            yield from (option for option in re.findall(r"--[a-z-]+", line) if option not in ANY_OPTION)
+            yield from (option for option in re.findall(r"--[a-z][a-z-]*", line) if option not in ANY_OPTION)
 
 
 def test_an_unknown_command_or_option_in_a_page_is_seen():
@@ -174,6 +173,13 @@ def test_every_page_is_in_the_menu_of_the_site_and_in_the_readme():
         page = path.relative_to(ROOT / "docs").as_posix()
         assert f"- {page}\n" in menu or f": {page}\n" in menu, page
         assert page in {"index.md", "reference/python.md"} or f"(docs/{page})" in PAGES["README.md"], page
+
+
+def test_every_table_of_bench_is_in_the_menu_of_the_site():
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert [
+        path.name for path in (ROOT / "bench/results").glob("*.md") if f"- bench/results/{path.name}\n" not in menu
+    ] == []
 
 
 def test_the_python_page_lists_every_public_name():

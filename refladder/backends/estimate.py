@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from refladder.backends.cache.cached import label_keys, write_keys
-from refladder.backends.usage import Price, Usage, characters
+from refladder.backends.usage import Usage, characters
 from refladder.records import Completion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from refladder.backends.prices import Price
     from refladder.backends.protocol import Backend
     from refladder.records import LabelReading, Prompt, Sampling
 
@@ -48,6 +49,7 @@ class Estimate:
     Attributes:
         backend: its fingerprint.
         usage: prompts that need a new answer; an upper bound where the estimate is not `exact`.
+        least: prompts that will be asked whatever the answers are.
         free: answers that are stored, and repetitions of a prompt.
         too_long: prompts that do not fit the model and will not be read.
         exact: whether `usage` is exact, up to the length of the answers.
@@ -57,6 +59,7 @@ class Estimate:
 
     backend: str
     usage: Usage
+    least: int
     free: int
     too_long: int
     exact: bool
@@ -81,6 +84,7 @@ class _Asked:
     free: int = 0
     too_long: int = 0
     unwritten: bool = False
+    least: int = 0  # prompts of the pools that are certain to be asked
     keys: set[bytes] = field(default_factory=set)
     pools: list[_Pool] = field(default_factory=list)
 
@@ -119,9 +123,11 @@ class _Asked:
         prompts: Sequence[Prompt],
         stored: Sequence[object | None],
         answer_tokens: int,
+        *,
         most: int,
+        least: int,
     ) -> None:
-        """Remember prompts of which at most `most` will be asked."""
+        """Remember prompts of which at most `most`, and at least `least`, will be answered."""
         fresh = {
             key: _without_unwritten(prompt)
             for key, prompt, answer in zip(keys, prompts, stored, strict=True)
@@ -131,6 +137,7 @@ class _Asked:
         sizes: dict[bytes, tuple[int | None, int]] = {}
         for position, (key, (prompt, unwritten)) in enumerate(fresh.items()):
             sizes[key] = (None if tokens is None else tokens[position] + unwritten, characters(prompt))
+        self.least += max(0, least - (len(keys) - len(fresh)))
         self.pools.append(_Pool(most=most, answer_tokens=answer_tokens, sizes=sizes))
 
     def with_pools(self) -> Usage:
@@ -166,7 +173,13 @@ class Plan:
         self._questions: set[tuple[str, str]] = set()
 
     def write(
-        self, backend: Backend, prompts: Sequence[Prompt], sampling: Sampling, *, most: int | None = None
+        self,
+        backend: Backend,
+        prompts: Sequence[Prompt],
+        sampling: Sampling,
+        *,
+        most: int | None = None,
+        least: int = 0,
     ) -> list[Completion]:
         """Add prompts that are to be answered with a text.
 
@@ -175,6 +188,7 @@ class Plan:
             prompts: the prompts.
             sampling: how texts will be sampled.
             most: how many of the prompts will be asked at most, where answers decide which; None if all will.
+            least: how many of them need an answer at least, with `most`.
 
         Returns:
             For each prompt its stored completion, or one whose text is `Unwritten`.
@@ -184,14 +198,20 @@ class Plan:
         if most is None:
             self._of(backend).add(keys, prompts, stored, sampling.max_tokens, ())
         else:
-            self._of(backend).add_pool(keys, prompts, stored, sampling.max_tokens, most)
+            self._of(backend).add_pool(keys, prompts, stored, sampling.max_tokens, most=most, least=least)
         return [
             Completion(text=Unwritten(key.hex(), sampling.max_tokens)) if completion is None else completion
             for key, completion in zip(keys, stored, strict=True)
         ]
 
     def read_labels(
-        self, backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str], *, most: int | None = None
+        self,
+        backend: Backend,
+        prompts: Sequence[Prompt],
+        labels: Sequence[str],
+        *,
+        most: int | None = None,
+        least: int = 0,
     ) -> list[LabelReading | None]:
         """Add prompts whose label probabilities are to be read.
 
@@ -200,6 +220,7 @@ class Plan:
             prompts: the prompts.
             labels: the labels.
             most: see `write`.
+            least: see `write`.
 
         Returns:
             For each prompt its stored reading, or None.
@@ -209,7 +230,7 @@ class Plan:
         if most is None:
             self._of(backend).add(keys, prompts, stored, backend.label_tokens, labels)
         else:
-            self._of(backend).add_pool(keys, prompts, stored, backend.label_tokens, most)
+            self._of(backend).add_pool(keys, prompts, stored, backend.label_tokens, most=most, least=least)
         return stored
 
     def judge(
@@ -221,6 +242,7 @@ class Plan:
         answers: int = 0,
         sampling: Sampling | None = None,
         most: int | None = None,
+        least: int = 0,
     ) -> list[LabelReading | None]:
         """Add prompts whose labels are read, or sampled in `answers` texts with one seed each.
 
@@ -228,9 +250,9 @@ class Plan:
             For each prompt its stored reading, or None; None for sampled answers.
         """
         if not answers or sampling is None:
-            return self.read_labels(backend, prompts, labels, most=most)
+            return self.read_labels(backend, prompts, labels, most=most, least=least)
         for number in range(answers):
-            self.write(backend, prompts, replace(sampling, seed=sampling.seed + number), most=most)
+            self.write(backend, prompts, replace(sampling, seed=sampling.seed + number), most=most, least=least)
         return [None] * len(prompts)
 
     def new_questions(self, judge: str, keys: Iterable[str]) -> list[str]:
@@ -251,6 +273,7 @@ class Plan:
         return Estimate(
             backend=backend.fingerprint,
             usage=usage,
+            least=asked.usage.prompts + asked.least,
             free=asked.free,
             too_long=asked.too_long,
             exact=not asked.unwritten and usage.prompts == asked.usage.prompts,

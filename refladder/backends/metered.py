@@ -7,26 +7,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from refladder.backends.protocol import Wrapper, in_order
-from refladder.backends.usage import Usage, characters
+from refladder.backends.usage import Usage
 from refladder.errors import BackendError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from refladder.backends.prices import Budget, Price
     from refladder.backends.protocol import Backend
-    from refladder.backends.usage import Budget, Price
     from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 
 class Metered(Wrapper):
     """A backend that counts what it is asked in `usage`, and asks nothing that its budget does not cover.
 
+    One meter is inside the response store, with price and budget: it counts what is sent. Another is around the store
+    while a method runs: its `usage` counts answers from the store too, and its `spent` what was sent for that method.
+
     Args:
         backend: the inner backend.
-        price: what its tokens cost; None if unknown.
+        price: what its tokens cost; None for the price that the inner backend knows.
         budget: what may be spent; other backends may share it. It needs a price, and a backend that counts
             its tokens (then no prompt is asked that is not covered; texts are charged at their length limit) or one
             whose server reports them (then the run stops at the first answer over the budget, with the requests that
@@ -41,8 +43,10 @@ class Metered(Wrapper):
         self._price = price
         self.budget = budget
         self._usage = Usage()
+        self._seconds = 0.0
         self.answered = 0  # prompts
         self._charged = 0.0  # of the budget, by this backend
+        self._before = _spent(backend)
         if budget is not None and price is None:
             raise UsageError("a budget needs the model's price; give the table with --prices FILE")
         if budget is not None and backend.count_tokens([]) is None and backend.usage is None:
@@ -53,8 +57,8 @@ class Metered(Wrapper):
 
     @property
     def price(self) -> Price | None:
-        """What a token costs, as given."""
-        return self._price
+        """What a token costs, as given; else what the inner backend knows."""
+        return self.backend.price if self._price is None else self._price
 
     @property
     def usage(self) -> Usage:
@@ -63,18 +67,26 @@ class Metered(Wrapper):
         Some servers omit the tokens of some requests, so the larger of the server's number of prompt tokens and the
         number counted here is used.
         """
+        counted = replace(self._usage, seconds=self._seconds)
         reported = self.backend.usage
         if reported is None:
-            return self._usage
+            return counted
         if not reported.prompt_tokens:
-            return replace(self._usage, run_tokens=reported.run_tokens)
+            return replace(counted, run_tokens=reported.run_tokens)
         return replace(
-            self._usage,
+            counted,
             requests=reported.requests,
-            prompt_tokens=max(reported.prompt_tokens, self._usage.prompt_tokens or 0),
+            prompt_tokens=max(reported.prompt_tokens, counted.prompt_tokens or 0),
             run_tokens=reported.run_tokens,
             answer_tokens=reported.answer_tokens,
         )
+
+    @property
+    def spent(self) -> Spent:
+        """Tokens and money since this meter was made; answers from a store inside it cost nothing."""
+        if not self.answered:
+            return Spent(0, 0, None)
+        return _spent(self if self.backend.usage is None else self.backend).since(self._before)
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One text for each prompt, in order.
@@ -115,7 +127,7 @@ class Metered(Wrapper):
         answer_tokens: int,
     ) -> Iterator[tuple[int, T]]:
         # Counting may itself cost a request, so without a price the numbers that the backend reports later are enough.
-        counting = self.price is not None or self.backend.usage is None
+        counting = self._price is not None or self.backend.usage is None
         tokens = self.backend.count_tokens(prompts) if counting else None
         covered = self._covered(len(prompts), tokens, answer_tokens)
         answered = 0
@@ -124,7 +136,7 @@ class Metered(Wrapper):
             self._usage = self._usage.plus(chosen, None if tokens is None else tokens[:covered], answer_tokens)
             started = time.perf_counter()
             for numbered in ask(chosen):
-                self._usage = replace(self._usage, seconds=self._usage.seconds + time.perf_counter() - started)
+                self._seconds += time.perf_counter() - started
                 self.answered += 1
                 yield numbered
                 answered += 1
@@ -140,22 +152,24 @@ class Metered(Wrapper):
 
     def _covered(self, count: int, tokens: Sequence[int] | None, answer_tokens: int) -> int:
         """How many of the first prompts the budget covers."""
-        if self.price is None or self.budget is None:
+        if self._price is None or self.budget is None:
             return count
         self._charge()
         if tokens is None:
             return count if self.budget.spent < self.budget.limit else 0
         cost = 0.0
         for covered, number in enumerate(tokens):
-            cost += self.price.of(number, answer_tokens)
+            cost += self._price.of(number, answer_tokens)
             if self.budget.spent + cost > self.budget.limit:
                 return covered
         return count
 
     def _overspent(self) -> bool:
+        if self.budget is None:
+            return False
         self._charge()
         # a sum of prices in another order may end a last digit above the limit
-        return self.budget is not None and self.budget.spent > self.budget.limit * (1 + 1e-9)
+        return self.budget.spent > self.budget.limit * (1 + 1e-9)
 
     def _charge(self) -> None:
         """Take from the budget what was spent since the last time."""
@@ -163,47 +177,6 @@ class Metered(Wrapper):
         if self.budget is not None and cost is not None:
             self.budget.spent += cost - self._charged
             self._charged = cost
-
-
-class Counted(Wrapper):
-    """A backend that counts what a method asked: `calls` prompts, their `characters`, and the `seconds` they took.
-
-    It is outside any response store, so answers from the store count too. Only `spent` is about what was
-    sent.
-
-    Args:
-        backend: the inner backend.
-    """
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        self.calls = 0
-        self.characters = 0
-        self.seconds = 0.0
-        self._before = _spent(backend)
-
-    @property
-    def spent(self) -> Spent:
-        """Tokens and money since this counter was made; answers from a store cost nothing."""
-        if self.calls == 0:
-            return Spent(0, 0, None)
-        return _spent(self.backend).since(self._before)
-
-    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """As the inner backend."""
-        return self._timed(self.backend.write, prompts, sampling)
-
-    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """As the inner backend."""
-        return self._timed(self.backend.read_labels, prompts, labels)
-
-    def _timed(self, ask: Callable[[Sequence[Prompt], U], list[T]], prompts: Sequence[Prompt], how: U) -> list[T]:
-        started = time.perf_counter()
-        answers = ask(prompts, how)
-        self.seconds += time.perf_counter() - started
-        self.calls += len(prompts)
-        self.characters += sum(map(characters, prompts))
-        return answers
 
 
 class Spent(NamedTuple):

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 from refladder.errors import BackendError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from refladder.backends.usage import Price, Usage
-    from refladder.records import Completion, LabelReading, Prompt, Sampling
+    from refladder.backends.prices import Price
+    from refladder.backends.usage import Usage
+    from refladder.records import Comparison, Completion, LabelReading, Prompt, Sampling
 
 T = TypeVar("T")
 
@@ -137,6 +138,14 @@ class Backend(ABC):
         del labels
         return [None] * len(prompts)
 
+    @property
+    def recorded(self) -> Mapping[Comparison, LabelReading] | None:
+        """Recorded judgments that answer comparisons by their ids, instead of prompts; None for a model.
+
+        A reading holds the log-probabilities of win, loss and, for a comparison with a rung, tie.
+        """
+        return None
+
 
 class Wrapper(Backend):
     """A backend around another one: it answers as the inner backend does unless a subclass changes that.
@@ -219,6 +228,11 @@ class Wrapper(Backend):
     def stored_readings(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading | None]:
         """As the inner backend."""
         return self.backend.stored_readings(prompts, labels)
+
+    @property
+    def recorded(self) -> Mapping[Comparison, LabelReading] | None:
+        """As the inner backend."""
+        return self.backend.recorded
 
 
 def whole(backend: Backend, prompts: Sequence[Prompt], answers: Sequence[T]) -> Sequence[T]:

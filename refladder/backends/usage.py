@@ -1,31 +1,15 @@
-"""Tokens, prices and budgets: what backends are asked, and what that costs."""
+"""What backends are asked, in prompts, characters and tokens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from refladder.errors import UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.backends.prices import Price
     from refladder.records import Prompt
-
-MILLION = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What a model costs, in USD for a million tokens of prompts (`input`) and of answers (`output`)."""
-
-    model: str
-    input: float
-    output: float
-
-    def of(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """USD for so many tokens."""
-        return (prompt_tokens * self.input + answer_tokens * self.output) / MILLION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,20 +55,3 @@ class Usage:
 def characters(prompt: Prompt) -> int:
     """The length of a prompt's text, without building the text."""
     return sum(map(len, prompt.literals)) + sum(len(prompt.slots[name]) for name in prompt.names)
-
-
-class Budget:
-    """Money that the backends of one run may spend together.
-
-    Args:
-        limit: USD.
-
-    Raises:
-        UsageError: it is not a number above 0.
-    """
-
-    def __init__(self, limit: float) -> None:
-        if not 0 < limit < float("inf"):
-            raise UsageError(f"a budget is a number of USD above 0, found {limit}")
-        self.limit = limit
-        self.spent = 0.0

@@ -24,13 +24,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "audit": "refladder.cli.audit",
     "build": "refladder.cli.build",
+    "calibrate": "refladder.cli.calibrate",
+    "certify": "refladder.cli.certify",
     "compete": "refladder.cli.compete",
     "demo": "refladder.cli.demo",
+    "diff": "refladder.cli.diff",
     "evaluate": "refladder.cli.evaluate",
     "export": "refladder.cli.export",
     "filter": "refladder.cli.filter",
+    "link": "refladder.cli.link",
     "list": "refladder.cli.list",
+    "pairs": "refladder.cli.pairs",
+    "publish": "refladder.cli.publish",
     "rescore": "refladder.cli.rescore",
     "review": "refladder.cli.review",
     "score": "refladder.cli.score",

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 @spending.SPENDING
 @console.JSON
 @click.pass_context
-@grouped(drawing=DrawingOptions, scale=ScaleOptions)
+@grouped(drawing=DrawingOptions, scale=ScaleOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
@@ -107,6 +107,7 @@ def command(
     table_format: str | None,
     explain: bool,
     drawing: DrawingOptions,
+    money: spending.SpendingOptions,
     page: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -146,7 +147,7 @@ def command(
     )
     instances = read_instances(table, prompt, id_column=id_column, form=table_format)
     targets = console.pairs(models, "--model")
-    budgeted = spending.current(context)
+    budgeted = spending.Spending(money)
 
     how: dict[str, Any] = {"sampling": drawing.sampling, "explain": explain, "prompts": prompts, "restart": restart}
 

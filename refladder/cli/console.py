@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import click
 from refladder.errors import UsageError
 from refladder.files.tables import FORMATS, parse_number
 from refladder.report import plain_text
+from refladder.report import progress as reporting
 from refladder.report.summary import cost_words, spent_lines, summary, summary_lines
 from refladder.version import __version__
 
@@ -24,18 +24,15 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
     from refladder.backends import Backend
-    from refladder.records import Progress
+    from refladder.jobs.check_drift import DriftReport
     from refladder.scoring.columns import ScoreReport
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
 _OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
-SPENDING = "refladder.spending"  # likewise: what the options of `spending` are
-LINE_EVERY = 30.0  # seconds between two lines that tell how far a run is, where there is no terminal
-_PERIOD = 600.0  # seconds over which the bar's rate is taken: a batch of a slow model takes minutes
-_FAST = 10  # a second, from which on the rate is told as a whole number
 _WIDTH = 100  # of tables when standard output is not a terminal
 printable, printable_json, in_words = plain_text.printable, plain_text.printable_json, cost_words
+progress = reporting.progress
 
 
 def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
@@ -203,15 +200,15 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     Raises:
         UsageError: one has no `=`.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
         if not equals or not key:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
-        if key in found:
-            raise UsageError(f"{flag} {key}: given twice, as {found[key]!r} and {value!r}; give it once")
-        found[key] = value
-    return found
+        if key in values:
+            raise UsageError(f"{flag} {key}: given twice, as {values[key]!r} and {value!r}; give it once")
+        values[key] = value
+    return values
 
 
 def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
@@ -220,13 +217,13 @@ def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
     Raises:
         UsageError: one has no `=`, or its value is not a number.
     """
-    found = {}
+    values = {}
     for key, value in pairs(given, flag).items():
         number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
         if number is None:
             raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")
-        found[key] = number
-    return found
+        values[key] = number
+    return values
 
 
 def check_prompts(folder: Path | None) -> None:
@@ -269,8 +266,7 @@ def say_once(text: str) -> None:
 
 def resolved(context: click.Context) -> dict[str, Any]:
     """The configuration of this run, as it is stored with its output: every option with its value."""
-    given = {**context.params, **context.meta.get(SPENDING, {})}
-    values = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+    values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
     for chosen in context.meta.get(_OF_KIND, {}).values():
         values.update(chosen)
     return {"command": context.info_name, "refladder": __version__, "options": values}
@@ -291,87 +287,23 @@ def console() -> Console:
     return Printable(highlight=False, width=_WIDTH)
 
 
-@contextmanager
-def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = None) -> Iterator[Progress]:
-    """How far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then.
-
-    Args:
-        what: is done.
-        watch: tells the prompts answered so far, and the tokens that models ran for them (None where no backend
-            tells). A bar asks it all the time.
-    """
-    started, before = time.monotonic(), watch() if watch is not None else (0, None)
-
-    def work() -> str:
-        """Prompts and tokens since the start."""
-        prompts, tokens = watch() if watch is not None else (0, None)
-        parts = [f"{prompts - before[0]:,} prompts"] if prompts > before[0] else []
-        if tokens is not None:
-            parts.append(f"{(tokens - (before[1] or 0)) / max(time.monotonic() - started, 1e-9):,.0f} tokens/s")
-        return ", ".join(parts)
-
-    if not sys.stderr.isatty():
-        yield _lines(what, work, started)
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text  # noqa: PLC0415
-
-    class Work(ProgressColumn):
-        """Drawn anew several times a second, also while a batch is under way."""
-
-        def render(self, task: Task) -> Text:
-            parts = [f"{task.speed:,.{0 if task.speed >= _FAST else 1}f}/s"] if task.speed else []
-            return Text(", ".join([*parts, *filter(None, [work()])]))
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Work(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=_PERIOD) as bars:
-        bar = bars.add_task(what, total=None)
-
-        def update(done: int, total: int | None) -> None:
-            bars.update(bar, completed=done, total=total)
-
-        yield update
-
-
-def _lines(what: str, work: Callable[[], str], started: float) -> Progress:
-    """Progress as plain lines, at most one in `LINE_EVERY` seconds: a short run has none."""
-    last = started
-
-    def update(done: int, total: int | None) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < LINE_EVERY:
-            return
-        last = now
-        parts = [work()]
-        if total is not None and 0 < done < total:
-            parts.append(f"about {(total - done) * (now - started) / done:,.0f} s left")
-        details = ", ".join(filter(None, parts))
-        click.echo(
-            f"{what}: {done:,}{'' if total is None else f' of {total:,}'}{f' ({details})' if details else ''}", err=True
-        )
-
-    return update
-
-
-def tell(report: ScoreReport, *, as_json: bool, to_stderr: bool, spent: Sequence[Mapping[str, Any]] = ()) -> int:
+def tell(
+    report: ScoreReport,
+    *,
+    as_json: bool,
+    to_stderr: bool,
+    spent: Sequence[Mapping[str, Any]] = (),
+    drift: DriftReport | None = None,
+) -> int:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
-        text = json.dumps({**summary(report), "spent": list(spent)}, ensure_ascii=False)
+        seen = {} if drift is None else {"drift": dataclasses.asdict(drift)}
+        text = json.dumps({**summary(report), **seen, "spent": list(spent)}, ensure_ascii=False)
         click.echo(printable_json(text), err=to_stderr)
     else:
         say_lines(summary_lines(report))
         tell_spent(spent)
-    return 0 if report.complete else UNSCORED
+    return 0 if report.complete and not (drift and drift.alarm) else UNSCORED
 
 
 def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:

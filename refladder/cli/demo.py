@@ -44,7 +44,7 @@ def command(*, out: Path) -> None:
 
 def _run(name: str, folder: Path) -> None:
     from refladder.backends import connect  # noqa: PLC0415  --help stays quick
-    from refladder.files.ladder_sets import read_ladder_set  # noqa: PLC0415
+    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415
     from refladder.jobs.build import build  # noqa: PLC0415  --help stays quick
     from refladder.jobs.evaluate import evaluate  # noqa: PLC0415  --help stays quick
     from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415
@@ -56,7 +56,7 @@ def _run(name: str, folder: Path) -> None:
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import Scale, column_names  # noqa: PLC0415
-    from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
+    from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
     screen = console.console()
     backend = connect("builtin")
@@ -74,11 +74,11 @@ def _run(name: str, folder: Path) -> None:
         restart=True,
     )
     console.say(f"1. build: {built.ladders} ladders of 5 texts of rising quality, {len(built.failures)} failed")
-    opened = read_ladder_set(str(folder / "ladders"))
+    opened = load_ladders(str(folder / "ladders"))
     outputs = folder / "outputs.jsonl"
     _write_outputs(outputs, benchmark)
     scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
-    scorer = Scorer(backend, opened, dimensions, Scale(rule="ladder-sum", weights={}))
+    scorer = LadderScorer(backend, opened, dimensions, Scale(rule="ladder-sum", weights={}))
     report = score_rows(scorer, str(outputs), str(scored), mapped=Mapped(columns={}), restart=True)
     click.echo(
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"

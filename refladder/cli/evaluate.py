@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console, spending
-from refladder.cli.data import DATA, DataOptions
+from refladder.cli.data import DATA, OWN, DataOptions
 from refladder.cli.groups import DrawingOptions, JudgingOptions, grouped
+from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
 from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
@@ -117,6 +118,7 @@ class OutputOptions:
 )
 @console.backend_option("--judge", "Judge model (see `refladder list backends`). Default: builtin.")
 @console.JUDGE_OPTION
+@JUDGMENTS_FROM
 @console.backend_option("--writer", "Model that writes the ladders. Default: the judge.")
 @console.WRITER_OPTION
 @console.BASE_URL
@@ -125,7 +127,7 @@ class OutputOptions:
     "--ladders",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Existing ladder set (a shipped name or a folder) to use instead of generating one.",
+    help="Existing ladder set (a shipped name, a folder or hub:ORG/NAME@REVISION) to use instead of generating one.",
 )
 @click.option(
     "--scores",
@@ -215,6 +217,7 @@ class OutputOptions:
     drawing=DrawingOptions,
     protocol=ProtocolOptions,
     output=OutputOptions,
+    money=spending.SpendingOptions,
 )
 def command(
     context: click.Context,
@@ -227,6 +230,8 @@ def command(
     drawing: DrawingOptions,
     protocol: ProtocolOptions,
     output: OutputOptions,
+    money: spending.SpendingOptions,
+    judgments_from: str | None,
     work: Path | None,
     prompts: Path | None,
     restart: bool,
@@ -238,8 +243,8 @@ def command(
     """
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate  # noqa: PLC0415
-    from refladder.jobs.evaluation_results import write_evaluation  # noqa: PLC0415
-    from refladder.methods.contract import MethodSettings, plan_methods  # noqa: PLC0415
+    from refladder.jobs.recorded_judgments import check_recorded, default_method  # noqa: PLC0415
+    from refladder.methods.contract import MethodSettings, Shared, plan_methods  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     if ladders.ladders is not None and ladders.writer is not None:
@@ -248,7 +253,8 @@ def command(
     benchmark = data.load()
     dimensions = choose_dimensions(benchmark.dimensions, data.dimension)
     others = _read_others(chosen, benchmark, dimensions)
-    budgeted = spending.current(context)
+    recorded = open_recorded(context, judgments_from, source=data.source)
+    budgeted = spending.Spending(money)
 
     judge_asked = (judging.judge or "builtin", judging.judge_option)
     writer_asked = (ladders.writer or judging.judge or "builtin", ladders.writer_option, "--writer-option")
@@ -273,7 +279,12 @@ def command(
         options=console.pairs(chosen.method_options, "--method-option"),
         progress=partial(console.progress, watch=budgeted.under_way),
     )
-    names = chosen.names(judging.judge or ladders.writer or ladders.ladders)
+    names = chosen.names(judging.judge or ladders.writer or ladders.ladders or judgments_from)
+    if recorded is not None:
+        if data.benchmark == OWN and data.dimension:  # whose table was read without the other dimensions
+            recorded = recorded.on(data.dimension)
+        names = [default_method(recorded)] if chosen.methods is None else names
+        check_recorded(recorded, benchmark, names, settings)
     asked = Protocol(
         levels=protocol.levels or (LEVELS if output.table_format == "json" else LEVELS[:1]),
         statistics=protocol.statistics or (STATISTICS if output.table_format == "json" else STATISTICS[:1]),
@@ -288,8 +299,8 @@ def command(
     def plan(costs: Plan) -> None:
         with copied(None if restart else work) as copy:
             writer = None if judge_writes else partial(budgeted.connect, *writer_asked)
-            planned = replace(settings, work=copy, kept={}, writer=writer)
-            judge = partial(budgeted.connect, *judge_asked)
+            planned = replace(settings, work=copy, shared=Shared(), writer=writer)
+            judge = partial(budgeted.connect, *judge_asked) if recorded is None else lambda: recorded
             for name, sentence in plan_methods(costs, names, benchmark, dimensions, judge, planned):
                 console.say(f"{name}: {sentence}", err=True)
 
@@ -297,7 +308,7 @@ def command(
         return 0
     evaluation = evaluate(
         benchmark,
-        judge=partial(budgeted.open, *judge_asked),
+        judge=recorded or partial(budgeted.open, *judge_asked),
         dimensions=dimensions,
         methods=names,
         others=others,
@@ -305,10 +316,9 @@ def command(
         protocol=asked,
         config=console.resolved(context),
     )
-    if work is not None:
-        write_evaluation(work, evaluation, benchmark, dimensions, others)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluation.rows, evaluation.cards if chosen.methods is not None else (), output.table_format)
+    _keep(work, evaluation, benchmark, dimensions, others)
     _draw(output, evaluation, benchmark, dimensions, drawing.seed)
     for sentence in (*evaluation.limits, *evaluation.notes):
         console.say(sentence, err=True)
@@ -326,6 +336,20 @@ def _read_others(chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequen
     if columns and not chosen.scores:
         raise UsageError("--score-column names a column of --scores FILE, and no file is given; add --scores FILE")
     return [read_scores(path, benchmark, dimensions, columns) for path in chosen.scores]
+
+
+def _keep(
+    work: Path | None,
+    evaluation: Evaluation,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    others: Sequence[Method],
+) -> None:
+    """Write the results into the work folder, if there is one, for `refladder review`."""
+    from refladder.jobs.evaluation_results import write_evaluation  # noqa: PLC0415  --help stays quick
+
+    if work is not None:
+        write_evaluation(work, evaluation, benchmark, dimensions, others)
 
 
 def _draw(

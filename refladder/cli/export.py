@@ -18,8 +18,8 @@ from refladder.files.tables import STANDARD, refuse_same_files
 def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     """Export the outputs of BENCHMARK as a table (JSON lines, CSV or Parquet) with ids, texts and mean ratings.
 
-    The columns are context_id, context, background, system, output_id, output and one per dimension. `evaluate own`
-    reads this table, and `evaluate --scores` matches rows by its ids.
+    The columns are context_id, context, background, references, system, output_id, output and one per dimension.
+    `evaluate own` reads this table, and `evaluate --scores` matches rows by its ids.
     """
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.export import export_benchmark  # noqa: PLC0415  --help stays quick

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from refladder.cli import console
 from refladder.files.tables import STANDARD
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @click.command(short_help="Recompute scores from saved judgments, without a model.")
-@click.argument("judgments", type=console.PATH)
+@click.argument("judgments")
 @click.option("--out", default=STANDARD, help="Output file for the scores; - is standard output.")
 @console.OUT_FORMAT
 @console.ESCAPE_FORMULAS
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
 @console.JSON
 def command(
     *,
-    judgments: Path,
+    judgments: str,
     out: str,
     out_format: str | None,
     escape_formulas: bool,
@@ -33,8 +28,9 @@ def command(
     least_mass: float,
     as_json: bool,
 ) -> int:
-    """Recompute scores from JUDGMENTS, a file of `refladder score`, with another rule, --least-mass or other weights.
+    """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
 
+    JUDGMENTS is a file of `refladder score`, or `hub:ORG/NAME@REVISION` of a set that was published with judgments.
     The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
     """
     from refladder.jobs.rescore import rescore  # noqa: PLC0415

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,18 @@ import click
 
 from refladder.cli import console, spending
 from refladder.cli.groups import JudgingOptions, TableOptions, grouped
-from refladder.files.tables import STANDARD, read_once, read_rows
+from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
+from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
-    from refladder.scoring.scorer import Scorer
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.check_drift import DriftReport
+    from refladder.scoring.recorded import Recorded
+    from refladder.scoring.scorer import LadderScorer
 
 
 @click.command(short_help="Score outputs against ladders.")
@@ -28,7 +33,8 @@ if TYPE_CHECKING:
     required=True,
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set: a shipped name (see `refladder list ladders`) or a folder of `refladder build`.",
+    help="Ladder set: a shipped name (see `refladder list ladders`), a folder of `refladder build`, or the address "
+    "hub:ORG/NAME@REVISION.",
 )
 @console.DIMENSION
 @click.option("--out", default=STANDARD, help="Output file for the scored rows; - is standard output.")
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
 @console.ESCAPE_FORMULAS
 @console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION
+@JUDGMENTS_FROM
 @console.BASE_URL
 @console.LOCAL
 @console.RULE
@@ -57,16 +64,48 @@ if TYPE_CHECKING:
 @console.ANSWERS
 @console.JUDGING
 @click.option(
+    "--stop-at",
+    "stop_at",
+    multiple=True,
+    metavar="COLUMN=NUMBER",
+    help="Stop asking about a row when it is certain whether COLUMN (NAME_score, NAME_grade or the overall score) "
+    "reaches NUMBER. Repeatable: a row passes when all columns do. Rows that stop have bounds instead of a score.",
+)
+@click.option(
     "--judgments",
     type=console.PATH,
-    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -.",
+    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -, or with "
+    "--judgments-from.",
+)
+@click.option(
+    "--threshold",
+    type=console.PATH,
+    help="Stop likewise at the cut-offs of a threshold file of `refladder calibrate`.",
+)
+@click.option(
+    "--check-drift",
+    "check_drift",
+    is_flag=True,
+    help="Before the rows, judge a few pairs of rungs again and compare with the first time. Exit code 3: the judge "
+    "has changed.",
+)
+@click.option(
+    "--drift-file",
+    type=console.PATH,
+    help="File of --check-drift with the readings of earlier runs. Default: a file of this ladder set and judge in the "
+    "user's cache folder.",
+)
+@click.option(
+    "--calibration",
+    type=console.PATH,
+    help="File of `calibrate --human-scale`. Adds NAME_expected (the expected rating) and the ends of its interval.",
 )
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
 @console.JSON
 @click.pass_context
-@grouped(judging=JudgingOptions, table=TableOptions)
+@grouped(judging=JudgingOptions, table=TableOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
@@ -80,7 +119,14 @@ def command(
     weight: tuple[str, ...],
     judging: JudgingOptions,
     table: TableOptions,
+    money: spending.SpendingOptions,
+    judgments_from: str | None,
+    stop_at: tuple[str, ...],
+    threshold: Path | None,
+    check_drift: bool,
+    drift_file: Path | None,
     judgments: Path | None,
+    calibration: Path | None,
     prompts: Path | None,
     restart: bool,
     as_json: bool,
@@ -94,39 +140,43 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick
-    from refladder.files.ladder_sets import choose_dimensions, read_ladder_set  # noqa: PLC0415
+    from refladder.files.jsonl import is_device, read_record  # noqa: PLC0415  --help stays quick
+    from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.stop_at import stop_thresholds  # noqa: PLC0415
+    from refladder.records import HumanScale  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
-    from refladder.scoring.scorer import Scorer  # noqa: PLC0415  --help stays quick
+    from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
     if bool(text) == (source is not None):
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
-    if text and (
-        table.out != STANDARD
-        or judgments is not None
-        or column
-        or table.given
-        or table.out_format
-        or table.escape_formulas
-    ):
-        raise UsageError("--text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE")
+    _check_text_options(
+        text,
+        table,
+        given=[judgments, judgments_from, calibration, drift_file, threshold, *column, *stop_at],
+        check_drift=check_drift,
+    )
     rule_named(judging.rule)
+    scale_of_people = None if calibration is None else read_record(HumanScale, calibration)
     console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
-    opened = read_ladder_set(ladders)
+    opened = load_ladders(ladders)
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
+    thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
     checked = None if source is None else check_input(source, table.given, mapped)
-    budgeted = spending.current(context)
+    recorded = _recorded(
+        context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
+    )
+    budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
-    def scorer(backend: Backend) -> Scorer:
-        return Scorer(
+    def scorer(backend: Backend) -> LadderScorer:
+        made = LadderScorer(
             backend,
             opened,
             dimensions,
@@ -135,19 +185,29 @@ def command(
             orders=judging.orders,
             prompts=prompts,
             answers=judging.answers,
+            stop_at=thresholds,
         )
+        return made_for(made)
 
     outputs = text_outputs(opened, text, context_id) if source is None else []
-    if judgments is None and source is not None and table.out != STANDARD and not is_device(Path(table.out)):
+    if (
+        judgments is None
+        and recorded is None
+        and source is not None
+        and table.out != STANDARD
+        and not is_device(Path(table.out))
+    ):
         judgments = Path(f"{table.out}.judgments.jsonl")
 
     def plan(costs: Plan) -> int:
-        asking = scorer(budgeted.connect(*judge_asked))
+        asking = scorer(recorded or budgeted.connect(*judge_asked))
         if source is None:
             return plan_scoring(costs, asking, ((output, EMPTY) for output in outputs), None)
-        if read_once(source) and not budgeted.dry_run:
+        if read_once(source) and not money.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
+        if check_drift and money.dry_run:
+            console.say("not among the calls of a dry run: 8 of --check-drift, or 96 in its first run", err=True)
         return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)
 
     if not budgeted.continues(plan, as_json=as_json):
@@ -157,7 +217,8 @@ def command(
     # Before a model is loaded or a server is asked:
     context.with_resource(nullcontext() if table.out == STANDARD else locked(Path(table.out)))
     context.with_resource(nullcontext() if judgments is None else locked(judgments))
-    asking = scorer(budgeted.open(*judge_asked))
+    asking = scorer(recorded or budgeted.open(*judge_asked))
+    drift = _drift(asking, budgeted, judge_asked, drift_file, as_json=as_json) if check_drift else None
     with console.progress("scoring", budgeted.under_way) as progress:
         report = score_rows(
             asking,
@@ -169,14 +230,71 @@ def command(
             escape_formulas=table.escape_formulas,
             judgments=judgments,
             restart=restart,
+            calibration=scale_of_people,
             config=console.resolved(context),
             checked=checked,
             progress=progress,
         )
-    return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent())
+    return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent(), drift=drift)
 
 
-def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+def _recorded(
+    context: click.Context,
+    path: str | None,
+    *,
+    source: str | None,
+    ladders: LadderSet,
+    files: tuple[str, Path | None],
+    check_drift: bool,
+) -> Recorded | None:
+    """The judgments of --judgments-from, in the place of the judge."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+
+    out, judgments = files
+    refuse_same_files({"--judgments-from": path or STANDARD, "--out": out, "--judgments": str(judgments or STANDARD)})
+    recorded = open_recorded(context, path, source=source, ladders=ladders)
+    if recorded is not None and check_drift:
+        raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")
+    return recorded
+
+
+def _check_text_options(
+    text: tuple[str, ...], table: TableOptions, *, given: Sequence[Path | str | None], check_drift: bool
+) -> None:
+    """Refuse options that a --text does not have."""
+    from refladder.errors import UsageError  # noqa: PLC0415
+
+    if not text:
+        return
+    if table.out != STANDARD or any(given) or table.given or table.out_format or table.escape_formulas:
+        raise UsageError(
+            "--text prints its scores and keeps no file; --out, --judgments, --calibration and the like need a SOURCE"
+        )
+    if check_drift:
+        raise UsageError("--check-drift needs a SOURCE table; --text prints its scores and keeps no file")
+
+
+def _drift(
+    scorer: LadderScorer,
+    budgeted: spending.Spending,
+    judge: tuple[str, tuple[str, ...]],
+    path: Path | None,
+    *,
+    as_json: bool,
+) -> DriftReport:
+    """Take a look at the judge; the default file is one for each ladder set and each judge as the user names it."""
+    from refladder.api.judges import default_store  # noqa: PLC0415
+    from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
+
+    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
+    default = default_store().parent / "drift" / f"{name}.json"
+    report = check_drift(scorer, budgeted.without_store_of(*judge), path or default)
+    if not as_json:
+        console.say(drift_line(report), err=True)
+    return report
+
+
+def _score_texts(scorer: LadderScorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
     from refladder.jobs.score import score_texts  # noqa: PLC0415
     from refladder.report.summary import warning_lines  # noqa: PLC0415
     from refladder.scoring.columns import Columns  # noqa: PLC0415
@@ -193,7 +311,7 @@ def _score_texts(scorer: Scorer, texts: tuple[str, ...], context_id: str | None,
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _print_texts(scorer: Scorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
+def _print_texts(scorer: LadderScorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
     from refladder.report.ladder_tables import score_table  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import bounds_text  # noqa: PLC0415

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,31 +15,21 @@ from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.cache.cached import Stored
     from refladder.backends.cache.store import ResponseStore
     from refladder.backends.estimate import Estimate, Plan
     from refladder.backends.metered import Metered
-    from refladder.backends.usage import Price, Usage
+    from refladder.backends.prices import Price
+    from refladder.backends.usage import Usage
 
-COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
 UNKNOWN = (
-    "{name}: its tokens are not known before the run, so neither is its price; the run stops when the server's own "
-    "numbers reach the budget"
+    "{name}: the number of tokens, and so the price, is not known before the run; the run stops when the "
+    "server reports that the budget is spent"
 )
-
-
-def default_store() -> Path:
-    """Where answers are stored when no file is named: in the user's cache folder."""
-    if sys.platform == "win32":
-        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        home = Path.home() / "Library" / "Caches"
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "refladder" / "responses.sqlite"
 
 
 class _Opened(NamedTuple):
@@ -48,41 +38,44 @@ class _Opened(NamedTuple):
     stored: Stored | None
 
 
-class Spending:
-    """What a command may spend and where it keeps answers; it opens the command's backends accordingly.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingOptions:
+    """What a command may spend and where it stores answers.
 
-    Args:
+    Attributes:
         store: file of the response store; None for each backend's default: the user's cache folder for those that cost
             money or have a budget, else no store.
         without_store: no store at all, whatever `store` says (it may come from the environment).
         prices: file with a table of prices.
         budget: USD.
         dry_run: count what the run would ask, and ask nothing.
+    """
+
+    store: Path | None = None
+    without_store: bool = False
+    prices: Path | None = None
+    budget: float | None = None
+    dry_run: bool = False
+
+
+class Spending:
+    """Opens a command's backends with the store, prices and budget of its options.
+
+    Args:
+        options: those of the command.
 
     Raises:
         UsageError, DataError: the options do not fit together, or the price table is wrong.
     """
 
-    def __init__(
-        self,
-        *,
-        store: Path | None = None,
-        without_store: bool = False,
-        prices: Path | None = None,
-        budget: float | None = None,
-        dry_run: bool = False,
-    ) -> None:
-        from refladder.backends.usage import Budget  # noqa: PLC0415  --help stays quick
-        from refladder.scoring.dry_run import read_prices  # noqa: PLC0415
+    def __init__(self, options: SpendingOptions) -> None:
+        from refladder.backends.prices import Budget, read_prices  # noqa: PLC0415  --help stays quick
 
-        if budget is not None and prices is None:
+        if options.budget is not None and options.prices is None:
             raise UsageError("--budget needs the model's price; give a table of prices with --prices FILE")
-        self.dry_run = dry_run
-        self._store = store
-        self._without_store = without_store
-        self._prices_file = prices
-        self._prices = {} if prices is None else read_prices(prices)
-        self._budget = None if budget is None else Budget(budget)
+        self._options = options
+        self._prices = {} if options.prices is None else read_prices(options.prices)
+        self._budget = None if options.budget is None else Budget(options.budget)
         self._opened: dict[tuple[str, tuple[str, ...]], _Opened] = {}
         self._stores: dict[Path, ResponseStore] = {}
 
@@ -99,9 +92,13 @@ class Spending:
         backend.load()
         return backend
 
+    def without_store_of(self, name: str, given: Sequence[str] = ()) -> Backend:
+        """A backend that `open` opened, with its meter only: every question is asked again."""
+        return self._opened[name, tuple(given)].metered
+
     def under_way(self) -> tuple[int, int | None]:
-        """Prompts answered so far, and tokens that models ran for them; None where no backend tells."""
-        meters = [one.metered for one in self._opened.values()]
+        """Prompts answered so far, and tokens that models ran for them; None if no backend reports them."""
+        meters = [opened.metered for opened in self._opened.values()]
         run_tokens = [meter.usage.run_tokens for meter in meters if meter.usage.run_tokens is not None]
         return sum(meter.answered for meter in meters), sum(run_tokens) if run_tokens else None
 
@@ -114,8 +111,8 @@ class Spending:
         backend = console.open_backend(name, given, flag)
         if in_batches and self._budget is not None and price is not None and backend.count_tokens([]) is None:
             raise UsageError(
-                f"{name}: a batch is paid for as a whole, so --budget needs its tokens beforehand; name the model's "
-                f"tokenizer with {flag} tokenizer=PATH"
+                f"{name}: a batch is paid for as a whole, so --budget needs its number of tokens before it starts; "
+                f"name the model's tokenizer with {flag} tokenizer=PATH"
             )
         metered = Metered(backend, price, None if price is None else self._budget)
         store = self._store_for(name, costs=price is not None)
@@ -123,20 +120,21 @@ class Spending:
         return _Opened(stored or metered, metered, stored)
 
     def _price(self, name: str, *, batch: bool) -> Price | None:
-        from refladder.scoring.dry_run import price_of  # noqa: PLC0415
+        from refladder.backends.prices import price_of  # noqa: PLC0415
 
         model = name.partition(":")[2] or name
-        if self._prices_file is None or (model not in self._prices and name.partition(":")[0] in FREE):
+        if self._options.prices is None or (model not in self._prices and name.partition(":")[0] in FREE):
             return None
-        return price_of(self._prices, model, self._prices_file, batch=batch)
+        return price_of(self._prices, model, self._options.prices, batch=batch)
 
     def _store_for(self, name: str, *, costs: bool) -> ResponseStore | None:
+        from refladder.api.judges import COSTLY, default_store  # noqa: PLC0415
         from refladder.backends.cache.store import ResponseStore  # noqa: PLC0415
 
-        path = self._store
+        path = self._options.store
         if path is None and (name.partition(":")[0] in COSTLY or (costs and self._budget is not None)):
             path = default_store()
-        if path is None or self._without_store:
+        if path is None or self._options.without_store:
             return None
         if path not in self._stores:
             self._stores[path] = ResponseStore(path)
@@ -157,16 +155,16 @@ class Spending:
         Raises:
             UsageError: it would cost more than the budget, and no user can be asked.
         """
-        if not self.dry_run and self._budget is None:
+        if not self._options.dry_run and self._budget is None:
             return True
         from refladder.backends.estimate import Plan  # noqa: PLC0415  --help stays quick
 
         costs = Plan()
-        kept = plan(costs) or 0
+        existing = plan(costs) or 0
         opened = [(name, opened.asking, opened.metered.price) for (name, _), opened in self._opened.items()]
         estimates = [(name, costs.estimate(backend, price)) for name, backend, price in opened]
-        if self.dry_run:
-            _tell_estimates(estimates, kept, as_json=as_json)
+        if self._options.dry_run:
+            _print_estimates(estimates, existing, as_json=as_json)
             return False
         if self._budget is None:
             return True
@@ -177,22 +175,23 @@ class Spending:
         if cost <= self._budget.limit:
             return True
         exact = all(estimate.exact for _, estimate in estimates)
-        text = f"this run costs {'' if exact else 'at most '}{cost:.4f} USD, the budget is {self._budget.limit:.2f} USD"
+        bound = "" if exact else "at most "
+        text = f"this run costs {bound}{cost:.4f} USD, and the budget is {self._budget.limit:.2f} USD"
         if not sys.stdin.isatty():
-            raise UsageError(f"{text}; raise --budget, or see with --dry-run what costs so much")
-        return click.confirm(f"{text}. Begin, and stop when the budget is spent?", err=True)
+            raise UsageError(f"{text}; raise --budget, or see the cost of each model with --dry-run")
+        return click.confirm(f"{text}. Start anyway, and stop when the budget is spent?", err=True)
 
     def spent(self) -> list[dict[str, Any]]:
         """What each backend was asked in this run, as JSON values."""
         return [
             {
                 "backend": name,
-                **_usage(one.metered.usage),
-                "seconds": round(one.metered.usage.seconds, 6),
-                "from_store": None if one.stored is None else one.stored.reused,
-                "usd": one.metered.usage.cost(one.metered.price),
+                **_usage(opened.metered.usage),
+                "seconds": round(opened.metered.usage.seconds, 6),
+                "from_store": None if opened.stored is None else opened.stored.reused,
+                "usd": opened.metered.usage.cost(opened.metered.price),
             }
-            for (name, _), one in self._opened.items()
+            for (name, _), opened in self._opened.items()
         ]
 
 
@@ -208,84 +207,66 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _tell_estimates(estimates: Sequence[tuple[str, Estimate]], kept: int, *, as_json: bool) -> None:
+def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *, as_json: bool) -> None:
     rows = [
         {
             "backend": name,
-            **_usage(one.usage),
-            "free": one.free,
-            "too_long": one.too_long,
-            "exact": one.exact,
-            "usd": one.cost,
+            **_usage(estimate.usage),
+            "least_calls": estimate.least,
+            "free": estimate.free,
+            "too_long": estimate.too_long,
+            "exact": estimate.exact,
+            "usd": estimate.cost,
         }
-        for name, one in estimates
+        for name, estimate in estimates
     ]
     if as_json:
-        click.echo(json.dumps({"dry_run": True, "kept_judgments": kept, "backends": rows}))
+        click.echo(json.dumps({"dry_run": True, "kept_judgments": existing, "backends": rows}))
         return
-    for row, (_, one) in zip(rows, estimates, strict=True):
+    for row, (_, estimate) in zip(rows, estimates, strict=True):
         bound = "" if row["exact"] else "at most "
         click.echo(
-            f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are there already"
+            f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are stored already"
         )
-        if one.unwritten and row["prompt_tokens"] is None:
-            click.echo("  texts that are yet to be written are not among the characters")
-        if one.too_long:
+        if estimate.least < row["calls"] and estimate.least:
+            click.echo(f"  at least {estimate.least:,} calls")
+        if estimate.unwritten and row["prompt_tokens"] is None:
+            click.echo("  texts that are still to be written are not counted in the characters")
+        if estimate.too_long:
             click.echo(
-                f"  {one.too_long:,} of the prompts are too long for the model and would not be read; shorten their "
-                "texts, or see --truncate-context"
+                f"  {estimate.too_long:,} of the prompts are too long for the model and would not be read; shorten "
+                "their texts, or see --truncate-context"
             )
-    if kept:
-        click.echo(f"dry run: {kept:,} judgments are kept from before")
+    if existing:
+        click.echo(f"dry run: {existing:,} judgments exist from earlier runs")
     click.echo("nothing was asked")
 
 
-def _note(option: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def note(context: click.Context, _parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
-        context.meta.setdefault(console.SPENDING, {})[option] = value
-
-    return note
-
-
-def _option(name: str, *spellings: str, **settings: Any) -> Callable[..., Any]:  # noqa: ANN401
-    """An option that `current` reads, so that commands need not hand it on."""
-    return click.option(*spellings, name, expose_value=False, callback=_note(name), **settings)
-
-
 SPENDING = console.options(
-    _option(
-        "store",
+    click.option(
         "--store",
         type=console.PATH,
         envvar="REFLADDER_STORE",
         help="Response store: a file that keeps every answer for reuse. Default: the variable REFLADDER_STORE, else a "
         "file in the user's cache folder for openai and for runs with a budget, else none.",
     ),
-    _option("without_store", "--no-store", is_flag=True, help="Do not use a response store."),
-    _option(
-        "dry_run",
+    click.option("--no-store", "without_store", is_flag=True, help="Do not use a response store."),
+    click.option(
         "--dry-run",
         is_flag=True,
         help="Print the number of calls and tokens, and the price, without running a model.",
     ),
-    _option(
-        "prices",
+    click.option(
         "--prices",
         type=console.PATH,
         envvar="REFLADDER_PRICES",
         help='TOML file with prices: one table per model, ["MODEL"], with input and output in USD per million tokens. '
         "Default: the variable REFLADDER_PRICES.",
     ),
-    _option(
-        "budget",
+    click.option(
         "--budget",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
         help="Cost limit in USD. A run with a higher estimate needs confirmation and stops at the limit.",
     ),
 )
-
-
-def current(context: click.Context) -> Spending:
-    """What the options of SPENDING say in this call of a command."""
-    return Spending(**context.meta.get(console.SPENDING, {}))

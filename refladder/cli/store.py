@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console
-from refladder.cli.spending import default_store
 from refladder.files.tables import STANDARD, refuse_same_files
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ def command() -> None:
 
 
 def _open(path: Path | None, *, create: bool = False, read_only: bool = False) -> ResponseStore:
+    from refladder.api.judges import default_store  # noqa: PLC0415
     from refladder.backends.cache.store import ResponseStore  # noqa: PLC0415  --help stays quick
 
     store = ResponseStore(path or default_store(), create=create, read_only=read_only)

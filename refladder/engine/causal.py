@@ -13,8 +13,6 @@ import contextlib
 import copy
 import functools
 import inspect
-import itertools
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +24,9 @@ from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 from refladder.engine.trie import Node, NodeRead, Pop, Push, Read, Segment, build_trie, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from refladder.arrays import FloatArray
-
-
-log = logging.getLogger(__name__)
 
 STRATEGIES = {  # fastest first, with their names in messages
     "tree": "Prefix-tree inference",
@@ -46,15 +41,15 @@ _LEAST_TOKENS = 16
 _BATCH_ROWS = 16
 _LOGIT_ROWS = 16  # positions whose logits are converted to float32 together: more would not stay in a cache
 _TOKENS_PER_READ = 16  # with fewer, the last layer's attention covers all tokens: restricting it needs masks
-_TOLERANCE = 1e-3  # nats, between two strategies in float32
-_HALF_TOLERANCE = 0.1  # nats, in bfloat16 and float16
-_LONGEST_CHECK = 1100  # tokens; with a window up to this, the prompts of the self-check are longer than the window
 
 
 class Causal:
     """A causal model that returns the log-probabilities of chosen tokens.
 
-    `strategy` is the one in use. `tokens_run` counts the tokens that went through the model, padding included.
+    `strategies` are those that the architecture allows, fastest first, and `strategy` is the one in use; see
+    `self_check.choose_strategy`. `kernels` are the fused kernels in use, or None. `window` is the number of tokens that
+    layers with a sliding window see, or None. `tokens_run` counts the tokens that went through the model, padding
+    included.
 
     Args:
         model: of transformers.
@@ -66,18 +61,24 @@ class Causal:
     def __init__(self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS) -> None:  # noqa: ANN401
         self.model = model
         self.tokens_run = 0
-        self._dtype = dtype
-        self._memory = memory
-        self._forward_tokens = forward_tokens
+        self.dtype = dtype
+        self.memory = memory
+        self.forward_tokens = forward_tokens
         self._config = model.config.get_text_config()
         self._arguments = set(inspect.signature(model.forward).parameters)
         layer_kinds = set(getattr(self._config, "layer_types", None) or ())
         window = getattr(self._config, "sliding_window", None)
         self._mixed = "sliding_attention" in layer_kinds  # the model takes a mask for each kind of layer
-        self._window: int | None = window if self._mixed or not layer_kinds else None
+        self.window: int | None = window if self._mixed or not layer_kinds else None
+        self._mask_dtype = model.dtype
         self.strategies = self._supported()
         self.strategy = self.strategies[0]
-        self._kernels: FusedKernels | None = FusedKernels(model)
+        self.kernels: FusedKernels | None = FusedKernels(model)
+
+    @property
+    def name(self) -> str:
+        """The type of the model, for messages."""
+        return str(self._config.model_type)
 
     @property
     def reads_in_chunks(self) -> bool:
@@ -88,7 +89,7 @@ class Causal:
         )
 
     def _supported(self) -> tuple[str, ...]:
-        """The strategies that the architecture allows, fastest first; `choose_strategy` then checks them."""
+        """The strategies that the architecture allows, fastest first; the self-check then tries them."""
         from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer  # noqa: PLC0415
 
         if "past_key_values" not in self._arguments:
@@ -98,8 +99,7 @@ class Causal:
         named = set(getattr(self._config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
         alibi = getattr(self._config, "alibi", False)  # measures distance along the row and ignores position ids
         if croppable and named and not alibi and "position_ids" in self._arguments:
-            plain_scores = not getattr(self._config, "attn_logit_softcapping", None)
-            if plain_scores and self.model.device.type == "cpu" and self._attention_name == "sdpa":
+            if self.model.device.type == "cpu" and self._attention_name in {"sdpa", "eager"}:
                 return _ORDER
             return _ORDER[1:]
         return _ORDER[2:]
@@ -108,55 +108,16 @@ class Causal:
     def _attention_name(self) -> str:
         return str(self.model.config._attn_implementation)  # noqa: SLF001  no public name exists
 
-    def choose_strategy(self, ids: Sequence[int]) -> None:
-        """Compare the strategies with plain inference on four short prompts, and use the first that agrees.
+    @contextlib.contextmanager
+    def masks_in_float32(self) -> Iterator[None]:
+        """Make masks for a model that runs in float32 though its weights are in half precision."""
+        import torch  # noqa: PLC0415  optional
 
-        A strategy that disagrees is tried again without fused kernels; then a warning is logged.
-
-        Args:
-            ids: tokens of plain text, 200 or more.
-        """
-        length = 40
-        if self._window is not None and self._window <= _LONGEST_CHECK:
-            length = self._window + 10
-        text = list(ids) * (length // len(ids) + 1)
-        article, rest = text[:length], list(ids)
-        rungs = [rest[20:60], rest[60:100]]
-        outputs = [rest[100:140], rest[140:180]]
-        sequences = [[*article, *rung, *output] for rung in rungs for output in outputs]
-        reads = [
-            Read(number, position, int(rest[5 + position % 7]))
-            for number, sequence in enumerate(sequences)
-            for position in (length + 30, len(sequence) - 1)
-        ]
-        first, self.strategy = self.strategy, "single"
-        kernels, self._kernels = self._kernels, None
-        plain = self.logprobs(sequences, reads)
-        limit = _TOLERANCE
-        if self._dtype != "float32":  # in half precision even plain inference changes with the shape of a batch
-            self.strategy = "batches"
-            noise = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
-            limit = max(_HALF_TOLERANCE, 3 * noise) if np.isfinite(noise) else _HALF_TOLERANCE
-        candidates = itertools.product(self.strategies[self.strategies.index(first) :], dict.fromkeys((kernels, None)))
-        for self.strategy, self._kernels in candidates:
-            if self.strategy == "single":
-                break
-            try:
-                difference = float(np.max(np.abs(self.logprobs(sequences, reads) - plain)))
-                if difference <= limit or not np.isfinite(plain).all():
-                    break
-                reason = f"disagrees with plain inference by {difference:.2g} nats (limit {limit:#.2g})"
-            except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
-                reason = f"fails ({error})"
-            if self._kernels is None:
-                log.warning(
-                    "%s: %s %s. Falling back to a slower strategy.",
-                    self._config.model_type,
-                    STRATEGIES[self.strategy],
-                    reason,
-                )
-        log.info("%s: inference strategy %r", self._config.model_type, self.strategy)
-        self.tokens_run = 0
+        before, self._mask_dtype = self._mask_dtype, torch.float32
+        try:
+            yield
+        finally:
+            self._mask_dtype = before
 
     def logprobs(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> FloatArray:
         """Log-probabilities of tokens after chosen positions of sequences.
@@ -172,12 +133,12 @@ class Causal:
             BackendError: memory runs out even with a few tokens at a time.
         """
         longest = max(map(len, sequences))
-        most = tokens_that_fit(self._forward_tokens, longest, len(reads), self._config, self._memory)
+        most = tokens_that_fit(self.forward_tokens, longest, len(reads), self._config, self.memory)
         root, leaf_of = build_trie(sequences, reads)
         description = f"{self._config.model_type} with prompts of up to {longest} tokens"
         count = len(reads)
         run: Callable[[int], FloatArray] | None = None
-        if self.strategy == "tree" and (self._window is None or longest <= self._window):
+        if self.strategy == "tree":
             run = functools.partial(self._with_tree_attention, root, count)
         elif self.strategy in {"tree", "masked"}:
             run = functools.partial(self._over_tree, root, count, self._mask)
@@ -207,10 +168,16 @@ class Causal:
             self.model.set_attn_implementation(original)
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
-        dtype, indices = self.model.dtype, _read_indices(segment)
-        few = self._kernels is not None and len(indices) * _TOKENS_PER_READ <= segment.tokens.size
-        last_layer_parts = attention.parts_of(segment, dtype, indices) if few else None
-        return {"parts": attention.parts_of(segment, dtype), "last_layer_parts": last_layer_parts}
+        few = self.kernels is not None and len(_read_indices(segment)) * _TOKENS_PER_READ <= segment.tokens.size
+        parts = {"parts": self._layer_parts(segment, None, few=few)}
+        if self.window is not None and int(segment.positions.max()) >= self.window:
+            parts["window_parts"] = self._layer_parts(segment, self.window, few=few)
+        return parts
+
+    def _layer_parts(self, segment: Segment, window: int | None, *, few: bool) -> attention.LayerParts:
+        dtype = self._mask_dtype
+        last = attention.parts_of(segment, dtype, _read_indices(segment), window) if few else None
+        return attention.LayerParts(every=attention.parts_of(segment, dtype, window=window), last=last)
 
     def _over_tree(
         self, root: Node, reads: int, visibility: Callable[[Segment], dict[str, Any]], most: int
@@ -317,8 +284,8 @@ class Causal:
         logprobs = np.empty(len(wanted))
         with torch.inference_mode():
             kernels: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-            if self._kernels is not None and self.strategy != "single":
-                kernels = self._kernels.active(read_at, ids.shape[1])
+            if self.kernels is not None and self.strategy != "single":
+                kernels = self.kernels.active(read_at, ids.shape[1])
             with kernels:
                 logits = self.model(input_ids=ids, **arguments).logits
             if not selects:
@@ -344,18 +311,18 @@ class Causal:
         import torch  # noqa: PLC0415  optional
 
         length, past = segment.tokens.size, segment.start
-        if not past and segment.is_chain and (self._window is None or length <= self._window):
+        if not past and segment.is_chain and (self.window is None or length <= self.window):
             return {}
-        device, dtype = self.model.device, self.model.dtype
+        device, dtype = self.model.device, self._mask_dtype
         index = torch.arange(length, device=device)
         ends = torch.from_numpy(segment.ends).to(device)
         within = (index[None, :] <= index[:, None]) & (index[:, None] < ends[None, :])
         visible = torch.cat([torch.ones((length, past), dtype=torch.bool, device=device), within], dim=1)
-        if self._window is None:
+        if self.window is None:
             return {"attention_mask": _additive(visible, dtype)}
         position = torch.from_numpy(segment.positions).to(device)
         key_positions = torch.cat([torch.arange(past, device=device), position])
-        near = visible & (position[:, None] - key_positions[None, :] < self._window)
+        near = visible & (position[:, None] - key_positions[None, :] < self.window)
         if not self._mixed:
             return {"attention_mask": _additive(near, dtype)}
         masks = {"full_attention": _additive(visible, dtype), "sliding_attention": _additive(near, dtype)}

@@ -23,16 +23,21 @@ from refladder.parsing import parse_json
 from refladder.records import (
     Completion,
     Context,
+    ContextDigest,
     Dimension,
+    DriftWatch,
     Generated,
+    HumanScale,
     Judgment,
     LabelReading,
     Ladder,
     LadderFailure,
+    Link,
     Output,
     Rating,
     Recipe,
     Run,
+    Threshold,
 )
 
 if TYPE_CHECKING:
@@ -47,15 +52,20 @@ GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
 
 SCHEMAS: dict[type, str] = {
     Context: "context/1",
+    ContextDigest: "context-digest/1",
     Dimension: "dimension/1",
+    DriftWatch: "drift/1",
     Generated: "generated/1",
+    HumanScale: "human-scale/1",
     Judgment: "judgment/1",
     Ladder: "ladder/1",
     LadderFailure: "ladder-failure/1",
+    Link: "link/1",
     Output: "output/1",
     Rating: "rating/1",
     Recipe: "recipe/1",
     Run: "run/1",
+    Threshold: "threshold/1",
 }
 
 
@@ -421,3 +431,24 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write one JSON object, indented, atomically."""
     with atomic(path) as stream:
         stream.write(to_json(value, indent=2) + b"\n")
+
+
+def write_record(path: Path, record: object) -> None:
+    """Write a file that holds one record, atomically."""
+    with atomic(path) as stream:
+        stream.write(to_line(record))
+
+
+def read_record(kind: type[T], path: Path) -> T:
+    """Read a file that holds one record, strictly.
+
+    Raises:
+        DataError: the file cannot be read, or does not hold a record of this kind; see `from_line`.
+    """
+    try:
+        text = read_bytes(path).decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8; name a file that refladder wrote") from error
+    if "\n{" in text:
+        raise DataError(f'{path}: several lines; expected one record with "schema": "{SCHEMAS[kind]}"')
+    return from_line(kind, text, str(path))

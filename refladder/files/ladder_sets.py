@@ -3,29 +3,44 @@
 SET/
   dimensions.jsonl   what the ladders are about
   contexts.jsonl     their contexts (absent from a set whose texts may not be redistributed)
+  context_digests.jsonl  a digest of each context's text (absent from sets of refladder 0.1.0 and before)
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
   run.json           the resolved configuration of `refladder build`
+  certificate.json   what `refladder certify` found, if it was run
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+import json
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UnknownNameError, UsageError
-from refladder.files.jsonl import read_records, throw_away, to_line, write_records
-from refladder.records import Context, Dimension, Ladder, LadderFailure
+from refladder.files import hub
+from refladder.files.jsonl import read_bytes, read_records, throw_away, to_line, write_json, write_records
+from refladder.files.release import MANIFEST, Parts, ladders_of_rows, read_release, record_of
+from refladder.files.tables import Row, read_rows
+from refladder.parsing import parse_json
+from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+CERTIFICATE = "certificate.json"
+CERTIFICATE_SCHEMA = "certificate/1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderSet:
-    """Ladders by (context id, dimension name), with their contexts and dimensions."""
+    """Ladders by (context id, dimension name), with their contexts and dimensions.
+
+    `contexts` is empty where the texts may not be redistributed. `digests` has the `text_id` of each context by id, so
+    that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
+    `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one.
+    """
 
     name: str
     digest: str
@@ -34,6 +49,14 @@ class LadderSet:
     contexts: Mapping[str, Context]
     ladders: Mapping[tuple[str, str], Ladder]
     failures: Mapping[tuple[str, str], LadderFailure]
+    digests: Mapping[str, str] = field(default_factory=dict)
+    certificate: Mapping[str, Any] | None = None
+
+    @property
+    def signature(self) -> str:
+        """The set in the signatures of scores: its name and digest, and the digest of its certificate if it has one."""
+        certified = "" if self.certificate is None else f"|certificate:{self.certificate['digest']}"
+        return f"{self.name}@{self.digest}{certified}"
 
     @property
     def task(self) -> str:
@@ -67,9 +90,14 @@ def find_folder(name: str) -> Path:
     return path
 
 
+def new_digest() -> hashlib.blake2b:
+    """An empty digest of ladders, to which the line of each is added."""
+    return hashlib.blake2b(digest_size=6)
+
+
 def digest_of(ladders: Iterable[Ladder]) -> str:
     """Digest (twelve hexadecimal digits) of the exact texts of ladders, in their order."""
-    state = hashlib.blake2b(digest_size=6)
+    state = new_digest()
     for ladder in ladders:
         state.update(to_line(ladder))
     return state.hexdigest()
@@ -81,6 +109,8 @@ def ladder_set(
     contexts: Iterable[Context],
     ladders: Sequence[Ladder],
     failures: Iterable[LadderFailure] = (),
+    *,
+    digests: Iterable[ContextDigest] = (),
 ) -> LadderSet:
     """Combine ladders into a set and check that they form one scale.
 
@@ -90,62 +120,109 @@ def ladder_set(
         contexts: contexts of the ladders; empty if their texts may not be redistributed.
         ladders: one or more ladders of the same task and number of rungs.
         failures: ladders that failed.
+        digests: of the contexts' texts, as they were when the ladders were written; empty if unknown.
 
     Raises:
         UsageError: no ladders; two for one context and dimension; different tasks or numbers of rungs; levels that are
-            not 1..N; a dimension or context that is missing or repeated; an empty scale.
+            not 1..N; a dimension or context that is missing or repeated; an empty scale; a context that does not have
+            its digest.
     """
-    if not ladders:
-        raise UsageError(f"{name}: no ladders in it; build some with `refladder build`")
     by_context: dict[str, Context] = {}
     for context in contexts:
         if by_context.setdefault(context.id, context) is not context:
             raise UsageError(f"{name}: context {context.id!r} appears twice")
-    _check_scales(name, dimensions)
-    names = {dimension.name for dimension in dimensions}
-    first = ladders[0]
-    by_key: dict[tuple[str, str], Ladder] = {}
-    for ladder in ladders:
-        label = f"{name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
-        if by_key.setdefault((ladder.context_id, ladder.dimension), ladder) is not ladder:
-            raise UsageError(f"{label} appears twice")
-        if ladder.dimension not in names:
-            raise UsageError(f"{label} has a dimension that is not in dimensions.jsonl: {sorted(names)}")
-        _check_context(label, ladder, by_context)
-        if ladder.task != first.task:
+    by_id = {context.id: context.digest for context in by_context.values()}
+    for digest in digests:
+        if by_id.setdefault(digest.context_id, digest.digest) != digest.digest:
             raise UsageError(
-                f"{label} has task {ladder.task!r}, the first ladder {first.task!r}; a set must have one task"
+                f"{name}: the text or background of context {digest.context_id!r} is not the one that the ladders were "
+                "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
             )
-        _check_levels(label, ladder, first)
+    checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
+    for ladder in ladders:
+        checks.add(ladder)
+    checks.finish()
     return LadderSet(
         name=name,
         digest=digest_of(ladders),
-        rungs=len(first.rungs),
+        rungs=checks.rungs,
         dimensions=tuple(dimensions),
         contexts=by_context,
-        ladders=by_key,
+        ladders={(ladder.context_id, ladder.dimension): ladder for ladder in ladders},
         failures={(failure.context_id, failure.dimension): failure for failure in failures},
+        digests=by_id,
     )
 
 
-def _check_context(label: str, ladder: Ladder, contexts: Mapping[str, Context]) -> None:
-    if not contexts:
-        return
-    context = contexts.get(ladder.context_id)
-    if context is None:
+class Checks:
+    """Checks that ladders, given one after another, form one scale; keeps their ids only.
+
+    Args:
+        name: name of the set, for the errors.
+        dimensions: of the ladders.
+        tasks: the task of each context by its id; empty for a set without texts.
+
+    Raises:
+        UsageError: a dimension is repeated, or its scale is empty.
+    """
+
+    def __init__(self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]) -> None:
+        _check_scales(name, dimensions)
+        self.task, self.rungs = "", 0
+        self._name, self._tasks = name, tasks
+        self._dimensions = {dimension.name for dimension in dimensions}
+        self._seen: set[tuple[str, str]] = set()
+
+    @property
+    def count(self) -> int:
+        """The number of ladders so far."""
+        return len(self._seen)
+
+    def add(self, ladder: Ladder) -> None:
+        """Check the next ladder.
+
+        Raises:
+            UsageError: it appears twice, has an unknown dimension or context, or is not like the first ladder.
+        """
+        label = f"{self._name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
+        key = (ladder.context_id, ladder.dimension)
+        if key in self._seen:
+            raise UsageError(f"{label} appears twice")
+        if ladder.dimension not in self._dimensions:
+            raise UsageError(f"{label} has a dimension that is not in dimensions.jsonl: {sorted(self._dimensions)}")
+        if self._tasks:
+            _check_context(label, ladder, self._tasks)
+        levels = [rung.level for rung in ladder.rungs]
+        if not levels or levels != list(range(1, len(levels) + 1)):
+            raise UsageError(f"{label} has levels {levels}; they must be 1, 2, ..., N")
+        if not self._seen:
+            self.task, self.rungs = ladder.task, len(levels)
+        if ladder.task != self.task:
+            raise UsageError(
+                f"{label} has task {ladder.task!r}, the first ladder {self.task!r}; a set must have one task"
+            )
+        if len(levels) != self.rungs:
+            raise UsageError(
+                f"{label} has {len(levels)} rungs, the first ladder {self.rungs}; a set must have one number of rungs"
+            )
+        self._seen.add(key)
+
+    def finish(self) -> None:
+        """Check that there was a ladder.
+
+        Raises:
+            UsageError: there was none.
+        """
+        if not self._seen:
+            raise UsageError(f"{self._name}: no ladders in it; build some with `refladder build`")
+
+
+def _check_context(label: str, ladder: Ladder, tasks: Mapping[str, str]) -> None:
+    task = tasks.get(ladder.context_id)
+    if task is None:
         raise UsageError(f"{label} has a context that is not in contexts.jsonl")
-    if context.task != ladder.task:
-        raise UsageError(f"{label} has task {ladder.task!r}, its context {context.task!r}")
-
-
-def _check_levels(label: str, ladder: Ladder, first: Ladder) -> None:
-    levels = [rung.level for rung in ladder.rungs]
-    if not levels or levels != list(range(1, len(levels) + 1)):
-        raise UsageError(f"{label} has levels {levels}; they must be 1, 2, ..., N")
-    if len(levels) != len(first.rungs):
-        raise UsageError(
-            f"{label} has {len(levels)} rungs, the first ladder {len(first.rungs)}; a set must have one number of rungs"
-        )
+    if task != ladder.task:
+        raise UsageError(f"{label} has task {ladder.task!r}, its context {task!r}")
 
 
 def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
@@ -161,30 +238,142 @@ def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
             )
 
 
-def read_ladder_set(name: str) -> LadderSet:
-    """Open a shipped ladder set by name, or one in a folder.
+def certificate_digest(certificate: Mapping[str, Any]) -> str:
+    """Digest (twelve hexadecimal digits) of a certificate without its key `digest`, whatever the order of its keys."""
+    rest = {key: value for key, value in certificate.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def checked_certificate(certificate: object, where: str, digest: str) -> dict[str, Any]:
+    """A certificate that was read, if it is one of these ladders.
 
     Args:
-        name: one of `published_names`, or the path of a folder written by `write_ladder_set`.
+        certificate: any JSON value.
+        where: its file, for the errors.
+        digest: of the ladders (`LadderSet.digest`).
+
+    Raises:
+        DataError: it is no certificate, is of other ladders, or was changed.
+    """
+    again = "certify the set again with `refladder certify`, or delete the file to use the set without a certificate"
+    if not isinstance(certificate, dict) or certificate.get("schema") != CERTIFICATE_SCHEMA:
+        raise DataError(
+            f'{where}: not a certificate: expected an object with "schema": "{CERTIFICATE_SCHEMA}"; {again}'
+        )
+    if certificate.get("ladders") != digest:
+        raise DataError(
+            f"{where}: the certificate is of other ladders ({certificate.get('ladders')!s:.20}) than those in the "
+            f"set ({digest}), which have changed since; {again}"
+        )
+    if certificate.get("digest") != certificate_digest(certificate):
+        raise DataError(f"{where}: the certificate was changed after it was written; {again}")
+    return certificate
+
+
+def write_certificate(folder: Path, certificate: dict[str, Any]) -> None:
+    """Write the certificate of the ladder set in a folder.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    write_json(folder / CERTIFICATE, certificate)
+
+
+def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
+    """Open a ladder set: a shipped one by name, a published one by its address, or one in a folder or a file.
+
+    Args:
+        name: one of `published_names`; `hub:ORG/NAME@REVISION`; the path of a folder that `write_ladder_set` or
+            `refladder publish` wrote; or a table (JSON lines, Parquet) of the rows of a published set.
+        certified: read the set's certificate too; False ignores it, for the command that replaces it.
 
     Raises:
         UnknownNameError: no such set and no such folder.
-        DataError: with path:line, a file is missing or a line does not follow its schema.
+        DataError: with path:line, a file is missing, a line does not follow its schema, or the certificate is of other
+            ladders; or a published set cannot be downloaded, see `refladder.files.hub.fetch`.
         UsageError: the ladders do not form one scale.
     """
+    name = str(name)
+    if not name.startswith(hub.PREFIX) and name not in published_names() and Path(name).is_file():
+        return ladder_set_of_rows(read_rows(name), name=Path(name).name)
+    parts = open_parts(name)
+    ladders = list(parts.ladders)  # which fills the digests
+    digests = _digests(parts.context_digests)
+    opened = ladder_set(name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests)
+    opened = replace(opened, name=parts.name)
+    where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
+    if certificate is None and not name.startswith(hub.PREFIX):
+        path = find_folder(name) / CERTIFICATE
+        where, certificate = (
+            str(path),
+            parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None,
+        )
+    if not certified or certificate is None:
+        return opened
+    return replace(opened, certificate=checked_certificate(certificate, where, opened.digest))
+
+
+def _digests(by_id: Mapping[str, str]) -> list[ContextDigest]:
+    return [ContextDigest(context_id=context_id, digest=digest) for context_id, digest in by_id.items()]
+
+
+def open_parts(name: str) -> Parts:
+    """The records of a ladder set, read as they are iterated, so that memory does not grow with the set.
+
+    Args:
+        name: as for `load_ladders`, except for a table.
+
+    Raises:
+        UnknownNameError, DataError: see `load_ladders`.
+    """
+    if name.startswith(hub.PREFIX):
+        snapshot = hub.fetch(name, ("ladders", "contexts", "failures", "certificate"))
+        return read_release(snapshot.folder, str(snapshot.address))
     folder = find_folder(name)
-    contexts, failures = folder / "contexts.jsonl", folder / "failures.jsonl"
+    # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
+    label = name if name in published_names() else folder.resolve().name
+    if (folder / MANIFEST).is_file():
+        return replace(read_release(folder, name), name=label)
+    contexts, failures, digests = (folder / f"{kind}.jsonl" for kind in ("contexts", "failures", "context_digests"))
     if not (folder / "ladders.jsonl").is_file():
         raise DataError(f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`")
-    ladders = ladder_set(
-        name,
-        list(read_records(Dimension, folder / "dimensions.jsonl")),
-        read_records(Context, contexts) if contexts.is_file() else (),
-        list(read_records(Ladder, folder / "ladders.jsonl")),
-        read_records(LadderFailure, failures) if failures.is_file() else (),
+    return Parts(
+        name=label,
+        dimensions=tuple(read_records(Dimension, folder / "dimensions.jsonl")),
+        contexts=read_records(Context, contexts) if contexts.is_file() else iter(()),
+        ladders=read_records(Ladder, folder / "ladders.jsonl"),
+        failures=read_records(LadderFailure, failures) if failures.is_file() else iter(()),
+        context_digests={
+            each.context_id: each.digest for each in (read_records(ContextDigest, digests) if digests.is_file() else ())
+        },
     )
-    # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
-    return ladders if name in published_names() else replace(ladders, name=folder.resolve().name)
+
+
+def ladder_set_of_rows(
+    rows: Iterable[Row | Mapping[str, Any]], contexts: Iterable[Mapping[str, Any]] = (), *, name: str = "rows"
+) -> LadderSet:
+    """A ladder set from the rows of a published one, as `datasets.load_dataset("ORG/NAME", "ladders")` gives them.
+
+    Args:
+        rows: of the config `ladders`; other columns are ignored.
+        contexts: of the config `contexts`; without them the texts come from the table that is scored.
+        name: name of the set in signatures.
+
+    Raises:
+        DataError: a row does not follow its schema.
+        UsageError: the ladders do not form one scale.
+    """
+    dimensions: dict[str, Dimension] = {}
+    digests: dict[str, str] = {}
+    ladders = list(ladders_of_rows(_located(rows, name), dimensions, digests))
+    texts = (record_of(Context, row) for row in _located(contexts, f"{name} contexts"))
+    return ladder_set(name, list(dimensions.values()), texts, ladders, digests=_digests(digests))
+
+
+def _located(rows: Iterable[Row | Mapping[str, Any]], name: str) -> Iterable[Row]:
+    for number, row in enumerate(rows, start=1):
+        yield row if isinstance(row, Row) else Row(f"{name}:{number}", dict(row))
 
 
 def write_ladder_set(
@@ -194,7 +383,7 @@ def write_ladder_set(
     ladders: Sequence[Ladder],
     failures: Sequence[LadderFailure],
 ) -> None:
-    """Write a ladder set; each file appears complete or not at all.
+    """Write a ladder set; each file appears complete or not at all. A certificate of other ladders is removed.
 
     Args:
         folder: output folder, created if necessary.
@@ -206,8 +395,15 @@ def write_ladder_set(
     Raises:
         DataError: the folder cannot be written.
     """
+    before = folder / "ladders.jsonl"
+    if not before.is_file() or before.read_bytes() != b"".join(map(to_line, ladders)):
+        throw_away(folder / CERTIFICATE)
     write_records(folder / "dimensions.jsonl", dimensions)
     write_records(folder / "contexts.jsonl", contexts)
+    write_records(
+        folder / "context_digests.jsonl",
+        [ContextDigest(context_id=each.id, digest=each.digest) for each in contexts],
+    )
     write_records(folder / "ladders.jsonl", ladders)
     if failures:
         write_records(folder / "failures.jsonl", failures)

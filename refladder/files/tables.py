@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import zlib
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("jsonl", "csv", "parquet")
 _EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+EXTENSIONS = tuple(_EXTENSIONS)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -97,6 +99,29 @@ def parse_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
+def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:  # noqa: ANN401  any cell
+    """The value in a column; `scores.clarity` is the field `clarity` of the objects in the column `scores`.
+
+    Args:
+        fields: of a row.
+        column: a column's name; one with this very name goes before a field of an object.
+        default: for a row without the column.
+
+    Returns:
+        The value; None where the object is null.
+    """
+    if column in fields or "." not in column:
+        return fields.get(column, default)
+    value: Any = fields
+    for name in column.split("."):
+        if value is None:
+            return None
+        if not isinstance(value, dict) or name not in value:
+            return default
+        value = value[name]
+    return value
+
+
 def number_in(row: Row, column: str) -> float | None:
     """The number in a column of a row; None for null or an empty CSV cell.
 
@@ -128,7 +153,7 @@ class Rows:
     """
 
     def __init__(self, rows: Iterator[Row], header: Sequence[str] | None = None) -> None:
-        self._rows = rows
+        self._rows = self._source = rows
         self._header = header
 
     def __iter__(self) -> Iterator[Row]:
@@ -136,6 +161,11 @@ class Rows:
 
     def __next__(self) -> Row:
         return next(self._rows)
+
+    def close(self) -> None:
+        """Close the file, where not all rows were read."""
+        if isinstance(self._source, Generator):
+            self._source.close()
 
     def first(self) -> Row | None:
         """The first row, without consuming it; None if the table is empty."""
@@ -241,7 +271,12 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # no
         raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def parquet_library() -> tuple[Any, Any]:
+    """The modules pyarrow and pyarrow.parquet, which are an extra.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
     try:
         import pyarrow as pa  # noqa: PLC0415  an extra: 120 MB
         from pyarrow import parquet  # noqa: PLC0415
@@ -256,7 +291,7 @@ def _damaged(pa: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401  pyarrow h
 
 
 def _read_parquet(path: str) -> Rows:
-    pa, parquet = _pyarrow()
+    pa, parquet = parquet_library()
     if path == STANDARD:
         raise UsageError("Parquet cannot be read from standard input; give the file's path")
     try:
@@ -440,7 +475,7 @@ def _escaped(value: object) -> object:
 def _parquet_sink(
     path: str, stream: Writer, added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
 ) -> Iterator[Write]:
-    pa, parquet = _pyarrow()
+    pa, parquet = parquet_library()
     types = {float: pa.float64(), str: pa.string()}
     buffer: list[dict[str, Any]] = []
     header = list(columns or ())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.files.jsonl import throw_away, write_json
-from refladder.files.ladder_sets import write_ladder_set
+from refladder.files.ladder_sets import write_certificate, write_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
 from refladder.synth import build_ladders
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.jobs.mend import Mender
     from refladder.records import Context, Dimension, LadderFailure, Progress, Sampling
 
 
@@ -26,10 +27,11 @@ _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """The number of ladders written, and the rungs that could not be written."""
+    """The number of ladders written, the rungs that could not be, and the certificate of a build that certifies."""
 
     ladders: int
     failures: tuple[LadderFailure, ...]
+    certificate: Mapping[str, Any] | None = None
 
 
 def build(
@@ -46,6 +48,7 @@ def build(
     restart: bool = False,
     config: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    mender: Mender | None = None,
 ) -> BuildReport:
     """Write a ladder set.
 
@@ -64,6 +67,7 @@ def build(
         restart: discard the journal.
         config: the resolved configuration, written to `run.json`.
         progress: called with the number of texts done and of all texts.
+        mender: certifies the ladders before they are written; None writes them as they are.
 
     Raises:
         UsageError, PromptError: the request is wrong, or another process is writing to the folder. The writer was not
@@ -87,10 +91,15 @@ def build(
             human=human,
             progress=progress,
         )
+        certificate = None
+        if mender is not None:
+            ladders, failures, certificate = mender(ladders, failures)
         write_ladder_set(folder, dimensions, contexts, ladders, failures)
+        if certificate is not None:
+            write_certificate(folder, certificate)
         if config is not None:
             write_json(folder / "run.json", dict(config))
-    return BuildReport(ladders=len(ladders), failures=tuple(failures))
+    return BuildReport(ladders=len(ladders), failures=tuple(failures), certificate=certificate)
 
 
 def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:

@@ -12,6 +12,7 @@ from refladder.backends.protocol import Backend
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import write_json
 from refladder.files.locks import locked_folder
+from refladder.jobs.recorded_judgments import check_recorded
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.agreement import (
     MEAN,
@@ -27,6 +28,7 @@ from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings, run_methods, scored_methods
 from refladder.methods.surface import BEST, MEASURES, surface_methods, words
 from refladder.report.cards import Card, report_cards
+from refladder.scoring.recorded import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 BASELINES = ("best", "all")
+BETWEEN = "between_systems"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,8 @@ def evaluate(
 
     Args:
         benchmark: outputs and ratings.
-        judge: the judge, or a function that opens it when a method needs it.
+        judge: the judge, or a function that opens it when a method needs it; or judgments of another program, from
+            `refladder.scoring.recorded.read_recorded`.
         dimensions: those to evaluate; None for all of the benchmark.
         methods: names of methods to run (see `refladder.methods.contract.METHODS`).
         others: methods whose scores exist already.
@@ -132,6 +136,8 @@ def evaluate(
     settings = settings or MethodSettings()
     protocol = protocol or Protocol(seed=settings.seed)
     check_evaluation(benchmark, dimensions, methods, others, protocol)
+    if isinstance(judge, Recorded):
+        check_recorded(judge, benchmark, methods, settings)
     opened = (lambda: judge) if isinstance(judge, Backend) else judge
     with nullcontext() if settings.work is None else locked_folder(settings.work):
         runs = run_methods(methods, benchmark, dimensions, opened, settings)
@@ -175,6 +181,11 @@ def check_evaluation(
         raise UsageError(
             f"{benchmark.name} has no ratings on {', '.join(names)}; evaluation compares scores with ratings"
         )
+    if tuple(protocol.levels) == (BETWEEN,) and not _has_systems(benchmark):
+        raise UsageError(
+            f"{benchmark.name}: some outputs have no system, and {BETWEEN} compares systems; name them in a column "
+            "'system'"
+        )
     build_grid(benchmark.outputs, human_means(benchmark.ratings), {}, names[0])
     compared = [*dict.fromkeys(methods), *(method.name for method in others), BEST, *MEASURES]
     for name, count in Counter(compared).items():
@@ -204,6 +215,11 @@ def _limits(
             f"{benchmark.name}: no correlation: it takes two outputs with different ratings and different scores, "
             "and no context has them; `--level pooled` compares outputs of different contexts"
         )
+    if BETWEEN in protocol.levels and not _has_systems(benchmark):
+        limits.append(
+            f"{benchmark.name}: some outputs have no system, so there is no correlation between systems; name the "
+            "systems in a column 'system'"
+        )
     limits += narrowed_contexts(rows, names)
     few = None if protocol.resamples is None else few_permutations(rows, protocol.resamples)
     return limits if few is None else [*limits, few]
@@ -214,12 +230,18 @@ def _has_single_outputs(benchmark: Benchmark) -> bool:
     return len({output.context_id for output in benchmark.outputs}) == len(benchmark.outputs)
 
 
+def _has_systems(benchmark: Benchmark) -> bool:
+    """Whether every output has a system."""
+    return all(output.system for output in benchmark.outputs)
+
+
 def agreement(
     benchmark: Benchmark, dimensions: Sequence[Dimension], methods: Sequence[Method], protocol: Protocol
 ) -> list[Agreement]:
     """Correlate the scores of methods, and of the surface baselines, with the ratings.
 
     Where every context has a single output, the level `pooled` is added to `within_context`, which has no correlation.
+    Where an output has no system, there are no rows of the level `between_systems`.
 
     Within contexts, the methods are compared on the contexts in which each of them has a correlation; a baseline
     restricts these contexts only where it is the reference. The methods are tested against the reference, with Holm's
@@ -248,6 +270,8 @@ def agreement(
     levels = tuple(protocol.levels)
     if "within_context" in levels and "pooled" not in levels and _has_single_outputs(benchmark):
         levels += ("pooled",)
+    if not _has_systems(benchmark):
+        levels = tuple(level for level in levels if level != BETWEEN)
     common = None
     scores = [method.scores for method in compared if method in methods or method is reference]
     if scores:

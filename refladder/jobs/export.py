@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from refladder.records import Benchmark, Dimension
 
-COLUMNS = ("context_id", "context", "background", "system", "output_id", "output")
+COLUMNS = ("context_id", "context", "background", "references", "system", "output_id", "output")
 
 
 def export_benchmark(
@@ -22,8 +22,8 @@ def export_benchmark(
     """Write a row for each output, in the benchmark's order: `COLUMNS`, then a mean rating for each dimension.
 
     `refladder.loaders.own.load_own` reads these columns, so the table and a task file give the same benchmark again,
-    without single raters and references. A missing rating is null (in CSV, empty). There is no column `system` where no
-    output has a system.
+    without single raters. A missing rating is null (in CSV, empty). There is no column `system` where no output has a
+    system, and no column `references` where no context has a reference; in CSV, references are a JSON list.
 
     Args:
         benchmark: the benchmark to write.
@@ -43,8 +43,12 @@ def export_benchmark(
             )
     contexts = {context.id: context for context in benchmark.contexts}
     means = human_means(benchmark.ratings)
-    with_systems = any(output.system for output in benchmark.outputs)
-    columns = [name for name in COLUMNS if with_systems or name != "system"]
+    absent = set()
+    if not any(output.system for output in benchmark.outputs):
+        absent.add("system")
+    if not any(context.references for context in benchmark.contexts):
+        absent.add("references")
+    columns = [name for name in COLUMNS if name not in absent]
     ratings = {dimension.name: float for dimension in dimensions}
     with open_sink(out, given, ratings, columns) as write:
         for number, output in enumerate(benchmark.outputs, start=1):
@@ -53,6 +57,7 @@ def export_benchmark(
                 "context_id": context.id,
                 "context": context.text,
                 "background": context.background,
+                "references": list(context.references),
                 "system": output.system,
                 "output_id": output.id,
                 "output": output.text,

@@ -1,48 +1,63 @@
-"""filter: split scored rows by thresholds or by a top fraction, in order and unchanged."""
+"""filter: split scored rows by thresholds, by a top fraction or by the best of each group, in order and unchanged."""
 
 from __future__ import annotations
 
 import math
 import os
-import shutil
-import sys
-import tempfile
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import cannot_write
-from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_once, read_rows, standard_form
+from refladder.files.jsonl import read_record
+from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_rows, standard_form
+from refladder.jobs.scored_tables import check_signature, one_scale, read_twice, score_column
+from refladder.records import Threshold
+from refladder.scoring.columns import bound_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from refladder.files.tables import Write
+    from refladder.jobs.link import Linker
     from refladder.records import Progress
 
 
 KEEP, DROP = "keep", "drop"
-_OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
 _PROGRESS_EVERY = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """The rows that pass: every `least` reached, no `most` exceeded, and in the `top` fraction by column `top_by`."""
+    """The rows that pass: every `least` reached, no `most` exceeded, and the best of these by column `top_by`.
+
+    The best are the `top` fraction of all, or the `best` K of each group of rows with one value in column `per`; then
+    `top_by` None is the column of `score_column`. With a `promise`, the rows that it keeps; see `promised_condition`.
+    """
 
     least: Mapping[str, float] = field(default_factory=dict)
     most: Mapping[str, float] = field(default_factory=dict)
     top: float | None = None
     top_by: str | None = None
+    best: int | None = None
+    per: str | None = None
+    promise: Threshold | None = None
 
     def __post_init__(self) -> None:
-        if not self.least and not self.most and self.top is None:
-            raise UsageError("nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, or --top and --by")
-        if (self.top is None) != (self.top_by is None):
+        if not self.least and not self.most and self.top is None and self.best is None and self.per is None:
+            raise UsageError(
+                "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per"
+            )
+        if (self.best is None) != (self.per is None):
+            raise UsageError("--best K and --per COLUMN go together; give both")
+        if self.best is not None and self.top is not None:
+            raise UsageError("--top is a fraction of all rows, and --best a number in each group; give one of them")
+        if self.best is not None and self.best < 1:
+            raise UsageError(f"--best {self.best}: a number of rows must be 1 or more")
+        if self.best is None and (self.top is None) != (self.top_by is None):
             raise UsageError("--top FRACTION and --by COLUMN go together; give both")
         if self.top is not None and not 0 < self.top <= 1:
             raise UsageError(f"--top {self.top}: a fraction must be more than 0 and at most 1")
@@ -55,13 +70,82 @@ class Condition:
         """The columns of the condition, each once."""
         return list(dict.fromkeys([*self.least, *self.most, *([self.top_by] if self.top_by else [])]))
 
+    @property
+    def needed(self) -> set[str]:
+        """Every column that `filter_rows` reads, once `top_by` is known: bounds, groups and signature too."""
+        bounds = {name for column in self.columns for name in bound_columns(column)}
+        return {*self.columns, *bounds, "signature", *([self.per] if self.per else [])}
+
+
+def promised_condition(threshold: Path | Threshold) -> Condition:
+    """The condition of a threshold or its file, which keeps its promise only by itself.
+
+    Raises:
+        DataError: the file is not one of `refladder calibrate`, or no cut-off could be promised.
+    """
+    promise = threshold if isinstance(threshold, Threshold) else read_record(Threshold, threshold)
+    if promise.cutoffs is None:
+        where = "the threshold" if promise is threshold else threshold
+        raise DataError(
+            f"{where}: no cut-off could be promised from {promise.labels:,} labels; label more rows and run "
+            "`refladder calibrate` again"
+        )
+    least = dict(zip(promise.columns, promise.cutoffs, strict=True))
+    if promise.per is None:
+        return Condition(least=least, promise=promise)
+    return Condition(least=least, promise=promise, best=1, per=promise.per, top_by=promise.columns[0])
+
+
+def asked_condition(
+    threshold: Path | Threshold | None,
+    *,
+    least: Mapping[str, float],
+    most: Mapping[str, float],
+    top: float | None,
+    top_by: str | None,
+    best: int | None,
+    per: str | None,
+    mix: bool,
+    linked: bool,
+) -> Condition:
+    """The condition that a user asks for: that of a threshold, or that of the other options.
+
+    Args:
+        threshold: a threshold or its file; None for the other options.
+        least: as in `Condition`, like the next five.
+        most: see there.
+        top: see there.
+        top_by: see there.
+        best: see there.
+        per: see there.
+        mix: whether scores of different signatures are compared.
+        linked: whether scores are compared on the scale of a link.
+
+    Raises:
+        UsageError: some of these do not go together.
+        DataError: see `promised_condition`.
+    """
+    if threshold is None:
+        condition = Condition(least=least, most=most, top=top, top_by=top_by, best=best, per=per)
+    elif least or most or top is not None or top_by or best is not None or per or mix:
+        raise UsageError(
+            "--threshold keeps its promise only by itself; leave out --min, --max, --top, --best, --per, --by and --mix"
+        )
+    else:
+        condition = promised_condition(threshold)
+    if linked and (mix or top is not None or condition.best is not None):
+        raise UsageError(
+            "--link maps scores for --min, --max and --threshold; leave out --mix, --top, --best and best-of-n"
+        )
+    return condition
+
 
 @dataclass(slots=True, kw_only=True)
 class FilterReport:
     """Counts of rows: read, passed, rejected, and unscored (a column of the condition holds no number).
 
     `unscored_to` is where unscored rows went. `ranges` is the least and greatest number of each column of the condition
-    that holds one.
+    that holds one. `uncertain` rows would be decided otherwise at an end of the link's interval; None without a link.
     """
 
     rows: int = 0
@@ -70,73 +154,135 @@ class FilterReport:
     unscored: int = 0
     unscored_to: str = DROP
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    uncertain: int | None = None
 
 
 class _Thresholds:
     """Tests rows: True for one that passes, None for one without a score in some column. Records each column's range.
 
+    A row about which asking stopped early is tested by the bounds of its columns.
+
     Unless `mix`, rows with different signatures are refused, because their scores are on different scales.
     """
 
-    def __init__(self, condition: Condition, *, mix: bool) -> None:
+    def __init__(self, condition: Condition, *, mix: bool, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._least, self._most = list(condition.least.items()), list(condition.most.items())
         self._columns = condition.columns
-        self._compared = next((name for name in self._columns if name.endswith(_OF_SCORES)), None) if not mix else None
-        self._first: tuple[object, str] | None = None  # a signature and the row that has it
+        self._scale = one_scale(self._columns, mix=mix)
+        self._promise = condition.promise
+        self._linker = linker
+        self.uncertain = 0  # rows whose decision is another at an end of the interval of the link
+        self._ranked = condition.top_by  # needs a number: bounds have no order
 
     def __call__(self, row: Row) -> bool | None:
-        numbers: dict[str, float] = {}
+        known = self._known(row)
+        if len(known) < len(self._columns):
+            return None
+        if self._linker is not None:
+            known = self._linked(row, known, self._linker)
+        elif self._promise is not None:
+            self._check_promise(row, self._promise)
+        elif self._scale is not None:
+            self._scale.check(row)
+        return self._decided(row, known)
+
+    def _known(self, row: Row) -> dict[str, tuple[float, float]]:
+        """The least and the greatest that each column of a row can be; those without a number or bounds are absent."""
+        known: dict[str, tuple[float, float]] = {}
         for column in self._columns:
             value = number_in(row, column)
             if value is not None:
-                numbers[column] = value
-                low, high = self.ranges.get(column, (value, value))
-                self.ranges[column] = (min(low, value), max(high, value))
-        if len(numbers) < len(self._columns):
-            return None
-        if self._compared is not None:
-            self._check_signature(row, self._compared)
-        return all(numbers[column] >= bound for column, bound in self._least) and all(
-            numbers[column] <= bound for column, bound in self._most
-        )
+                known[column] = (value, value)
+            elif column != self._ranked and (bounds := _bounds_in(row, column)):
+                known[column] = bounds
+            else:
+                continue
+            low, high = self.ranges.get(column, known[column])
+            self.ranges[column] = (min(low, known[column][0]), max(high, known[column][1]))
+        return known
 
-    def _check_signature(self, row: Row, column: str) -> None:
-        signature = row.fields.get("signature") or None
-        if self._first is None:
-            self._first = signature, row.where
-        first, where = self._first
-        if signature != first:
-            parts, first_parts = _differing(signature, first)
-            raise DataError(
-                f"{row.where}: the scores in column {column!r} are on different scales: {parts} here, {first_parts} in "
-                f"{where}; filter each signature separately, or compare them as they are with --mix"
+    def _decided(self, row: Row, known: Mapping[str, tuple[float, float]]) -> bool:
+        tests = [(column, bound, known[column][0] >= bound, known[column][1] < bound) for column, bound in self._least]
+        tests += [(column, bound, known[column][1] <= bound, known[column][0] > bound) for column, bound in self._most]
+        if any(fails for *_, fails in tests):
+            return False
+        for column, bound, passes, _ in tests:
+            if not passes:
+                low, high = known[column]
+                raise DataError(
+                    f"{row.where}: {column} lies between {low:g} and {high:g}, because asking about the row stopped at "
+                    f"another threshold than {bound:g}; score again with --stop-at {column}={bound:g}, or without it"
+                )
+        return True
+
+    def _linked(
+        self, row: Row, known: dict[str, tuple[float, float]], linker: Linker
+    ) -> dict[str, tuple[float, float]]:
+        """The numbers of a row on the scale of the link."""
+        if self._promise is not None:
+            check_signature(linker.target, self._promise.signature, "the link")
+        if not linker.maps(row.fields.get("signature") or None, row.where):
+            return known
+        uncertain = False
+        mapped = {}
+        for column, ends in known.items():
+            (low, low_least, low_most), (high, high_least, high_most) = (
+                linker.value(column, end, row.where) for end in ends
             )
+            mapped[column] = low, high
+            bounds = [bound for name, bound in [*self._least, *self._most] if name == column]
+            sides = ((low, low_least), (low, low_most), (high, high_least), (high, high_most))
+            uncertain |= any((value >= bound) != (end >= bound) for bound in bounds for value, end in sides)
+        self.uncertain += uncertain
+        return mapped
+
+    def _check_promise(self, row: Row, promise: Threshold) -> None:
+        check_signature(row.fields.get("signature") or None, promise.signature, row.where)
 
 
-def _differing(first: object, second: object) -> tuple[str, str]:
-    """The parts of two signatures that are not in both."""
-    parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]
-    shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
-    return shown[0] or "no signature", shown[1] or "no signature"
+def _bounds_in(row: Row, column: str) -> tuple[float, float] | None:
+    """The bounds of a column of a row about which asking stopped early; None where it has none."""
+    names = bound_columns(column)
+    if not all(name in row.fields for name in names):
+        return None
+    low, high = (number_in(row, name) for name in names)
+    return None if low is None or high is None else (low, high)
 
 
-def _top_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
-    """Numbers of the rows in the top fraction of those that have every score and reach every threshold.
+def _best_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
+    """Numbers of the best rows of those that have every score and reach every threshold.
 
-    The number of rows is rounded up. Of rows with equal values, the earlier ones are taken.
+    The number of rows of a top fraction is rounded up. Of rows with equal values, the earlier ones are taken.
     """
     passes = _Thresholds(condition, mix=mix)
     numbers: list[int] = []
     values: list[float] = []
+    groups: list[int] = []
+    group_of: dict[str, int] = {}
     column = condition.top_by or ""
     for number, row in enumerate(read_rows(source, form)):
         if passes(row):
             numbers.append(number)
             values.append(number_in(row, column) or 0.0)
+            if condition.per is not None:
+                groups.append(group_of.setdefault(_group(row, condition.per), len(group_of)))
+    if condition.best is not None:
+        order = np.lexsort((-np.asarray(values), np.asarray(groups)))  # stable: rows of equal values keep their order
+        grouped = np.asarray(groups, dtype=np.int64)[order]
+        rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
+        return {numbers[index] for index in order[rank < condition.best].tolist()}
     wanted = math.ceil((condition.top or 0.0) * len(values) - 1e-9)  # 0.1 * 30 is a little over 3
     best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
     return {numbers[index] for index in best.tolist()}
+
+
+def _group(row: Row, column: str) -> str:
+    if column not in row.fields:
+        raise DataError(
+            f"{row.where}: no column {column!r} to group by; Columns: {', '.join(map(str, row.fields)) or 'none'}"
+        )
+    return repr(row.fields[column])
 
 
 def filter_rows(
@@ -150,11 +296,13 @@ def filter_rows(
     rejected: str | None = None,
     unscored: str = DROP,
     mix: bool = False,
+    linker: Linker | None = None,
     progress: Progress | None = None,
 ) -> FilterReport:
     """Split a table: rows that pass go to `out`, the others to `rejected` if given.
 
-    A top fraction needs two passes over the rows; standard input is first copied to a temporary file.
+    A top fraction and the best of each group need two passes over the rows, with about 150 bytes of memory a row;
+    standard input is first copied to a temporary file.
 
     Args:
         condition: the rows that pass.
@@ -166,6 +314,7 @@ def filter_rows(
         rejected: file for rows that do not pass.
         unscored: `keep` (rows without a score go to `out`), `drop`, or a file for them.
         mix: compare scores of different signatures.
+        linker: compare scores on the scale of a link; the rows themselves stay as they are.
         progress: called with rows done and None.
 
     Returns:
@@ -181,58 +330,45 @@ def filter_rows(
     if len(set(paths)) != len(paths) or (source != STANDARD and os.path.realpath(source) in paths):
         raise UsageError(f"the input and the outputs must be different files, found {[source, *outputs]}")
     form = format_of(source, given)
+    selects = condition.top is not None or condition.best is not None
+    named = "<stdin>" if source == STANDARD else source
     with ExitStack() as stack:
-        named = source
-        if condition.top is not None and read_once(source):
-            source = _spooled(stack, source, form)
+        source = stack.enter_context(read_twice(source, form) if selects else nullcontext(source))
         parquet = source if form == "parquet" else None
-        try:
-            top = _top_rows(source, form, condition, mix=mix) if condition.top is not None else None
-            rows = read_rows(source, form)
-            columns = rows.columns()
+        if condition.best is not None and condition.top_by is None:
+            condition = replace(condition, top_by=score_column(named, read_rows(source, form).columns()))
+        best = _best_rows(source, form, condition, mix=mix) if selects else None
+        rows = read_rows(source, form)
+        stack.callback(rows.close)
+        columns = rows.columns()
 
-            def sink(path: str) -> Write:
-                form_out = out_given or standard_form(path, form)
-                return stack.enter_context(
-                    open_sink(path, form_out, {}, columns, parquet, escape_formulas=escape_formulas)
-                )
+        def sink(path: str) -> Write:
+            form_out = out_given or standard_form(path, form)
+            return stack.enter_context(open_sink(path, form_out, {}, columns, parquet, escape_formulas=escape_formulas))
 
-            passed = sink(out)
-            failed = sink(rejected) if rejected is not None else _drop
-            without = {KEEP: passed, DROP: _drop}.get(unscored) or sink(unscored)
-            report = FilterReport(unscored_to=unscored)
-            passes = _Thresholds(condition, mix=mix)
-            for number, row in enumerate(rows):
-                verdict = passes(row)
-                if verdict is None:
-                    report.unscored += 1
-                    without(row)
-                elif verdict and (top is None or number in top):
-                    report.passed += 1
-                    passed(row)
-                else:
-                    report.rejected += 1
-                    failed(row)
-                if progress is not None and number % _PROGRESS_EVERY == 0:
-                    progress(number, None)
-        except DataError as error:
-            if source != named:  # the message names the user's file, not the temporary one
-                raise DataError(str(error).replace(source, "<stdin>" if named == STANDARD else named)) from error
-            raise
+        passed = sink(out)
+        failed = sink(rejected) if rejected is not None else _drop
+        without = {KEEP: passed, DROP: _drop}.get(unscored) or sink(unscored)
+        report = FilterReport(unscored_to=unscored)
+        passes = _Thresholds(condition, mix=mix, linker=linker)
+        for number, row in enumerate(rows):
+            verdict = passes(row)
+            if verdict is None:
+                report.unscored += 1
+                without(row)
+            elif verdict and (best is None or number in best):
+                report.passed += 1
+                passed(row)
+            else:
+                report.rejected += 1
+                failed(row)
+            if progress is not None and number % _PROGRESS_EVERY == 0:
+                progress(number, None)
     report.ranges = passes.ranges
+    report.uncertain = passes.uncertain if linker is not None else None
     report.rows = report.passed + report.rejected + report.unscored
     return report
 
 
 def _drop(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:
     """The sink of dropped rows."""
-
-
-def _spooled(stack: ExitStack, source: str, form: str) -> str:
-    path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / f"stdin.{form}"
-    try:
-        with path.open("wb") as spool, sys.stdin.buffer if source == STANDARD else Path(source).open("rb") as stream:
-            shutil.copyfileobj(stream, spool)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    return str(path)

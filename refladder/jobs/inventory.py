@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from refladder import registry
 from refladder.backends import BACKENDS
-from refladder.files.ladder_sets import published_names, read_ladder_set
+from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import BENCHMARKS
 from refladder.methods.contract import METHODS
 from refladder.prompts import list_templates
@@ -47,6 +47,6 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
 
 
 def _ladders(name: str) -> str:
-    opened = read_ladder_set(name)
+    opened = load_ladders(name)
     dimensions = ", ".join(dimension.name for dimension in opened.dimensions)
     return f"{len(opened.ladders)} ladders of {opened.rungs} rungs, {opened.task}: {dimensions}"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
+from refladder.files import hub
+from refladder.files.release import records_of, rows_of
 from refladder.files.tables import Row, open_sink, refuse_same_files
-from refladder.records import OUTCOMES
+from refladder.records import OUTCOMES, Judgment
 from refladder.scoring.columns import Columns, added_columns
 from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
@@ -16,9 +19,8 @@ from refladder.scoring.scorer import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from refladder.records import Judgment, Progress, Run
+    from refladder.records import Progress, Run
     from refladder.scoring.columns import Scale, ScoreReport
 
 
@@ -26,7 +28,7 @@ BATCH = 2048  # outputs held at a time
 
 
 def rescore(
-    judgments: Path,
+    judgments: str | Path,
     out: str,
     scale: Scale,
     *,
@@ -37,7 +39,7 @@ def rescore(
     """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
 
     Args:
-        judgments: the file that `score_rows` stored.
+        judgments: the file that `score_rows` stored, or `hub:ORG/NAME@REVISION` of a set published with judgments.
         out: file or `-`; its rows have output_id, context_id and the score columns.
         scale: rule, weights and least label mass.
         out_given: format of the output; None to take it from the file's ending.
@@ -53,11 +55,16 @@ def rescore(
             dimensions.
     """
     refuse_same_files({"the judgments": str(judgments), "--out": out})
-    run, located = read_judgments(judgments)
+    run, located = _opened(str(judgments))
     if not run.rungs:
         raise UsageError(
             f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
             "run `refladder evaluate` with the same --work again, which asks nothing twice"
+        )
+    if run.stop_at:
+        raise UsageError(
+            f"{judgments}: only the rungs that decide {run.stop_at} were judged, so there is no whole ladder to score; "
+            "run `refladder score` again without --stop-at for the scores"
         )
     columns = Columns(run.dimensions, run.rungs, scale)
     verdicts = Verdicts(run, scale)
@@ -81,6 +88,19 @@ def rescore(
                 progress(report.judgments, None)
     report.reused = report.judgments
     return report
+
+
+def _opened(judgments: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
+    if not judgments.startswith(hub.PREFIX):
+        return read_judgments(Path(judgments))
+    snapshot = hub.fetch(judgments, ("judgments",))
+    run, shards = snapshot.manifest.run, snapshot.manifest.of("judgments")
+    if run is None:
+        raise UsageError(
+            f"{snapshot.address}: published without judgments, so nothing can be computed again; ask its publisher for "
+            "`refladder publish --with judgments`"
+        )
+    return run, ((row.where, judgment) for row, judgment in records_of(Judgment, rows_of(snapshot.folder, shards)))
 
 
 def _judged_outputs(

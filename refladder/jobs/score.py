@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from refladder.files.locks import locked
 from refladder.files.tables import (
     STANDARD,
     Row,
+    cell_of,
     format_of,
     open_sink,
     read_once,
@@ -23,21 +24,24 @@ from refladder.files.tables import (
     refuse_same_files,
     standard_form,
 )
-from refladder.loaders.flat import text_id
+from refladder.jobs.human_ratings import ExpectedRatings
+from refladder.jobs.recorded_judgments import check_recorded_ladders
+from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
-from refladder.records import Output
+from refladder.records import Output, text_id
 from refladder.scoring.columns import Columns, added_columns
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import RUNG
+from refladder.scoring.recorded import Recorded
 from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Progress, Score
+    from refladder.records import HumanScale, Progress, Score
     from refladder.scoring.columns import ScoreReport
-    from refladder.scoring.scorer import Scorer
+    from refladder.scoring.scorer import LadderScorer
 
 EMPTY = "the output is empty"
 FIELDS = ("context_id", "context", "background", "output", "output_id")  # the default names of their columns
@@ -118,8 +122,9 @@ class Mapped:
             DataError: the row has no such column, but it is needed or was named by the user.
         """
         column = self.columns.get(what, what)
-        if column in row.fields:
-            return row.fields[column]
+        value = cell_of(row.fields, column, row)
+        if value is not row:
+            return value
         if not needed and what not in self.columns:
             return None
         near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)
@@ -165,12 +170,12 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
             yield Item(row, None, "the context is empty")
             continue
         if given is None:
-            name = f"{context_id}/{_digest(text, 6).hex()}"
+            name = output_text_id(context_id, text)
         else:
             name = _id_text(row, mapped, given)
             if check_ids:
                 number = row.where.rpartition(":")[2]
-                if (other := seen.setdefault(_digest(name, 8), number)) != number:
+                if (other := seen.setdefault(_digest(name), number)) != number:
                     raise DataError(f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique")
         _check_id(row, name, "output")
         _check_id(row, context_id, "context")
@@ -194,8 +199,8 @@ def _check_id(row: Row, name: str, kind: str) -> None:
         raise DataError(f"{row.where}: {kind} id {name!r} holds half a surrogate pair; rename it")
 
 
-def _digest(text: str, size: int) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
@@ -209,11 +214,12 @@ def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
     """
     if read_once(path):
         return None
-    return sum(1 for _ in items(read_rows(path, given), mapped, check_ids=True))
+    with closing(read_rows(path, given)) as rows:
+        return sum(1 for _ in items(rows, mapped, check_ids=True))
 
 
 def score_rows(
-    scorer: Scorer,
+    scorer: LadderScorer,
     source: str,
     out: str,
     *,
@@ -223,6 +229,7 @@ def score_rows(
     escape_formulas: bool = False,
     judgments: Path | None = None,
     restart: bool = False,
+    calibration: HumanScale | None = None,
     config: Mapping[str, Any] | None = None,
     checked: int | None = None,
     progress: Progress | None = None,
@@ -242,6 +249,7 @@ def score_rows(
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
         judgments: file that stores the judgments.
         restart: discard the judgments in that file.
+        calibration: a human scale, which adds the expected rating and its interval.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
         checked: the result of `check_input` for this source, if it was called already.
         progress: called with the rows done and the number of rows (None if unknown).
@@ -256,16 +264,27 @@ def score_rows(
     """
     refuse_same_files({"the input": source, "--out": out, "--judgments": str(judgments or STANDARD)})
     total = check_input(source, given, mapped) if checked is None else checked
+    recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
+    if recorded is not None:
+        _check_recorded(recorded, scorer.ladders, source, given, mapped)
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
-    added = added_columns(scorer.dimensions)
-    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
+    stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
+    added = added_columns(scorer.dimensions, stopped_by)
+    expected = None
+    if calibration is not None:
+        expected = ExpectedRatings(calibration, added, scorer.report.signature)
+        added |= expected.added
+    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
     rows = read_rows(source, given)
     columns = rows.columns() or []
     if clash := sorted(set(columns) & set(added)):
         raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
     # The ids of a file that can be read twice are checked by `check_input`.
-    outputs = (with_context(scorer, item) for item in items(rows, mapped, check_ids=read_once(source)))
+    read = items(rows, mapped, check_ids=read_once(source))
+    if recorded is not None and read_once(source):
+        read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
+    outputs = (with_context(scorer, item) for item in read)
     with nullcontext() if out == STANDARD else locked(Path(out)):
         with (
             JudgmentLog(judgments, scorer.run, restart=restart) as log,
@@ -276,7 +295,7 @@ def score_rows(
             for batch in batches(outputs, scorer.judge, _context_of):
                 scores = scorer.score([item.output for item in batch], [item.note for item in batch], log)
                 for item, values in zip(batch, table.rows(scores), strict=True):
-                    write(item.row, values)
+                    write(item.row, values if expected is None else values | expected.values(values))
                 if progress is not None:
                     progress(scorer.report.rows, total)
             log.finish()
@@ -285,11 +304,39 @@ def score_rows(
     return scorer.report
 
 
+def _check_recorded(recorded: Recorded, ladders: LadderSet, source: str, given: str | None, mapped: Mapped) -> None:
+    """Check before the run that recorded judgments are about the rungs of a set and the rows of a table."""
+    check_recorded_ladders(recorded, ladders)
+    if not read_once(source):
+        for _ in with_every_judged(recorded, source, items(read_rows(source, given), mapped, check_ids=False), mapped):
+            pass
+
+
+def with_every_judged(recorded: Recorded, source: str, rows: Iterable[Item], mapped: Mapped) -> Iterator[Item]:
+    """The rows of a table, and after the last one a check that each judged output was among them.
+
+    Raises:
+        DataError: with path:line of the judgment, the table has no such output.
+    """
+    missing = recorded.outputs()
+    empty: set[str] = set()
+    for item in rows:
+        if item.output is not None:
+            missing.pop((item.output.context_id, item.output.id), None)
+        else:  # a row without a text has an id all the same
+            empty.add(str(mapped.cell(item.row, "output_id", needed=False)))
+        yield item
+    for (context_id, name), where in missing.items():
+        if name not in empty:
+            what = f"output of context {context_id!r} with the id"
+            raise DataError(f"{where}: {source} has no {what} {name!r}; ids are in its column output_id")
+
+
 def _context_of(item: Item) -> str | None:
     return None if item.output is None else item.output.context_id
 
 
-def with_context(scorer: Scorer, item: Item) -> Item:
+def with_context(scorer: LadderScorer, item: Item) -> Item:
     """Give a row's context text to the scorer; the row loses its output if the scorer has another text for it."""
     if item.output is None or item.text is None:
         return item
@@ -323,7 +370,7 @@ def text_outputs(ladders: LadderSet, texts: Sequence[str], context_id: str | Non
     ]
 
 
-def score_texts(scorer: Scorer, texts: Sequence[str], context_id: str | None) -> list[tuple[Score, ...]]:
+def score_texts(scorer: LadderScorer, texts: Sequence[str], context_id: str | None) -> list[tuple[Score, ...]]:
     """Score texts of one context, and store nothing.
 
     Args:

@@ -67,6 +67,7 @@ class Draft:
         *,
         output_id: str | None = None,
         repeated: bool = False,
+        advice: str = "keep one of them",
     ) -> str:
         """Add an output, which may be empty, and return its id, `CONTEXT_ID/SYSTEM` unless one is given.
 
@@ -77,6 +78,7 @@ class Draft:
             text: the text of the output.
             output_id: its id in the source, if any.
             repeated: the source has one row per rater, so that outputs are repeated.
+            advice: what to do about an id that appears twice, for the error.
 
         Raises:
             DataError: the id is already used, or the system has another output for this context.
@@ -91,24 +93,21 @@ class Draft:
         first = self._origins.setdefault(("output", output.id), where)
         if first != where and not (repeated and previous == output):
             difference = " with a different text" if repeated and previous != output else ""
-            raise DataError(f"{where}: output {output.id!r} already appears at {first}{difference}; keep one of them")
+            raise DataError(f"{where}: output {output.id!r} already appears at {first}{difference}; {advice}")
         self._check_system(where, output)
         return output.id
 
     def _check_system(self, where: str, output: Output) -> None:
+        if not output.system:  # unknown: any number of them
+            return
         other = self._of_system.setdefault((output.context_id, output.system), output)
         if other.id == output.id:
             return
         first = self._origins["output", other.id]
-        rule = "a context has one output of each system"
-        if not output.system:
-            raise DataError(
-                f"{where}: output {output.id!r} has no system, and neither has output {other.id!r} of the same context "
-                f"{output.context_id!r} at {first}; {rule}, add a column 'system'"
-            )
         raise DataError(
             f"{where}: output {output.id!r} is of system {output.system!r} for context {output.context_id!r}, and so "
-            f"is output {other.id!r} at {first}; {rule}, give them different system names"
+            f"is output {other.id!r} at {first}; a context has one output of each system, give them different "
+            "system names"
         )
 
     def rater_for(self, where: str, output_id: str, name: str = "", *, limit: int | None = None) -> str:

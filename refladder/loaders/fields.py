@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.files.jsonl import is_unicode
-from refladder.files.tables import Row, parse_number
+from refladder.files.tables import Row, cell_of, parse_number
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+
+_MISSING = object()
 
 
 def missing_column(where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()) -> DataError:
@@ -23,14 +26,15 @@ def missing_column(where: str, column: str, columns: Iterable[str], taken: Colle
 
 
 def value_of(row: Row, column: str) -> Any:  # noqa: ANN401  any JSON value
-    """The value of a column.
+    """The value of a column; `scores.clarity` is a field of an object, see `cell_of`.
 
     Raises:
         DataError: the row has no such column.
     """
-    if column not in row.fields:
+    value = cell_of(row.fields, column, _MISSING)
+    if value is _MISSING:
         raise missing_column(row.where, column, row.fields)
-    return row.fields[column]
+    return value
 
 
 def text_of(row: Row, column: str) -> str:
@@ -80,16 +84,44 @@ def number_of(row: Row, column: str) -> float:
     return as_number(row.where, column, value_of(row, column))
 
 
-def optional_number_of(row: Row, column: str) -> float | None:
-    """The finite number in a column; None without such a column, or if it is null or blank.
+def numbers_of(row: Row, column: str) -> list[float | None]:
+    """The numbers in a column: one, or a list with one for each rater; a list may be JSON in a cell of text.
+
+    Returns:
+        Finite numbers, and None for null or blank; one None without such a column.
 
     Raises:
         DataError: the value is something else.
     """
-    value = row.fields.get(column)
+    value = cell_of(row.fields, column)
+    values = _list_in(row, column, value)
+    return [
+        None if item is None or (isinstance(item, str) and not item.strip()) else as_number(row.where, column, item)
+        for item in ([value] if values is None else values)
+    ]
+
+
+def texts_of(row: Row, column: str) -> tuple[str, ...]:
+    """The texts in a column: one, or a list, which may be JSON in a cell of text; none for null or blank.
+
+    Raises:
+        DataError: there is no such column, or a value is not text.
+    """
+    value = value_of(row, column)
     if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    return as_number(row.where, column, value)
+        return ()
+    values = _list_in(row, column, value)
+    return tuple(as_text(row.where, column, item) for item in ([value] if values is None else values))
+
+
+def _list_in(row: Row, column: str, value: object) -> list[Any] | None:
+    """The list in a cell, or None if it holds a single value."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = parse_json(value, f"{row.where}: column {column!r}")
+        except DataError:
+            return None  # a text that begins with a bracket
+    return value if isinstance(value, list) else None
 
 
 def as_number(where: str, column: str, value: object) -> float:

@@ -7,12 +7,13 @@ the items of its context.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import name_of, number_of, row_of, text_of
-from refladder.loaders.sources import digest_of
+from refladder.records import text_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,6 +55,7 @@ def add_flat(
         draft.add_ratings(row.where, output_id, {name: number_of(scores, name) for name in dimensions}, MEAN)
 
 
-def text_id(text: str, background: str = "") -> str:
-    """An id for a context without one: a digest of its text and, if any, its background."""
-    return digest_of(text, background) if background else digest_of(text)
+def output_text_id(context_id: str, text: str) -> str:
+    """An id for an output without one: its context's id, and twelve hexadecimal digits of its text."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    return f"{context_id}/{digest}"

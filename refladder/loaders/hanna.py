@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UsageError
 from refladder.loaders.draft import Draft
 from refladder.loaders.fields import name_of, number_of, text_of
-from refladder.loaders.flat import text_id
 from refladder.loaders.sources import fetch_table, find_file, read_table
-from refladder.records import Benchmark, Dimension
+from refladder.records import Benchmark, Dimension, text_id
 
 if TYPE_CHECKING:
     from pathlib import Path

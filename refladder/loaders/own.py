@@ -1,7 +1,8 @@
 """Data of a user: contexts, outputs and optional ratings in one table; task and dimensions in TOML.
 
-The table is JSON lines, CSV, Parquet or a Hub data set with one output per row. Its columns are the fields of FIELDS
-and one rating column per dimension, with its name; other column names are mapped. The task file is::
+The table is JSON lines, a JSON list, CSV, Parquet (the first three plain or gzip), a Hub data set, or rows in memory,
+with one output per row. Its columns are the fields of FIELDS and one rating column per dimension, with its name; other
+column names are mapped, and `scores.clarity` is the field of an object. The task file is::
 
     task = "summarization"
 
@@ -22,21 +23,21 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files.jsonl import read_bytes
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.files.tables import Row, read_rows
+from refladder.files.tables import Row, Rows, cell_of, read_rows
 from refladder.loaders.draft import MEAN, Draft
-from refladder.loaders.fields import missing_column, name_of, optional_number_of, text_of
-from refladder.loaders.flat import text_id
+from refladder.loaders.fields import missing_column, name_of, numbers_of, text_of, texts_of
+from refladder.loaders.flat import output_text_id
 from refladder.loaders.sources import decode, fetch_table, read_table, table_of
 from refladder.parsing import parse_toml
-from refladder.records import Benchmark, Context, Dimension
+from refladder.records import Benchmark, Context, Dimension, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-FIELDS = ("context_id", "context", "background", "system", "output", "output_id")
+FIELDS = ("context_id", "context", "background", "system", "output", "output_id", "references", "rater")
 CONTEXT_FIELDS = FIELDS[:3]
 HUB_PREFIX = "hub:"
-NEAR = 0.85  # similarity above which an unused column counts as a misspelt field
+NEAR = 0.9  # similarity above which an unused column counts as a misspelt field
 
 
 def load_own(
@@ -47,10 +48,6 @@ def load_own(
     dimensions: Sequence[str] = (),
 ) -> Benchmark:
     """Read a user's outputs with their contexts and optional ratings as a benchmark.
-
-    Without `context_id`, the id of a context is a digest of its text and background, which does not depend on the order
-    of rows. Without `output_id`, the id of an output is `CONTEXT_ID/SYSTEM`. Ratings have one rater, `mean`. Either
-    every dimension or none has a rating column. A rating that is absent, null or blank in a row is missing.
 
     Args:
         source: a file (.jsonl, .json, .csv, .parquet), `-` for JSON lines on standard input, or
@@ -67,36 +64,120 @@ def load_own(
     if source is None:
         raise UsageError("own: no data given; pass source=PATH or source=hub:ORG/NAME")
     task, described = read_task(Path(task_file))
+    return read_own(source, task, described, columns=columns, dimensions=dimensions)
+
+
+def read_own(
+    source: Path | str | Rows,
+    task: str,
+    described: Sequence[Dimension],
+    *,
+    columns: Mapping[str, str] | None = None,
+    dimensions: Sequence[str] = (),
+) -> Benchmark:
+    """Read a user's outputs, with the task and its dimensions given.
+
+    Without `context_id`, the id of a context is a digest of its text and background. Without `output_id`, the id of an
+    output is `CONTEXT_ID/SYSTEM`, and without `system` its context's id and a digest of its text. So ids do not depend
+    on the order of rows, and they are those of `refladder score`.
+
+    A rating is a number (the rater is `mean`), a list with a number for each rater, or, with a column `rater`, one row
+    per rater. Where the id of an output is made from its text, repeated rows are further ratings of it. Either every
+    dimension or none has a rating column. A rating that is absent, null or blank is missing.
+
+    Args:
+        source: as for `load_own`, or rows.
+        task: the task of all contexts.
+        described: the dimensions of the task.
+        columns: field or dimension name to column name.
+        dimensions: names of the dimensions to read; empty for all.
+
+    Raises:
+        UsageError, DataError: see `load_own`.
+    """
     chosen = choose_dimensions(described, dimensions)
     names = [dimension.name for dimension in chosen]
     ignored = {dimension.name for dimension in described}.difference(names)
     mapped = {field: column for field, column in (columns or {}).items() if field not in ignored}
-    table = table_of(str(source), _read_source(str(source)))
+    table = table_of("the table" if isinstance(source, Rows) else str(source), _read_source(source))
     first = _with_all_columns(table.rows)
     columns = _find_columns(first, mapped, required=("context", "output"), fields=(*FIELDS, *names))
-    if not {"system", "output_id"} & columns.keys():
-        raise DataError(
-            f"{missing_column(first.where, 'system', first.fields, tuple(columns.values()))}; "
-            "an output needs system or output_id; map one with system=COLUMN"
-        )
     _check_rating_columns(first, names, columns)
     draft = Draft(task, chosen)
+    rated: dict[tuple[str, str, str], str] = {}
     for row in table.rows:
         context_id = _add_context(draft, row, columns)
-        output_id = draft.add_output(
-            row.where,
-            context_id,
-            name_of(row, columns["system"]) if "system" in columns else "",
-            text_of(row, columns["output"]),
-            output_id=name_of(row, columns["output_id"]) if "output_id" in columns else None,
-        )
-        ratings = {name: optional_number_of(row, columns[name]) for name in names if name in columns}
-        present = {name: value for name, value in ratings.items() if value is not None}
-        draft.add_ratings(row.where, output_id, present, MEAN)
+        output_id = _add_output(draft, row, columns, context_id)
+        rated_columns = {name: columns[name] for name in names if name in columns}
+        rater = name_of(row, columns["rater"]) if "rater" in columns else None
+        _add_ratings(draft, row, output_id, rated_columns, rater=rater, rated=rated)
     return draft.finish(name="own", revision=table.revision, licence="the user's own data")
 
 
-def load_contexts(source: Path | str, *, task: str, columns: Mapping[str, str] | None = None) -> tuple[Context, ...]:
+def _add_output(draft: Draft, row: Row, columns: Mapping[str, str], context_id: str) -> str:
+    text = text_of(row, columns["output"])
+    system = name_of(row, columns["system"]) if "system" in columns else ""
+    output_id = name_of(row, columns["output_id"]) if "output_id" in columns else None
+    by_text = output_id is None and not system
+    return draft.add_output(
+        row.where,
+        context_id,
+        system,
+        text,
+        output_id=output_text_id(context_id, text) if by_text else output_id,
+        repeated=by_text or "rater" in columns,
+        advice="keep one of them, or name who rated each in a column 'rater'",
+    )
+
+
+def _add_ratings(
+    draft: Draft,
+    row: Row,
+    output_id: str,
+    columns: Mapping[str, str],
+    *,
+    rater: str | None,
+    rated: dict[tuple[str, str, str], str],
+) -> None:
+    """Add the ratings of a row.
+
+    Args:
+        draft: the benchmark so far.
+        row: the row.
+        output_id: its output.
+        columns: dimension to its column.
+        rater: the rater of the row, where the table names raters.
+        rated: where each (output, dimension, rater) was rated, for a table that names raters.
+
+    Raises:
+        DataError: a rating is no number or outside its scale, a row of one rater has a list, or a rater rated twice.
+    """
+    cells = {name: numbers_of(row, column) for name, column in columns.items()}
+    count = max((len(values) for values in cells.values()), default=0)
+    for number in range(count):
+        values = {
+            name: value
+            for name, listed in cells.items()
+            if number < len(listed) and (value := listed[number]) is not None
+        }
+        if rater is None:
+            label = draft.rater_for(row.where, output_id, MEAN if count == 1 else "")
+            draft.add_ratings(row.where, output_id, values, label)
+            continue
+        if count > 1:
+            raise DataError(f"{row.where}: {count} ratings in a row of rater {rater!r}; a row has those of one rater")
+        for name in values:
+            first = rated.setdefault((output_id, name, rater), row.where)
+            if first != row.where:
+                raise DataError(
+                    f"{row.where}: rater {rater!r} rated output {output_id!r} on {name} at {first} already; keep one"
+                )
+        draft.add_ratings(row.where, output_id, values, rater)
+
+
+def load_contexts(
+    source: Path | str | Rows, *, task: str, columns: Mapping[str, str] | None = None
+) -> tuple[Context, ...]:
     """Read only contexts, for building ladders; a context may appear in several rows, other columns are ignored.
 
     Ids are the same as in `load_own`, so that ladders match the outputs of a file with the same contexts.
@@ -111,9 +192,9 @@ def load_contexts(source: Path | str, *, task: str, columns: Mapping[str, str] |
         DataError: the source is invalid; the text has path:line.
     """
     draft = Draft(task, ())
-    rows = tuple(_read_source(str(source)))
+    rows = tuple(_read_source(source))
     if not rows:
-        raise DataError(f"{source}: it has no rows")
+        raise DataError(f"{'the table' if isinstance(source, Rows) else source}: it has no rows")
     first = _with_all_columns(rows)
     columns = _find_columns(first, dict(columns or {}), required=("context",), fields=CONTEXT_FIELDS)
     for row in rows:
@@ -174,7 +255,11 @@ def _check_keys(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> No
             raise DataError(f"{where}: no key {key!r}; it needs {', '.join(keys)}")
 
 
-def _read_source(source: str) -> Iterator[Row]:
+def _read_source(source: Path | str | Rows) -> Iterator[Row]:
+    if isinstance(source, Rows):
+        yield from source
+        return
+    source = str(source)
     if source.startswith(HUB_PREFIX):
         repository, _, split = source.removeprefix(HUB_PREFIX).partition(":")
         yield from fetch_table(repository, split or None, "save it as a file and name it with --source PATH").rows
@@ -186,7 +271,21 @@ def _read_source(source: str) -> Iterator[Row]:
 
 def _with_all_columns(rows: Sequence[Row]) -> Row:
     """A row at the position of the first row with the columns of all rows: JSON lines may leave out columns."""
-    return Row(rows[0].where, {column: None for row in rows for column in row.fields})
+    fields: dict[str, Any] = {}
+    for row in rows:
+        _merge(fields, row.fields)
+    return Row(rows[0].where, fields)
+
+
+def _merge(fields: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add the columns of a row, and the fields of objects in them, with the value None."""
+    for column, value in more.items():
+        if isinstance(value, dict):
+            if not isinstance(fields.get(column), dict):
+                fields[column] = {}
+            _merge(fields[column], value)
+        else:
+            fields.setdefault(column, None)
 
 
 def _find_columns(
@@ -204,14 +303,15 @@ def _find_columns(
     matches: dict[str, str] = {}
     for field in fields:
         column = columns.get(field, field)
-        if column in row.fields:
+        if cell_of(row.fields, column, row) is not row:
             matches[field] = column
         elif field in columns or field in required:
             raise DataError(
                 f"{missing_column(row.where, column, row.fields, tuple(matches.values()))}; "
                 f"map the field {field!r} to its column with {field}=COLUMN"
             )
-    unused = [str(column) for column in row.fields if column not in matches.values()]
+    used = {name for column in matches.values() for name in (column, column.partition(".")[0])}
+    unused = [str(column) for column in row.fields if column not in used]
     for field in fields:
         near = [] if field in matches else difflib.get_close_matches(field, unused, n=1, cutoff=NEAR)
         if near:
@@ -235,7 +335,8 @@ def _check_rating_columns(row: Row, names: Sequence[str], columns: Mapping[str, 
 def _add_context(draft: Draft, row: Row, columns: Mapping[str, str]) -> str:
     text, background = context_text(row, columns)
     context_id = name_of(row, columns["context_id"]) if "context_id" in columns else text_id(text, background)
-    draft.add_context(row.where, context_id, text, background=background)
+    references = texts_of(row, columns["references"]) if "references" in columns else ()
+    draft.add_context(row.where, context_id, text, background=background, references=references)
     return context_id
 
 
@@ -251,4 +352,4 @@ def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
     """
     text = text_of(row, columns["context"])
     background = columns.get("background")
-    return text, "" if background is None or row.fields.get(background) is None else text_of(row, background)
+    return text, "" if background is None or cell_of(row.fields, background) is None else text_of(row, background)

@@ -27,11 +27,6 @@ class Table:
     revision: str
 
 
-def digest_of(*texts: str) -> str:
-    """16 hexadecimal digits (BLAKE2b, 8 bytes) of one or more texts: an id that depends only on the data."""
-    return _digest(json.dumps(texts, ensure_ascii=False).encode() if len(texts) > 1 else texts[0].encode())
-
-
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 

@@ -9,9 +9,9 @@ from refladder.errors import DataError, UnknownNameError
 from refladder.files.jsonl import read_bytes
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import as_number, as_row, list_of, missing_column, name_of, number_of, text_of
-from refladder.loaders.flat import add_flat, text_id
+from refladder.loaders.flat import add_flat
 from refladder.loaders.sources import Table, fetch_table, find_beside, find_file, read_json, read_table
-from refladder.records import Benchmark, Dimension
+from refladder.records import Benchmark, Dimension, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError
 from refladder.loaders.draft import Draft
 from refladder.loaders.fields import as_number, as_row, list_of, name_of, text_of
-from refladder.loaders.flat import add_flat, text_id
+from refladder.loaders.flat import add_flat
 from refladder.loaders.sources import find_file, read_table
-from refladder.records import Benchmark, Dimension
+from refladder.records import Benchmark, Dimension, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

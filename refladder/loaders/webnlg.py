@@ -9,9 +9,8 @@ from refladder.errors import DataError, UnknownNameError
 from refladder.files.jsonl import read_lines
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import name_of, number_of, text_of
-from refladder.loaders.flat import text_id
 from refladder.loaders.sources import find_beside, find_file, read_table
-from refladder.records import Benchmark, Dimension
+from refladder.records import Benchmark, Dimension, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

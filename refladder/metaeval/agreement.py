@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -134,6 +134,9 @@ def build_grid(
 ) -> Grid:
     """Arrange ratings and scores of one dimension as grids.
 
+    Outputs without a system fill the columns from the left in each context. Such a column is no system: it has a
+    meaning within contexts and over all outputs only.
+
     Args:
         outputs: all outputs of the benchmark.
         means: (output id, dimension) to mean rating, from `human_means`.
@@ -145,12 +148,17 @@ def build_grid(
         UsageError: a score is infinite.
     """
     contexts = {context: row for row, context in enumerate(dict.fromkeys(output.context_id for output in outputs))}
-    systems = {system: column for column, system in enumerate(dict.fromkeys(output.system for output in outputs))}
+    unnamed: Counter[str] = Counter()
+    keys: list[tuple[str, int]] = []  # the column of each output: its system, or its number among those without one
+    for output in outputs:
+        keys.append((output.system, 0 if output.system else unnamed[output.context_id]))
+        unnamed[output.context_id] += not output.system
+    systems = {key: column for column, key in enumerate(dict.fromkeys(keys))}
     output_ids: list[list[str | None]] = [[None] * len(systems) for _ in contexts]
     human = np.full((len(contexts), len(systems)), np.nan)
     predicted = np.full((len(contexts), len(systems)), np.nan)
-    for output in outputs:
-        row, column = contexts[output.context_id], systems[output.system]
+    for output, key in zip(outputs, keys, strict=True):
+        row, column = contexts[output.context_id], systems[key]
         other_id = output_ids[row][column]
         if other_id is not None:
             raise DataError(
@@ -169,7 +177,7 @@ def build_grid(
     return Grid(
         dimension=dimension,
         contexts=tuple(contexts),
-        systems=tuple(systems),
+        systems=tuple(system for system, _ in systems),
         output_ids=tuple(map(tuple, output_ids)),
         human=human,
         predicted=predicted,

@@ -95,11 +95,14 @@ def bert_score(
 
     def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
         wanted = list(dict.fromkeys([*texts, *references]))
-        found, shortened = _embed(reader, wanted, chosen)
-        vectors = dict(zip(wanted, found, strict=True))
+        embedded, shortened = _embed(reader, wanted, chosen)
+        vectors = dict(zip(wanted, embedded, strict=True))
         cut[0] += shortened
         return [
-            max(greedy_f1(vectors[text][0], vectors[one][0], vectors[text][1], vectors[one][1]) for one in references)
+            max(
+                greedy_f1(vectors[text][0], vectors[reference][0], vectors[text][1], vectors[reference][1])
+                for reference in references
+            )
             for text in texts
         ]
 
@@ -117,12 +120,12 @@ def _embed(reader: Reader, texts: Sequence[str], layer: int) -> tuple[list[tuple
     space = " " if model.config.model_type in {"roberta", "gpt2"} else ""  # a word, not the end of one
     rows = [reader.single((space + text.strip()) if text.strip() else "") for text in texts]
     special = {tokenizer.cls_token_id, tokenizer.sep_token_id}
-    found = []
+    embedded = []
     for row, padded in zip(rows, reader.run(rows, states), strict=True):
         vectors = padded[: len(row.ids)]
         vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        found.append((vectors, np.array([token not in special for token in row.ids], dtype=np.float64)))
-    return found, sum(row.cut for row in rows)
+        embedded.append((vectors, np.array([token not in special for token in row.ids], dtype=np.float64)))
+    return embedded, sum(row.cut for row in rows)
 
 
 def _prepare(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from refladder.backends.hf import Local
+from refladder.backends.hf import TransformersBackend
 from refladder.backends.hf.opening import TEXT_TO_TEXT, open_model, parse_memory, split_revision
 from refladder.backends.hf.readers import Reader
 from refladder.engine.memory import usable_memory
@@ -76,7 +76,7 @@ def split_checkpoints(asked: str, roles: Sequence[str], method: str, suggestion:
     return names
 
 
-def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> Local:
+def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> TransformersBackend:
     """Open an encoder-decoder such as T5.
 
     Args:
@@ -91,7 +91,7 @@ def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> Lo
             not complete, it needs code of its own, or it is no encoder-decoder.
     """
     opened, memory = _opened(name, TEXT_TO_TEXT, method, suggestion, machine)
-    return Local(opened, memory=memory, truncate_context=False, label_variants=False)
+    return TransformersBackend(opened, memory=memory, truncate_context=False, label_variants=False)
 
 
 def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> Reader:

@@ -36,13 +36,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from refladder import registry
-from refladder.backends.metered import Counted, total
+from refladder.backends.metered import Metered, total
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.locks import locked_folder
 from refladder.ranking import bias
 from refladder.records import Context, Output, Progress, Sampling
 from refladder.registry import Entry
 from refladder.scoring.judging import LEAST_MASS
+from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.rules import DEFAULT_RULE
 
 if TYPE_CHECKING:
@@ -53,8 +54,10 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
     from refladder.backends.metered import Spent
+    from refladder.files.ladder_sets import LadderSet
     from refladder.methods.measures import Part
-    from refladder.records import Benchmark, Dimension, Judgment
+    from refladder.methods.tally import Tally
+    from refladder.records import Benchmark, Dimension, Run
     from refladder.scoring.columns import ScoreReport
 
     Judge = Callable[[], Backend]
@@ -181,27 +184,39 @@ def _silent(_what: str) -> AbstractContextManager[Progress | None]:
     return nullcontext()
 
 
+@dataclass(slots=True)
+class Shared:
+    """What the methods of one run share, so that no question is asked twice and no file is read twice.
+
+    `logs` are the open files of judgments. `comparisons` are those of `refladder.methods.pairwise.compare_all`, with
+    their benchmark and counts, by benchmark, dimensions, judge and choice of pairs.
+    """
+
+    logs: dict[tuple[object, ...], JudgmentIndex] = field(default_factory=dict)
+    comparisons: dict[tuple[object, ...], tuple[Benchmark, Sequence[Comparisons], Tally]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodSettings:
     """What the user asked for, the same for every method of a run.
 
-    `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` names a set that
-    exists. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's folder of templates.
-    A judgment whose label mass is below `least_mass` is unparsed.
+    `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` is a set that
+    exists, or its name or folder. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's
+    folder of templates. A judgment whose label mass is below `least_mass` is unparsed.
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
     that away.
 
     `answers` 0 reads label probabilities, K samples K written answers. For methods that compare outputs with each
     other: `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
-    by `selection` (see `refladder.ranking.selection`). `kept` holds what was answered in this run, by judge and
-    template and then by question, so that no method asks again what another has asked.
+    by `selection` (see `refladder.ranking.selection`). `shared` holds what was answered in this run, so that no method
+    asks again what another has asked.
 
     `progress(what)` gives a context manager with a function of (done, in all), or None.
     """
 
     seed: int = 0
     writer: Judge | None = None
-    ladders: str | None = None
+    ladders: str | Path | LadderSet | None = None
     rungs: int = 5
     attempts: int = 3
     sampling: Sampling = field(default_factory=Sampling)
@@ -212,7 +227,7 @@ class MethodSettings:
     budget: int | None = None
     selection: str = "symmetric"
     answers: int = 0
-    kept: dict[str, dict[str, Judgment]] = field(default_factory=dict)
+    shared: Shared = field(default_factory=Shared)
     prompts: Path | None = None
     work: Path | None = None
     restart: bool = False
@@ -223,13 +238,29 @@ class MethodSettings:
         """The options of one method, over their defaults.
 
         Raises:
-            UnknownNameError: the user gave `METHOD.KEY` with a key that stands not in `defaults`.
+            UnknownNameError: the user gave `METHOD.KEY` with a key that is not in `defaults`.
         """
         given = {key.partition(".")[2]: value for key, value in self.options.items() if key.partition(".")[0] == method}
         for key in given:
             if key not in defaults:
                 raise UnknownNameError(f"option of method {method!r}", key, defaults)
         return {**defaults, **given}
+
+    def judgments(self, file_name: str, run: Run) -> JudgmentIndex:
+        """The judgments of a judge and template: those of the work folder, and those that this run has asked for.
+
+        Args:
+            file_name: in the work folder.
+            run: of the judgments, from `refladder.scoring.asker.run_of`.
+
+        Raises:
+            UsageError, DataError: see `refladder.scoring.judgment_file.JudgmentIndex`.
+        """
+        key = (self.work, file_name, run.recipe.digest, run.answers)
+        if key not in self.shared.logs:
+            path = None if self.work is None else self.work / file_name
+            self.shared.logs[key] = JudgmentIndex(path, run, restart=self.restart)
+        return self.shared.logs[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,10 +352,15 @@ class PlanMethod(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationMethod:
-    """A method of `evaluate`: what it does, and what that will cost; see the top of this module."""
+    """A method of `evaluate`: what it does, and what that will cost; see the top of this module.
+
+    `recorded` is the kind of recorded judgments that answer all its questions, `ladder` or `pairs` (see
+    `refladder.scoring.recorded`); `any` for a method that asks no judge; None if no recorded judgments can answer it.
+    """
 
     run: RunMethod
     plan: PlanMethod
+    recorded: str | None = None
 
 
 def plan_nothing(
@@ -460,30 +496,30 @@ def _run(
 ) -> list[MethodRun]:
     runs = []
     for name, method in methods.items():
-        meters: dict[int, Counted] = {}
+        meters: dict[int, Metered] = {}
 
-        def metered(open_backend: Judge, meters: dict[int, Counted] = meters) -> Judge:
+        def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
             def opened() -> Backend:
                 backend = open_backend()
-                return meters.setdefault(id(backend), Counted(backend))
+                return meters.setdefault(id(backend), Metered(backend))
 
             return opened
 
-        own = _with_checkpoint(settings, name)
+        run_settings = _with_checkpoint(settings, name)
         if settings.writer is not None:
-            own = replace(own, writer=metered(settings.writer))
+            run_settings = replace(run_settings, writer=metered(settings.writer))
         started = time.perf_counter()
-        result = method.run(benchmark, dimensions, metered(judge), own)
+        result = method.run(benchmark, dimensions, metered(judge), run_settings)
         if name != name.partition(":")[0] and result.method is not None:
             result = replace(result, method=replace(result.method, name=name))
         runs.append(
             MethodRun(
                 name=name,
                 result=result,
-                calls=sum(meter.calls for meter in meters.values()),
-                characters=sum(meter.characters for meter in meters.values()),
+                calls=sum(meter.answered for meter in meters.values()),
+                characters=sum(meter.usage.characters for meter in meters.values()),
                 spent=total([meter.spent for meter in meters.values()]),
-                judge_seconds=sum(meter.seconds for meter in meters.values()),
+                judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
                 seconds=time.perf_counter() - started,
             )
         )
@@ -500,8 +536,8 @@ def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[
     """
     if runs and not others and all(run.result.method is None for run in runs):
         raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
-    found = [
+    scored = [
         run.result.method or Method(name=run.name, signature=f"unavailable:{run.result.skipped}", scores={})
         for run in runs
     ]
-    return [*found, *others]
+    return [*scored, *others]

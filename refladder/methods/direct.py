@@ -14,7 +14,6 @@ from refladder.methods.measures import of_judgments
 from refladder.prompts import load_template
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
-from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
@@ -36,13 +35,7 @@ def _asker(grades: int, benchmark: Benchmark, judge: Judge, settings: MethodSett
     sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
     run = run_of(backend, template, answers=answers, sampling=sampling)
     kind = f"direct-{grades}" + (f"-{answers}-answers" if answers else "")
-    asked_before = f"{kind}-{run.recipe.digest}"
-    log = JudgmentIndex(
-        None if settings.work is None else settings.work / f"{kind}.judgments.jsonl",
-        run,
-        restart=settings.restart and asked_before not in settings.kept,
-        judgments=settings.kept.setdefault(asked_before, {}),
-    )
+    log = settings.judgments(f"{kind}.judgments.jsonl", run)
     return Asker(backend, template, log, settings.least_mass)
 
 
@@ -63,6 +56,7 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
         settings.own(name, {})
         asker = _asker(grades, benchmark, judge, settings)
         questions = _questions(benchmark, dimensions)
+        reused = asker.log.reused
         judgments: list[Judgment] = []
         with settings.progress(name) as progress:
             for batch in batches((question for _, question in questions), asker.backend):
@@ -82,7 +76,7 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
         return MethodResult(
             method=Method(name=name, signature=f"{signature}|least-mass:{settings.least_mass:g}", scores=scores),
             judgments=len(questions),
-            reused=asker.log.reused,
+            reused=asker.log.reused - reused,
             unreadable=sum(judgment.logprobs is None for judgment in judgments),
             characters=sum(asker.characters(question) for _, question in questions),
             measures=of_judgments(judgments),

@@ -94,16 +94,16 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
         logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
     judgments = []
     for question in asked:
-        found = logprobs.get(question.texts["target"])
+        logprob = logprobs.get(question.texts["target"])
         reason = (
-            None if found is not None else ((note or "unreadable") if question.texts["target"] else "the text is empty")
+            None if logprob is not None else ((note or "unparsed") if question.texts["target"] else "the text is empty")
         )
         judgments.append(
             judgment_of(
                 question,
                 recipe,
                 outcomes=(TEXT,),
-                logprobs=None if found is None else (found,),
+                logprobs=None if logprob is None else (logprob,),
                 mass=None,
                 note=reason,
                 cut=cut,

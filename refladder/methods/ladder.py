@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
-from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, read_ladder_set
+from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Measures, joined, of_judgments, of_orders
+from refladder.records import text_id
+from refladder.scoring import recorded
 from refladder.scoring.columns import Scale, ScoreReport
 from refladder.scoring.dry_run import plan_scoring
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import rule_named
-from refladder.scoring.scorer import Scorer, batches
+from refladder.scoring.scorer import LadderScorer, batches
 from refladder.synth import build_ladders, plan_ladders
 from refladder.synth.journal import JOURNAL
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
-    from refladder.records import Benchmark, Dimension, Judgment, Ladder, LadderFailure, Progress, Sampling
+    from refladder.records import Benchmark, Context, Dimension, Judgment, Ladder, LadderFailure, Progress, Sampling
 
     Scores = dict[tuple[str, str], float | None]
 
@@ -110,8 +112,7 @@ def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: 
                 f"the ladders of {ladders.name} are of task {ladders.task!r}, and {benchmark.name} is of "
                 f"{context.task!r}; name ladders of that task with --ladders"
             )
-        other = ladders.contexts.get(context.id)
-        if other is not None and other.text != context.text:
+        if _has_other_text(ladders, context):
             raise UsageError(
                 f"context {context.id!r} has another text in {ladders.name} than in {benchmark.name}; "
                 "the ladders were written for other data: name others with --ladders"
@@ -119,8 +120,20 @@ def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: 
     return replace(ladders, contexts=contexts | dict(ladders.contexts))
 
 
+def _opened(ladders: str | Path | LadderSet) -> LadderSet:
+    return ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+
+
+def _has_other_text(ladders: LadderSet, context: Context) -> bool:
+    """Whether a set was written for another text of a context, by its text, else by its digest."""
+    written_for = ladders.contexts.get(context.id)
+    if written_for is not None:
+        return written_for.text != context.text
+    return ladders.digests.get(context.id) not in (None, text_id(context.text, context.background))
+
+
 def score_benchmark(
-    scorer: Scorer,
+    scorer: LadderScorer,
     benchmark: Benchmark,
     *,
     name: str = LADDER,
@@ -160,7 +173,7 @@ def _run(
     _check(settings)
     failures: Sequence[LadderFailure] = ()
     if settings.ladders is not None:
-        ladders = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
+        ladders = ladders_for(benchmark, dimensions, _opened(settings.ladders))
     else:
         with settings.progress("writing ladders") as progress:
             ladders, failures = evaluation_ladders(
@@ -209,7 +222,7 @@ def _plan(
     _check(settings)
     failures: Sequence[LadderFailure] = ()
     if settings.ladders is not None:
-        ladders = ladders_for(benchmark, dimensions, read_ladder_set(settings.ladders))
+        ladders = ladders_for(benchmark, dimensions, _opened(settings.ladders))
     else:
         written, failures = plan_ladders(
             costs,
@@ -230,7 +243,7 @@ def _plan(
     return _notes(failures)
 
 
-ladder = EvaluationMethod(run=_run, plan=_plan)
+ladder = EvaluationMethod(run=_run, plan=_plan, recorded=recorded.LADDER)
 
 
 def _check(settings: MethodSettings) -> None:
@@ -238,8 +251,10 @@ def _check(settings: MethodSettings) -> None:
     rule_named(settings.rule)
 
 
-def _scorer(judge: Backend, ladders: LadderSet, dimensions: Sequence[Dimension], settings: MethodSettings) -> Scorer:
-    return Scorer(
+def _scorer(
+    judge: Backend, ladders: LadderSet, dimensions: Sequence[Dimension], settings: MethodSettings
+) -> LadderScorer:
+    return LadderScorer(
         judge,
         ladders,
         dimensions,

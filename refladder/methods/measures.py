@@ -1,4 +1,4 @@
-"""Shares for the report card: counted by context, so that they have intervals."""
+"""Shares for the report card, counted by context so that they have intervals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """What a share is about: its name, a dimension and the id of a context."""
+    """The key of a count: the name of the share, a dimension and the id of a context."""
 
     name: str
     dimension: str
@@ -32,7 +32,7 @@ Measures = dict[Part, tuple[float, int]]  # points, of how many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A share and how sure it is.
+    """A share and its interval.
 
     `value` = points / `of`, between 0 and 1. `low` and `high` are the ends of its 95 % interval, by the spread between
     contexts (see `share_intervals`); None where fewer than two contexts have anything to count.
@@ -45,45 +45,45 @@ class Share:
 
 
 def add(measures: Measures, part: Part, points: float, count: int) -> None:
-    """Add points and the number that they are of."""
+    """Add points and the number of cases in which they could be won."""
     before = measures.get(part, (0.0, 0))
     measures[part] = (before[0] + points, before[1] + count)
 
 
 def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
-    """The sum of several."""
-    found: Measures = {}
-    for one in parts:
-        for part, (points, count) in one.items():
-            add(found, part, points, count)
-    return found
+    """The sum of several mappings."""
+    measures: Measures = {}
+    for added in parts:
+        for part, (points, count) in added.items():
+            add(measures, part, points, count)
+    return measures
 
 
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
-    """What can be said of any judgments, by dimension and context.
+    """The shares that all judgments have, by dimension and context.
 
-    `unread`: those that gave no number, of all. `faint`: those whose labels together had less than half of the
-    probability, of those that were read. `tied`: those that prefer no answer (a tie is the most probable one, or two
-    are equally probable), of those that were read and had a choice.
+    `unread`: unparsed judgments, of all. `faint`: those with a label mass below one half, of those that were parsed.
+    `tied`: those without a preference (a tie is the most probable answer, or two answers are equally probable), of
+    those that were parsed and had a choice.
     """
     counts: dict[tuple[str, str], list[int]] = {}
     for judgment in judgments:
-        own = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
-        own[0] += 1
+        counted = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
+        counted[0] += 1
         if judgment.logprobs is None:
-            own[1] += 1
+            counted[1] += 1
             continue
-        own[2] += is_faint(judgment)
+        counted[2] += is_faint(judgment)
         if len(judgment.outcomes) > 1:
-            own[3] += 1
-            own[4] += _undecided(judgment.outcomes, judgment.logprobs)
-    found: Measures = {}
+            counted[3] += 1
+            counted[4] += _undecided(judgment.outcomes, judgment.logprobs)
+    measures: Measures = {}
     for (dimension, context), (asked, unread, faint, choices, tied) in counts.items():
-        found[Part("unread", dimension, context)] = (unread, asked)
-        found[Part("faint", dimension, context)] = (faint, asked - unread)
+        measures[Part("unread", dimension, context)] = (unread, asked)
+        measures[Part("faint", dimension, context)] = (faint, asked - unread)
         if choices:
-            found[Part("tied", dimension, context)] = (tied, choices)
-    return found
+            measures[Part("tied", dimension, context)] = (tied, choices)
+    return measures
 
 
 def of_orders(judgments: Sequence[Judgment]) -> Measures:
@@ -93,9 +93,9 @@ def of_orders(judgments: Sequence[Judgment]) -> Measures:
         judgments: in the canonical order, the swapped pair behind each.
     """
     groups: dict[Part, list[Judgment]] = {}
-    for one in judgments:
-        groups.setdefault(Part("inconsistency", one.dimension, one.context_id), []).append(one)
-    return {part: inconsistency(own) for part, own in groups.items()}
+    for judgment in judgments:
+        groups.setdefault(Part("inconsistency", judgment.dimension, judgment.context_id), []).append(judgment)
+    return {part: inconsistency(both_orders) for part, both_orders in groups.items()}
 
 
 def _undecided(outcomes: tuple[str, ...], logprobs: tuple[float, ...]) -> bool:

@@ -14,9 +14,11 @@ import numpy as np
 from refladder.errors import UsageError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
-from refladder.methods.pairwise import Tally, groups, measures_of, open_pair_judge, seed_of, template_of
+from refladder.methods.pairwise import groups, measures_of, open_pair_judge, seed_of, template_of
+from refladder.methods.tally import Tally
 from refladder.ranking.sorting import beam_sort, comparisons_between, greedy_sort, run_together
 from refladder.scoring.pairs import first_probabilities, pair_question
+from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +73,7 @@ def _method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> Eval
     ) -> tuple[str, ...]:
         return _plan(costs, benchmark, dimensions, judge, settings, sorting=sorting_of(settings))
 
-    return EvaluationMethod(run=run, plan=plan)
+    return EvaluationMethod(run=run, plan=plan, recorded=PAIRS)
 
 
 pairs_greedy = _method("pairs-greedy", _greedy)
@@ -121,7 +123,7 @@ def _sorted(
     def ask(asked: list[tuple[int, int, int]]) -> list[float]:
         shown = [(number, *pair) for number, first, second in asked for pair in _orders(first, second, settings)]
         questions = [cells[number].question(first, second) for number, first, second in shown]
-        judgments = tally.ask(pair_judge, questions, "unreadable, so that its context cannot be sorted")
+        judgments = tally.ask(pair_judge, questions, "unparsed, so its context cannot be sorted")
         probabilities = first_probabilities(judgments)
         for (number, first, second), probability in zip(shown, probabilities.tolist(), strict=True):
             answered[number][first, second] = probability

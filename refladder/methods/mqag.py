@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.backends.hf import Local
+    from refladder.backends.hf import TransformersBackend
     from refladder.backends.hf.readers import Reader, Row
     from refladder.engine.sampling import GeneratedText
     from refladder.methods.contract import MethodResult, MethodSettings
@@ -63,14 +63,14 @@ class Choice(NamedTuple):
     options: tuple[str, ...]
 
 
-def total_variation(one: FloatArray, other: FloatArray) -> float:
+def total_variation(first: FloatArray, second: FloatArray) -> float:
     """Half the sum of the absolute differences of two distributions, shape (options,), between 0 and 1."""
-    return float(np.abs(one - other).sum() / 2)
+    return float(np.abs(first - second).sum() / 2)
 
 
 def mqag(
-    generator: Local,
-    distractors: Local,
+    generator: TransformersBackend,
+    distractors: TransformersBackend,
     reader: Reader,
     context: Context,
     texts: Sequence[str],
@@ -104,48 +104,54 @@ def mqag(
     amiss: Counter[str] = Counter()
     written = [text for text in texts if text.strip()]
     choices = draw_choices(generator, distractors, written, questions=questions, seed=seed, amiss=amiss)
-    found = iter(
-        [_agreement(reader, context.text, text, own, amiss) for text, own in zip(written, choices, strict=True)]
+    agreements = iter(
+        [_agreement(reader, context.text, text, drawn, amiss) for text, drawn in zip(written, choices, strict=True)]
     )
     amiss[EMPTY] += len(texts) - len(written)
-    return Found([next(found) if text.strip() else None for text in texts], amiss)
+    return Found([next(agreements) if text.strip() else None for text in texts], amiss)
 
 
 def draw_choices(
-    generator: Local, distractors: Local, texts: Sequence[str], *, questions: int, seed: int, amiss: Counter[str]
+    generator: TransformersBackend,
+    distractors: TransformersBackend,
+    texts: Sequence[str],
+    *,
+    questions: int,
+    seed: int,
+    amiss: Counter[str],
 ) -> list[list[Choice]]:
     """Multiple-choice questions about each text; those that are not readable are counted and left out."""
-    own = _separators(generator)
-    others = _separators(distractors)
-    found: list[list[Choice]] = [[] for _ in texts]
-    inputs = [joined(generator.tokens, (text,), own[0], LENGTH) for text in texts]
+    separators = _separators(generator)
+    wrong_separators = _separators(distractors)
+    choices: list[list[Choice]] = [[] for _ in texts]
+    inputs = [joined(generator.tokens, (text,), separators[0], LENGTH) for text in texts]
     amiss[CUT] += sum(cut for _, cut in inputs)
     for number in range(questions):
         sampling = Sampling(max_tokens=_TOKENS, seed=(seed << 16) + number)
         asked: list[tuple[int, str, str]] = []
-        for place, one in enumerate(generator.write_ids([ids for ids, _ in inputs], sampling)):
-            parts = _parts(generator, one, own)
+        for row, written in enumerate(generator.write_ids([ids for ids, _ in inputs], sampling)):
+            parts = _parts(generator, written, separators)
             if len(parts) == len(("question", "answer")) and all(parts):
-                asked.append((place, parts[0], parts[1]))
-        wrong = [joined(distractors.tokens, (*parts, texts[place]), others[0], LENGTH) for place, *parts in asked]
+                asked.append((row, parts[0], parts[1]))
+        wrong = [joined(distractors.tokens, (*parts, texts[row]), wrong_separators[0], LENGTH) for row, *parts in asked]
         amiss[CUT] += sum(cut for _, cut in wrong)
         options = distractors.write_ids([ids for ids, _ in wrong], sampling)
-        for (place, question, answer), one in zip(asked, options, strict=True):
-            different = tuple(dict.fromkeys([answer, *filter(None, _parts(distractors, one, others))]))
+        for (row, question, answer), written in zip(asked, options, strict=True):
+            different = tuple(dict.fromkeys([answer, *filter(None, _parts(distractors, written, wrong_separators))]))
             if len(different) > 1:
-                found[place].append(Choice(question, different[: 1 + _WRONG]))
-    amiss[UNREADABLE] += questions * len(texts) - sum(map(len, found))
-    return found
+                choices[row].append(Choice(question, different[: 1 + _WRONG]))
+    amiss[UNREADABLE] += questions * len(texts) - sum(map(len, choices))
+    return choices
 
 
-def _separators(writer: Local) -> list[int]:
+def _separators(writer: TransformersBackend) -> list[int]:
     """The token between the parts of a text, then those that a T5 may write in its place."""
     tokenizer = writer.opened.tokenizer
     extra = [number for number, token in tokenizer.added_tokens_decoder.items() if str(token).startswith("<extra")]
     return [token_id(writer.opened, "sep_token_id", SUGGESTION), *extra]
 
 
-def _parts(writer: Local, written: GeneratedText, separators: Sequence[int]) -> list[str]:
+def _parts(writer: TransformersBackend, written: GeneratedText, separators: Sequence[int]) -> list[str]:
     """The texts between separators; none where the whole has not ended or is NaN."""
     if not written.ended or written.has_nan:
         return []
@@ -164,18 +170,18 @@ def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice
     plain = reader.tokens.plain
     sources = [plain(text), plain(context)]
     rows: list[Row] = []
-    kept: list[Choice] = []
+    asked: list[Choice] = []
     for choice in choices:
         tail = [*plain(" "), beginning, *plain(f" {choice.question}")]
-        own = [reader.pair(source, plain(option), tail) for source in sources for option in choice.options]
-        fitting = [row for row in own if row is not None]
-        if len(fitting) == len(own):
+        option_rows = [reader.pair(source, plain(option), tail) for source in sources for option in choice.options]
+        fitting = [row for row in option_rows if row is not None]
+        if len(fitting) == len(option_rows):
             rows += fitting
-            kept.append(choice)
+            asked.append(choice)
     amiss[CUT] += sum(row.cut for row in rows)
     logits = iter(reader.run(rows, _choice_logits))
     distances = []
-    for choice in kept:
+    for choice in asked:
         numbers = np.array([next(logits)[0] for _ in range(2 * len(choice.options))]).reshape(2, -1)
         if np.isfinite(numbers).all():
             weights = np.exp(numbers - numbers.max(axis=1, keepdims=True))

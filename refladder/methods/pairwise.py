@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from refladder.errors import UsageError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
-from refladder.methods.measures import Measures, Part, add, joined, of_judgments
+from refladder.methods.measures import Measures, Part, add, joined
+from refladder.methods.tally import Tally
 from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
 from refladder.scoring.asker import Asker, run_of
-from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.pairs import first_probabilities, pair_question
+from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,52 +28,13 @@ if TYPE_CHECKING:
     from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
     from refladder.prompts import Template
-    from refladder.records import Benchmark, Context, Dimension, Judgment, Output, Progress
+    from refladder.records import Benchmark, Context, Dimension, Output
     from refladder.scoring.question import Question
 
     Estimator = Callable[["Comparisons", float], FloatArray]
 
-SHOWN = 5  # reasons, to the user
 _MORE = "; read label probabilities instead (--answers 0), or sample more answers"
 PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of a method while it runs."""
-
-    judgments: int = 0
-    reused: int = 0
-    unreadable: int = 0
-    characters: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    measures: Measures = field(default_factory=dict)
-
-    def ask(
-        self,
-        judge: Asker,
-        questions: Sequence[Question],
-        words: str = "unreadable",
-        progress: Progress | None = None,
-    ) -> list[Judgment]:
-        """The judge's answers, counted, with why some could not be read."""
-        self.judgments += len(questions)
-        reused = judge.log.reused
-        self.characters += sum(map(judge.characters, questions))
-        judgments = judge.ask(questions, progress)
-        self.reused += judge.log.reused - reused
-        for judgment in judgments:
-            if judgment.logprobs is None:
-                self.unreadable += 1
-                self.reasons[f"{words}: {judgment.note}"] += 1
-        self.measures = joined([self.measures, of_judgments(judgments)])
-        return judgments
-
-    def notes(self) -> tuple[str, ...]:
-        """What went wrong, for the user, the most frequent first."""
-        shown = [reason if count == 1 else f"{count:,} x {reason}" for reason, count in self.reasons.most_common(SHOWN)]
-        left = len(self.reasons) - SHOWN
-        return (*shown, f"and {left:,} more like these") if left > 0 else tuple(shown)
 
 
 def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings, template: Template) -> Asker:
@@ -83,13 +44,7 @@ def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings
     backend = judge()
     run = run_of(backend, template, answers=settings.answers, sampling=settings.sampling)
     name = f"{run.recipe.digest}-{settings.answers}"
-    log = JudgmentIndex(
-        None if settings.work is None else settings.work / f"pairwise-{name}.jsonl",
-        run,
-        restart=settings.restart and name not in settings.kept,
-        judgments=settings.kept.setdefault(name, {}),
-    )
-    return Asker(backend, template, log, settings.least_mass)
+    return Asker(backend, template, settings.judgments(f"pairwise-{name}.jsonl", run), settings.least_mass)
 
 
 def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
@@ -107,13 +62,13 @@ def groups(benchmark: Benchmark) -> list[tuple[Context, tuple[Output, ...]]]:
     outputs: dict[str, list[Output]] = {context.id: [] for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].append(output)
-    found = [(context, tuple(outputs[context.id])) for context in benchmark.contexts if len(outputs[context.id]) > 1]
-    if not found:
+    compared = [(context, tuple(outputs[context.id])) for context in benchmark.contexts if len(outputs[context.id]) > 1]
+    if not compared:
         raise UsageError(
             f"{benchmark.name} has no context with two outputs, so there is no pair to compare; use a method that "
             "scores outputs one by one, such as ladder"
         )
-    return found
+    return compared
 
 
 def seed_of(settings: MethodSettings, *names: str) -> int:
@@ -162,12 +117,18 @@ def choose_pairs(benchmark: Benchmark, dimensions: Sequence[Dimension], settings
 
 def compare_all(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Asker, settings: MethodSettings
-) -> tuple[list[Comparisons], Tally]:
-    """Ask about the pairs of `choose_pairs`.
+) -> tuple[Sequence[Comparisons], Tally]:
+    """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons.
 
     Raises:
         UsageError: see `choose_pairs`.
     """
+    made = settings.shared.comparisons
+    pairs = (settings.budget, settings.selection, settings.seed)
+    key = (id(benchmark), tuple(dimensions), judge.signature, settings.work, *pairs)
+    if key in made:
+        _, comparisons, tally = made[key]
+        return comparisons, replace(tally, reused=tally.judgments, reasons=tally.reasons.copy())
     chosen = choose_pairs(benchmark, dimensions, settings)
     questions = [question for choice in chosen for question in choice.questions]
     tally = Tally()
@@ -179,20 +140,25 @@ def compare_all(
         count = len(choice.pairs)
         comparisons.append(Comparisons(**choice._asdict(), probabilities=probabilities[start : start + count]))
         start += count
+    made[key] = benchmark, comparisons, replace(tally, reasons=tally.reasons.copy())
     return comparisons, tally
 
 
 def measures_of(comparisons: Sequence[Comparisons]) -> Measures:
     """The shares of the report card that comparisons give beside those of their judgments."""
-    found: Measures = {}
-    for one in comparisons:
-        items, place = len(one.outputs), (one.dimension.name, one.context.id)
-        hard = estimators.decisions(one.probabilities)
+    measures: Measures = {}
+    for compared in comparisons:
+        items, cell = len(compared.outputs), (compared.dimension.name, compared.context.id)
+        hard = estimators.decisions(compared.probabilities)
         read = hard[~np.isnan(hard)]
-        add(found, Part("first", *place), float(read.sum()), read.size)
-        add(found, Part("inconsistency", *place), *bias.inconsistency(items, one.pairs, one.probabilities))
-        add(found, Part("intransitive", *place), *bias.intransitive_triples(items, one.pairs, one.probabilities))
-    return found
+        add(measures, Part("first", *cell), float(read.sum()), read.size)
+        add(measures, Part("inconsistency", *cell), *bias.inconsistency(items, compared.pairs, compared.probabilities))
+        add(
+            measures,
+            Part("intransitive", *cell),
+            *bias.intransitive_triples(items, compared.pairs, compared.probabilities),
+        )
+    return measures
 
 
 def result_of(
@@ -220,14 +186,14 @@ def result_of(
     thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
     used = [context.debiased(thresholds) for context in comparisons]
     means = {name: _mean(probabilities) for name, probabilities in _by_dimension(used).items()}
-    for one in used:
+    for compared in used:
         try:
-            values = estimator(one, means[one.dimension.name])
+            values = estimator(compared, means[compared.dimension.name])
         except UsageError as error:
-            tally.reasons[f"context {one.context.id!r}, {one.dimension.name}: {error}"] += 1
+            tally.reasons[f"context {compared.context.id!r}, {compared.dimension.name}: {error}"] += 1
             continue
-        for output, value in zip(one.outputs, values.tolist(), strict=True):
-            scores[output.id, one.dimension.name] = None if math.isnan(value) else value
+        for output, value in zip(compared.outputs, values.tolist(), strict=True):
+            scores[output.id, compared.dimension.name] = None if math.isnan(value) else value
     pairs = "all" if settings.budget is None else f"{settings.selection},{settings.budget},seed{settings.seed}"
     return MethodResult(
         method=Method(name=name, signature=f"{name}|{judge.signature}|pairs:{pairs}", scores=scores),
@@ -340,7 +306,7 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
         pair_judge.plan(costs, [question for choice in chosen for question in choice.questions])
         return ()
 
-    return EvaluationMethod(run=run, plan=plan)
+    return EvaluationMethod(run=run, plan=plan, recorded=PAIRS)
 
 
 # arXiv 2307.07889: equation 6 (win ratio), 9 and 10 (debiasing a probability and a win), appendix B (likelihood).

@@ -34,7 +34,7 @@ from refladder.records import Sampling
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from refladder.backends.hf import Local
+    from refladder.backends.hf import TransformersBackend
     from refladder.methods.contract import MethodResult, MethodSettings
     from refladder.methods.without_judge import Opener
     from refladder.records import Benchmark, Context, Dimension
@@ -76,19 +76,19 @@ def spans(sentence: str) -> list[str]:
 
     Punctuation and words such as `the`, `of`, `is` end a run. Each comes once, in the order of the sentence.
     """
-    found: dict[str, None] = {}
+    runs: dict[str, None] = {}
     start, end, kind = 0, 0, ""
     for word in _WORD.finditer(sentence):
-        own = _kind(word[0])
-        if own == kind and own and sentence[end : word.start()].isspace():
+        word_kind = _kind(word[0])
+        if word_kind == kind and word_kind and sentence[end : word.start()].isspace():
             end = word.end()
             continue
         if kind:
-            found[sentence[start:end]] = None
-        start, end, kind = word.start(), word.end(), own
+            runs[sentence[start:end]] = None
+        start, end, kind = word.start(), word.end(), word_kind
     if kind:
-        found[sentence[start:end]] = None
-    return list(found)
+        runs[sentence[start:end]] = None
+    return list(runs)
 
 
 def _kind(word: str) -> str:
@@ -108,12 +108,14 @@ def token_f1(answer: str, expected: str) -> float:
         plain = "".join(sign for sign in text.lower() if sign not in string.punctuation)
         return Counter(word for word in plain.split() if word not in {"a", "an", "the"})
 
-    one, other = words(answer), words(expected)
-    same = (one & other).total()
-    return 2 * same / (one.total() + other.total()) if same else 0.0
+    answered, expected_words = words(answer), words(expected)
+    same = (answered & expected_words).total()
+    return 2 * same / (answered.total() + expected_words.total()) if same else 0.0
 
 
-def questeval(generator: Local, reader: Local, context: Context, texts: Sequence[str]) -> Found:
+def questeval(
+    generator: TransformersBackend, reader: TransformersBackend, context: Context, texts: Sequence[str]
+) -> Found:
     """QuestEval of the outputs of one context.
 
     precision = mean over the questions about the output of F1(answer from the context, expected answer)
@@ -152,66 +154,67 @@ def questeval(generator: Local, reader: Local, context: Context, texts: Sequence
     return Found(values, amiss)
 
 
-def _questions(generator: Local, texts: Sequence[str], amiss: Counter[str]) -> list[list[Asked]]:
+def _questions(generator: TransformersBackend, texts: Sequence[str], amiss: Counter[str]) -> list[list[Asked]]:
     """A question for every span of each text, by the most probable tokens; spans may share one, and it counts twice."""
     separator = token_id(generator.opened, "eos_token_id", SUGGESTION)
     wanted: dict[tuple[int, str], str] = {}
-    for place, text in enumerate(texts):
+    for row, text in enumerate(texts):
         for sentence in sentences(text):
             for span in spans(sentence):
-                wanted.setdefault((place, span), sentence)
+                wanted.setdefault((row, span), sentence)
     inputs = [
         joined(generator.tokens, (_PREFIX, span, sentence), separator, LENGTH) for (_, span), sentence in wanted.items()
     ]
     amiss[CUT] += sum(cut for _, cut in inputs)
     questions = _greedy_texts(generator, [ids for ids, _ in inputs], _QUESTION)
     amiss[UNREADABLE] += questions.count(None)
-    found: list[list[Asked]] = [[] for _ in texts]
-    for question, (place, span) in zip(questions, wanted, strict=True):
+    asked: list[list[Asked]] = [[] for _ in texts]
+    for question, (row, span) in zip(questions, wanted, strict=True):
         if question is not None:
-            found[place].append(Asked(question=question, answer=span))
-    return found
+            asked[row].append(Asked(question=question, answer=span))
+    return asked
 
 
 def _precisions(
-    reader: Local, questions: Sequence[Sequence[Asked]], context: str, amiss: Counter[str]
+    reader: TransformersBackend, questions: Sequence[Sequence[Asked]], context: str, amiss: Counter[str]
 ) -> list[float | None]:
     """For each output the mean F1 of the answers that its context gives; None without an answer."""
-    inputs = [ids for own in questions for ids in _asked(reader, own, context, amiss)]
+    inputs = [ids for asked in questions for ids in _asked(reader, asked, context, amiss)]
     answers = _greedy_texts(reader, inputs, _ANSWER)
     amiss[UNREADABLE] += answers.count(None)
     given = iter(answers)
     matches = [
-        [token_f1(answer, one.answer) for one in own if (answer := next(given)) is not None] for own in questions
+        [token_f1(answer, question.answer) for question in asked if (answer := next(given)) is not None]
+        for asked in questions
     ]
-    return [float(np.mean(own)) if own else None for own in matches]
+    return [float(np.mean(shares)) if shares else None for shares in matches]
 
 
 def _recalls(
-    reader: Local, questions: Sequence[Asked], texts: Sequence[str], amiss: Counter[str]
+    reader: TransformersBackend, questions: Sequence[Asked], texts: Sequence[str], amiss: Counter[str]
 ) -> list[float | None]:
     """For each output the mean of 1 - p(unanswerable) of its context's questions; None without a number."""
     inputs = [ids for text in texts for ids in _asked(reader, questions, text, amiss)]
     if not inputs:
         return [None] * len(texts)
     doubts = np.exp(first_logprobs(reader, inputs, [reader.tokens.plain(_UNANSWERABLE)])[:, 0])
-    known = [1 - own[np.isfinite(own)] for own in doubts.reshape(len(texts), len(questions))]
-    amiss[UNREADABLE] += len(doubts) - sum(map(len, known))
-    return [float(np.mean(own)) if len(own) else None for own in known]
+    answered = [1 - doubt[np.isfinite(doubt)] for doubt in doubts.reshape(len(texts), len(questions))]
+    amiss[UNREADABLE] += len(doubts) - sum(map(len, answered))
+    return [float(np.mean(doubt)) if len(doubt) else None for doubt in answered]
 
 
-def _asked(reader: Local, questions: Sequence[Asked], text: str, amiss: Counter[str]) -> list[list[int]]:
+def _asked(reader: TransformersBackend, questions: Sequence[Asked], text: str, amiss: Counter[str]) -> list[list[int]]:
     """What the reader reads: each question with a text to answer it from."""
     separator = token_id(reader.opened, "eos_token_id", SUGGESTION)
-    inputs = [joined(reader.tokens, (one.question, text), separator, LENGTH) for one in questions]
+    inputs = [joined(reader.tokens, (question.question, text), separator, LENGTH) for question in questions]
     amiss[CUT] += sum(cut for _, cut in inputs)
     return [ids for ids, _ in inputs]
 
 
-def _greedy_texts(writer: Local, inputs: Sequence[Sequence[int]], most: int) -> list[str | None]:
+def _greedy_texts(writer: TransformersBackend, inputs: Sequence[Sequence[int]], most: int) -> list[str | None]:
     """The most probable text after each input; None where it is empty, has not ended after `most` tokens or is NaN."""
     written = writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0))
-    return [(writer.tokens.text(one.ids) or None) if one.ended and not one.has_nan else None for one in written]
+    return [(writer.tokens.text(text.ids) or None) if text.ended and not text.has_nan else None for text in written]
 
 
 def _prepare(

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.tables import number_in, read_rows
-from refladder.loaders.fields import missing_column
-from refladder.loaders.flat import text_id
+from refladder.loaders.fields import missing_column, text_of
+from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
 from refladder.metaeval.agreement import human_means
 from refladder.methods.contract import Method
+from refladder.records import text_id
 from refladder.scoring.columns import column_names
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def read_scores(
 ) -> Method:
     """Scores that any program made, from a table: one row an output.
 
-    A row names its output by `output_id` (or `id`), or by `context_id` and `system`; a `context` column stands for a
-    missing `context_id`, by the id that `refladder build own` makes from its text. The scores of a dimension are in
+    A row names its output by `output_id` (or `id`), by `context_id` and `system`, or by `context_id` and the text of
+    the output; a `context` column stands for a missing `context_id`, by the id that `refladder build own` makes from
+    its text. The same text in two rows of one context must have the same scores. The scores of a dimension are in
     the column that `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first
     row has; `score` serves every dimension. Empty, null or absent is unscored, and counted.
 
@@ -48,6 +50,9 @@ def read_scores(
         if name not in {dimension.name for dimension in dimensions}:
             raise UnknownNameError("dimension of --score-column", name, [dimension.name for dimension in dimensions])
     by_place = {(output.context_id, output.system): output.id for output in benchmark.outputs}
+    by_text: dict[tuple[str, str], list[str]] = {}
+    for output in benchmark.outputs:
+        by_text.setdefault((output.context_id, output.text), []).append(output.id)
     known = {output.id for output in benchmark.outputs}
     scores: Scores = {}
     columns: dict[str, str] | None = None
@@ -55,16 +60,19 @@ def read_scores(
     for row in read_rows(path):
         if columns is None:
             columns = _score_columns(row.where, row.fields, dimensions, named or {})
-        output_id = _output_id(row, by_place)
-        if output_id not in known:
-            near = difflib.get_close_matches(output_id, sorted(known), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise DataError(f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}")
-        if output_id in seen:
-            raise DataError(f"{row.where}: output {output_id!r} appears twice")
-        seen.add(output_id)
-        for dimension, column in columns.items():
-            scores[output_id, dimension] = number_in(row, column) if column in row.fields else None
+        for output_id in _output_ids(row, by_place, by_text):
+            if output_id not in known:
+                near = difflib.get_close_matches(output_id, sorted(known), n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise DataError(f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}")
+            read = {
+                (output_id, dimension): number_in(row, column) if column in row.fields else None
+                for dimension, column in columns.items()
+            }
+            if output_id in seen and (_names_output(row) or any(scores[key] != read[key] for key in read)):
+                raise DataError(f"{row.where}: output {output_id!r} appears twice")
+            seen.add(output_id)
+            scores.update(read)
     if columns is None:
         raise DataError(f"{path}: no rows; a row for each output is needed")
     _refuse_ratings(path, benchmark, scores, columns)
@@ -94,7 +102,7 @@ def _refuse_ratings(path: str, benchmark: Benchmark, scores: Scores, columns: Ma
 def _score_columns(
     where: str, fields: Mapping[str, object], dimensions: Sequence[Dimension], named: Mapping[str, str]
 ) -> dict[str, str]:
-    found = {}
+    columns = {}
     for dimension in dimensions:
         if dimension.name in named and named[dimension.name] not in fields:
             raise missing_column(where, named[dimension.name], fields)
@@ -102,31 +110,42 @@ def _score_columns(
         names = (named.get(dimension.name), column_names(dimension.name)[0], dimension.name, "score")
         column = next((name for name in names if name is not None and name in fields), None)
         if column is not None:
-            found[dimension.name] = column
-    missing = [dimension.name for dimension in dimensions if dimension.name not in found]
+            columns[dimension.name] = column
+    missing = [dimension.name for dimension in dimensions if dimension.name not in columns]
     if missing:
         raise DataError(
             f"{where}: no column for dimension {missing[0]!r} (nor 'score'); columns there: {', '.join(fields)}. "
             f"Name the column with --score-column {missing[0]}=COLUMN, or the dimensions that the file has with "
             "--dimension"
         )
-    return found
+    return columns
 
 
-def _output_id(row: Row, by_place: Mapping[tuple[str, str], str]) -> str:
+def _names_output(row: Row) -> bool:
+    """Whether a row has an id of its output, or its system."""
+    return not {"output_id", "id", "system"}.isdisjoint(row.fields)
+
+
+def _output_ids(
+    row: Row, by_place: Mapping[tuple[str, str], str], by_text: Mapping[tuple[str, str], Sequence[str]]
+) -> Sequence[str]:
+    """The outputs of a row: one, or where the text names it, all with this text."""
     fields = row.fields
     for name in ("output_id", "id"):
         if name in fields:
-            return str(fields[name])
-    if "system" in fields and ("context_id" in fields or "context" in fields):
+            return [str(fields[name])]
+    if {"system", "output"} & fields.keys() and ("context_id" in fields or "context" in fields):
         context_id = (
             str(fields["context_id"])
             if "context_id" in fields
             else text_id(*context_text(row, {"context": "context", "background": "background"}))
         )
-        place = (context_id, str(fields["system"]))
-        return by_place.get(place, "/".join(place))
+        if "system" in fields:
+            place = (context_id, str(fields["system"]))
+            return [by_place.get(place, "/".join(place))]
+        text = text_of(row, "output")
+        return by_text.get((context_id, text), [output_text_id(context_id, text)])
     raise DataError(
-        f"{row.where}: a row must name its output by output_id, or by context_id and system; columns there: "
+        f"{row.where}: a row must name its output by output_id, or by context_id and system or output; columns there: "
         f"{', '.join(fields)}"
     )

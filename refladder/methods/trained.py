@@ -1,8 +1,8 @@
 """Trained evaluators: UniEval, an entailment scorer for data-to-text, a supervised regressor.
 
-Each is a function of an open checkpoint and the texts of one context. None comes with refladder; every one is named by
-a folder or a name on the Hub, and the weights decide what the numbers are worth. QuestEval and MQAG, which take several
-checkpoints, are in modules of their own.
+Each is a function of an open checkpoint and the texts of one context. refladder ships no checkpoint: the user names a
+folder or a model of the Hub, and the scores are as good as its weights. QuestEval and MQAG use several checkpoints and
+have modules of their own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.backends.hf import Local
+    from refladder.backends.hf import TransformersBackend
     from refladder.backends.hf.readers import Reader
     from refladder.methods.contract import MethodResult, MethodSettings
     from refladder.methods.without_judge import Opener, Score
@@ -123,12 +123,12 @@ _SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 
 
 def sentences(text: str) -> list[str]:
-    """A text split after . ! ? and white space: a rule without data, coarser than a trained splitter."""
+    """A text split after . ! ? and white space; a rule, coarser than a trained splitter."""
     return [part for part in _SENTENCE_END.split(text.strip()) if part]
 
 
 def unieval_inputs(question: BooleanQuestion, context: Context, text: str, reference: str) -> list[tuple[str, ...]]:
-    """What UniEval reads for one output: one input, or one for each of its sentences; none for an empty text.
+    """The inputs of UniEval for an output: one, or one per sentence; none for an empty text.
 
     Returns:
         Inputs in parts, between which the token stands that ends a text.
@@ -144,7 +144,7 @@ def unieval_inputs(question: BooleanQuestion, context: Context, text: str, refer
     ]
 
 
-def yes_shares(writer: Local, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:
+def yes_shares(writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:
     """p(Yes) / (p(Yes) + p(No)) of the first token that a T5 answers.
 
     Source: arXiv 2210.07197, equation 1.
@@ -169,8 +169,10 @@ def yes_shares(writer: Local, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatA
     return 1 / (1 + np.exp(logprobs[:, 1] - logprobs[:, 0])), sum(cut for _, cut in asked)
 
 
-def first_logprobs(writer: Local, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]) -> FloatArray:
-    """The natural-log probability that an encoder-decoder answers each input with each answer, or goes on from it.
+def first_logprobs(
+    writer: TransformersBackend, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
+) -> FloatArray:
+    """The natural-log probability that an encoder-decoder answers each input with each answer, or continues it.
 
     Returns:
         Shape (inputs, answers); NaN where the model gave no finite number.
@@ -181,12 +183,12 @@ def first_logprobs(writer: Local, inputs: Sequence[Sequence[int]], answers: Sequ
     """
     scorer = writer.scorer
     if not isinstance(scorer, EncoderDecoder):
-        raise BackendUnavailableError(f"{writer.opened.name} is no encoder-decoder (T5, BART), and one is needed here")
+        raise BackendUnavailableError(f"{writer.opened.name} is not an encoder-decoder (T5, BART); name one that is")
     logprobs: FloatArray = scorer.logprobs(inputs, answers).sum(axis=2)
     return logprobs
 
 
-def unieval(writer: Local, question: BooleanQuestion, context: Context, texts: Sequence[str]) -> Found:
+def unieval(writer: TransformersBackend, question: BooleanQuestion, context: Context, texts: Sequence[str]) -> Found:
     """UniEval of the outputs of one context on one dimension; of several references the best.
 
     Args:
@@ -207,22 +209,22 @@ def unieval(writer: Local, question: BooleanQuestion, context: Context, texts: S
     if not references:
         return Found([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
     inputs = [[unieval_inputs(question, context, text, reference) for reference in references] for text in texts]
-    shares, cut = yes_shares(writer, [one for own in inputs for sentence in own for one in sentence])
+    shares, cut = yes_shares(writer, [ids for by_reference in inputs for asked in by_reference for ids in asked])
     amiss = Counter({CUT: cut})
     values: list[float | None] = []
     start = 0
     put_together = np.sum if question.sentences == "sum" else np.mean
-    for own in inputs:
-        found = []
-        for asked in own:
-            found.append(float(put_together(shares[start : start + len(asked)])) if asked else None)
+    for by_reference in inputs:
+        per_reference = []
+        for asked in by_reference:
+            per_reference.append(float(put_together(shares[start : start + len(asked)])) if asked else None)
             start += len(asked)
-        values.append(_finite(None if None in found else float(np.max(np.array(found))), amiss))
+        values.append(_finite(None if None in per_reference else float(np.max(np.array(per_reference))), amiss))
     return Found(values, amiss)
 
 
 def _finite(value: float | None, amiss: Counter[str]) -> float | None:
-    """None for what is no number, which is counted; None stands for an empty text."""
+    """The value if it is finite, else None; both kinds of None are counted (an empty text, and no number)."""
     if value is None:
         amiss[EMPTY] += 1
     elif not math.isfinite(value):
@@ -232,20 +234,20 @@ def _finite(value: float | None, amiss: Counter[str]) -> float | None:
 
 
 def triple_sentences(data: str) -> list[str]:
-    """Each triple `subject | relation | object` of a context as a plain sentence, the RELATION of SUBJECT is OBJECT.
+    """Each triple `subject | relation | object` of a context as a sentence: the RELATION of SUBJECT is OBJECT.
 
     Raises:
         UsageError: a line is not three parts separated by `|`.
     """
-    found = []
+    written = []
     for line in filter(None, map(str.strip, data.splitlines())):
         parts = [part.strip().strip('"').replace("_", " ") for part in line.split("|")]
         if len(parts) != len(("subject", "relation", "object")):
-            raise UsageError(f"nli reads triples 'subject | relation | object', one a line, found {line!r:.60}")
+            raise UsageError(f"nli reads triples 'subject | relation | object', one per line, found {line!r:.60}")
         subject, relation, value = parts
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", relation).lower()
-        found.append(f"The {words} of {subject} is {value}.")
-    return found
+        written.append(f"The {words} of {subject} is {value}.")
+    return written
 
 
 def entailment_label(reader: Reader) -> int:
@@ -255,17 +257,17 @@ def entailment_label(reader: Reader) -> int:
         BackendUnavailableError: no class, or more than one, is called so.
     """
     names = {int(number): str(name) for number, name in reader.opened.model.config.id2label.items()}
-    found = [number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())]
-    if len(found) != 1:
+    entailed = [number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())]
+    if len(entailed) != 1:
         raise BackendUnavailableError(
             f"checkpoint {reader.opened.name} has the classes {', '.join(names.values())} and none called "
             f"entailment; {NLI_SUGGESTION}"
         )
-    return found[0]
+    return entailed[0]
 
 
 def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
-    """How surely data and text entail each other: the least of p(data entails text) and p(text entails triple).
+    """Entailment between data and text: the minimum of p(data entails text) and p(text entails triple).
 
     p is the softmax over all classes. A text that says what the data does not fails the first, one that leaves a
     triple out fails one of the others.
@@ -320,7 +322,7 @@ def _of_pairs(
     pairs: Callable[[str], list[tuple[str, str]]],
     value: Callable[[FloatArray], float],
 ) -> Found:
-    """A number for each text from the logits, shape (pairs, classes), of the pairs that it makes."""
+    """A number for each text, computed from the logits of its pairs, shape (pairs, classes)."""
     amiss: Counter[str] = Counter()
     rows = []
     counts: list[int | None] = []  # rows of each text; None for an empty one, 0 for one that does not fit
@@ -328,10 +330,11 @@ def _of_pairs(
         if not text.strip():
             counts.append(None)
             continue
-        own = [reader.pair(reader.tokens.plain(one), reader.tokens.plain(other)) for one, other in pairs(text)]
-        fitting = [row for row in own if row is not None]
-        counts.append(len(fitting) if len(fitting) == len(own) else 0)
-        rows += fitting if len(fitting) == len(own) else []
+        plain = reader.tokens.plain
+        pair_rows = [reader.pair(plain(first), plain(second)) for first, second in pairs(text)]
+        fitting = [row for row in pair_rows if row is not None]
+        counts.append(len(fitting) if len(fitting) == len(pair_rows) else 0)
+        rows += fitting if len(fitting) == len(pair_rows) else []
     amiss[CUT] += sum(row.cut for row in rows)
     logits = reader.run(rows, lambda model, arguments: model(**arguments).logits)
     values: list[float | None] = []
@@ -366,7 +369,7 @@ def _prepare_unieval(
             asked[dimension.name] = question
     unscored += unreferenced
     if not asked:
-        return f"UniEval has no question for {task} on {', '.join(unscored)} with the data there is"
+        return f"UniEval has no question for {task} on {', '.join(unscored)} with the available data"
 
     def opened() -> Callable[[], MethodResult]:
         writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.methods.checkpoints import NO_NUMBER
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult
+from refladder.scoring.recorded import ANY
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def method_without_judge(name: str, defaults: Mapping[str, str], prepare: Prepar
         compute = opened(benchmark, dimensions, settings)
         return (compute,) if isinstance(compute, str) else ()
 
-    return EvaluationMethod(run=run, plan=plan)
+    return EvaluationMethod(run=run, plan=plan, recorded=ANY)
 
 
 def reference_method(name: str, open_metric: Callable[[], ReferenceMetric]) -> EvaluationMethod:
@@ -170,9 +171,9 @@ def trained_scores(
     with settings.progress(name) as progress:
         for done, (context, outputs) in enumerate(_by_context(benchmark), start=1):
             for dimensions, score in functions:
-                found = score(context, [output.text for output in outputs])
-                amiss += found.amiss
-                for output, value in zip(outputs, found.values, strict=True):
+                numbers = score(context, [output.text for output in outputs])
+                amiss += numbers.amiss
+                for output, value in zip(outputs, numbers.values, strict=True):
                     scores.update(dict.fromkeys(((output.id, dimension) for dimension in dimensions), value))
             if progress is not None:
                 progress(done, len(benchmark.contexts))

@@ -21,7 +21,6 @@ from refladder.files.jsonl import read_bytes
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
 from refladder.methods.pairwise import (
-    Tally,
     choose_pairs,
     compare_all,
     groups,
@@ -31,6 +30,7 @@ from refladder.methods.pairwise import (
     seed_of,
     template_of,
 )
+from refladder.methods.tally import Tally
 from refladder.prompts import Template, fill, text_of, with_text
 from refladder.ranking.bias import share_of_first
 from refladder.records import Prompt
@@ -126,7 +126,7 @@ def _run(
 
         def tried(template: Template, questions: Sequence[Question] = questions) -> _Candidate:
             pair_judge = open_pair_judge(benchmark, judge, settings, template)
-            return _Candidate(template, _fairness(total.ask(pair_judge, questions, "unreadable, of the search")))
+            return _Candidate(template, _fairness(total.ask(pair_judge, questions, "unparsed, in the search")))
 
         candidates = [tried(template) for template in initial]
         failed: list[str] = []
@@ -153,7 +153,7 @@ def _run(
             )
         else:
             listed = ", ".join(
-                "unreadable" if candidate.fairness is None else f"{-candidate.fairness:.3f}" for candidate in candidates
+                "unparsed" if candidate.fairness is None else f"{-candidate.fairness:.3f}" for candidate in candidates
             )
             number, last = candidates.index(best), len(candidates) - 1
             notes.append(f"{dimension.name}: instruction {number} of 0-{last}, |P(first) - 1/2| {listed}")
@@ -302,18 +302,18 @@ def _reworded(template: Template, path: str) -> list[Template]:
         text = read_bytes(Path(path)).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8; save the instructions as UTF-8") from error
-    found = []
+    templates = []
     for number, words in enumerate((part.strip() for part in text.split("\n\n")), 1):
         try:
             if words:
-                found.append(_with_instruction(template, head, words))
+                templates.append(_with_instruction(template, head, words))
         except PromptError as error:
             raise PromptError(
                 f"{path}: instruction {number} cannot take the place of the template's: {error}"
             ) from error
-    if not found:
+    if not templates:
         raise DataError(f"{path}: no instructions in this file; write one in each paragraph")
-    return found
+    return templates
 
 
 def rewritten(

@@ -113,7 +113,8 @@ def bradley_terry(
         pairs: shape (R, 2).
         probabilities: shape (R,).
         prior: number of ties added to every comparison. With 0, strengths exist only if a chain of wins leads from
-            every item to every other.
+            every item to every other. A probability within 1e-9 of 0 or 1 is a sure loss or win there: it is what the
+            label shares of sampled answers give for a label that was never said, or always.
         names: names of the items for messages.
 
     Returns:
@@ -129,7 +130,7 @@ def bradley_terry(
     pairs, probabilities = answered(items, pairs, probabilities)
     check_connected(items, pairs, names)
     share = (probabilities + prior / 2) / (1 + prior)
-    won, lost = share > 0, share < 1
+    won, lost = share > _GRADIENT, share < 1 - _GRADIENT  # less is lost in the tolerance of the iteration
     winners = np.concatenate([pairs[won, 0], pairs[lost, 1]])
     losers = np.concatenate([pairs[won, 1], pairs[lost, 0]])
     unbeaten = never_beaten(items, winners, losers)

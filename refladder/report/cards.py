@@ -238,7 +238,7 @@ def report_cards(
         benchmark: with ratings.
         dimensions: one card each.
     """
-    compared = next((run.result.comparisons for run in runs if run.result.comparisons), ())
+    first = next((run for run in runs if run.result.comparisons), None)
     human = human_means(benchmark.ratings)
     names = [dimension.name for dimension in dimensions]
     cards = []
@@ -246,6 +246,7 @@ def report_cards(
         if run.result.method is None:
             continue
         scores = run.result.method.scores
+        compared = () if first is None or run is first else first.result.comparisons
         measures = _measures(run, benchmark, names, compared, human)
         for name in (ALL, *names):
             covered = names if name == ALL else [name]
@@ -295,17 +296,19 @@ def _measures(
     compared: Sequence[Comparisons],
     human: Mapping[tuple[str, str], float],
 ) -> Measures:
-    """The measures of a method's judgments, with those of its scores and comparisons."""
+    """The measures of a method's judgments, with those of its scores and comparisons.
+
+    `compared` are the comparisons of another method, with which the scores can agree or not.
+    """
     result = run.result
     scores = result.method.scores if result.method is not None else {}
     measures = dict(result.measures)
     for dimension in dimensions:
         measures.update(_longer(benchmark, scores, dimension))
-    if not result.comparisons or result.comparisons is not compared:
-        for comparisons in compared:
-            choices = comparisons.debiased(result.thresholds)
-            part = Part("conflict", comparisons.dimension.name, comparisons.context.id)
-            add(measures, part, *_conflict(choices, scores))
+    for comparisons in compared:
+        choices = comparisons.debiased(result.thresholds)
+        part = Part("conflict", comparisons.dimension.name, comparisons.context.id)
+        add(measures, part, *_conflict(choices, scores))
     for comparisons in result.comparisons:
         choices = comparisons.debiased(result.thresholds)
         part = Part("accuracy", comparisons.dimension.name, comparisons.context.id)

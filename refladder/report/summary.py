@@ -20,6 +20,9 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         "reasons": report.reasons,
         "judgments": report.judgments,
         "reused": report.reused,
+        "stopped": report.stopped,
+        "saved_judgments": report.saved,
+        "saved_calls": report.saved_calls,
         "unreadable": report.unreadable,
         "cut": report.cut,
         "faint": report.faint,
@@ -38,6 +41,10 @@ def summary_lines(report: ScoreReport) -> list[str]:
         *warning_lines(report),
         *(f"  {count:,} x {reason}" for reason, count in reasons[:_REASONS]),
     ]
+    if report.saved is not None:
+        full = report.judgments + report.saved
+        of_all = f"{full:,} judgments ({report.saved / full:.1%})" if full else "0 judgments"
+        lines.insert(1, f"stopped early: {report.stopped:,} rows; {report.saved:,} of {of_all} were not needed")
     if len(reasons) > _REASONS:
         lines.append(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons")
     if report.order_pairs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, RefladderError
 from refladder.files.jsonl import read_bytes, read_lines
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.files.tables import parse_number, read_rows
 from refladder.jobs.compete import RESULTS
 from refladder.jobs.score import Mapped, items
@@ -248,11 +248,11 @@ def _ladders(name: str | None, run: Run | None, warned: list[str]) -> LadderSet 
     if name is None or run is None:
         return None
     try:
-        ladders = read_ladder_set(name)
+        ladders = load_ladders(name)
     except RefladderError as error:
         warned.append(f"The rungs are not shown: {error}")
         return None
-    if run.ladders.rpartition("@")[2] != ladders.digest:
+    if not run.ladders.partition("|")[0].endswith(f"@{ladders.digest}"):
         warned.append(f"The rungs are not shown: the ladder set {name} has changed since the table was scored.")
         return None
     return ladders
@@ -280,6 +280,8 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
     for number, name in enumerate(sheet.criteria):
         score, grade, spread, mass, note = column_names(name)
         added |= {score, grade, spread, mass, note}
+        expected = f"{score.removesuffix('_score')}_expected"  # of `score --calibration`
+        added |= {expected, f"{expected}_low", f"{expected}_high"}
         for column in (score, grade):
             sheet.key["columns"].append(_numbers(column, number, rows, "score"))
         sheet.key["masses"].append(_numbers(mass, number, rows, "score")["values"])

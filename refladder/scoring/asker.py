@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import fill
-from refladder.records import OUTCOMES, LabelReading, Recipe, Run
+from refladder.records import LOSS, OUTCOMES, WIN, LabelReading, Recipe, Run
 from refladder.scoring.judging import LEAST_MASS, judgment_of, trusted
 from refladder.version import __version__
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from refladder.scoring.question import Question
 
 BATCH = 4096  # questions asked and stored at a time
+NOT_RECORDED = LabelReading(logprobs=None, mass=None, reason="not among the recorded judgments")
 
 
 def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: Sampling | None = None) -> Run:
@@ -45,16 +47,24 @@ def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: 
         raise UsageError("sampled answers need a sampling; give one, or read label probabilities (answers=0)")
     recipe = Recipe(
         backend=backend.fingerprint,
-        prompts=(template.signature,),
+        prompts=prompts_of(backend, template),
         sampling=sampling if answers else None,
         version=__version__,
     )
     return Run(recipe=recipe, ladders="none", dimensions=(), rungs=0, orders=1, answers=answers)
 
 
+def prompts_of(backend: Backend, template: Template) -> tuple[str, ...]:
+    """The prompts of a recipe; none for recorded judgments, whose prompts are not known."""
+    return (template.signature,) if backend.recorded is None else ()
+
+
 @dataclass(slots=True)
 class Asker:
     """A judge with one template and a place for its judgments.
+
+    A backend with `recorded` judgments is not asked: they answer the questions by their ids, and a question without one
+    is unparsed.
 
     The run of `log` holds the recipe and the number of sampled answers: 0 reads label probabilities (arXiv 2307.07889,
     equation 3), K above 0 samples K answers and takes their shares (equation 5). `batch` questions are asked and stored
@@ -107,7 +117,7 @@ class Asker:
                 if progress is not None:
                     progress(done, len(new))
 
-        return trusted(self.log.complete(questions, batches), self.least_mass)
+        return trusted(self.log.complete(self._by_ids(questions), batches), self.least_mass)
 
     def judge(self, questions: Sequence[Question]) -> list[Judgment]:
         """Ask a batch of questions, whatever is stored.
@@ -123,6 +133,12 @@ class Asker:
         """
         if not questions:
             return []
+        if self.backend.recorded is not None:
+            outcomes = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
+            read = [self.backend.recorded.get(question.comparison, NOT_RECORDED) for question in questions]
+            return [
+                self._judged(question, reading, outcomes) for question, reading in zip(questions, read, strict=True)
+            ]
         order = sorted(range(len(questions)), key=lambda position: questions[position].context.id)
         prompts = [prompt for position in order for prompt in self.prompts(questions[position])]
         readings = self._readings(prompts)
@@ -133,14 +149,27 @@ class Asker:
             judgments[position] = self._judgment(questions[position], answered)
         return [judgments[position] for position in range(len(questions))]
 
+    @property
+    def calls(self) -> int:
+        """Calls of the judge for each question."""
+        return (len(OUTCOMES) if self.template.claims else 1) * max(self.answers, 1)
+
     def prompts(self, question: Question) -> list[Prompt]:
         """The prompt of a question, or one for each claim of a yes/no template."""
         if not self.template.claims:
             return [fill(self.template, question.slots)]
         return [fill(self.template, question.slots, claim) for claim in OUTCOMES]
 
+    def _by_ids(self, questions: Sequence[Question]) -> Sequence[Question]:
+        """For recorded judgments of pairs, questions whose key covers ids too: equal texts may have different ones."""
+        if self.backend.recorded is None or self.log.run.rungs:
+            return questions
+        return [replace(question, key=_key_by_ids(question)) for question in questions]
+
     def characters(self, question: Question) -> int:
-        """The length of a question's prompts in characters, times the sampled answers."""
+        """The length of a question's prompts in characters, times the sampled answers; 0 for recorded judgments."""
+        if self.backend.recorded is not None:
+            return 0
         return sum(map(characters, self.prompts(question))) * max(self.answers, 1)
 
     def plan(self, plan: Plan, questions: Sequence[Question], most: int | None = None) -> list[Judgment | None]:
@@ -154,6 +183,7 @@ class Asker:
         Returns:
             For each question the judgment that exists already, or None.
         """
+        questions = self._by_ids(questions)
         new = self.log.unanswered(questions)
         if most is not None:
             self.plan_readings(plan, new, most)
@@ -164,28 +194,35 @@ class Asker:
         stored = self.log.stored(questions)
         return [None if judgment is None else trusted([judgment], self.least_mass)[0] for judgment in stored]
 
-    def plan_readings(self, plan: Plan, questions: Sequence[Question], most: int | None = None) -> list[Judgment]:
+    def plan_readings(
+        self, plan: Plan, questions: Sequence[Question], most: int | None = None, least: int = 0
+    ) -> list[Judgment]:
         """Add the prompts of all questions to a plan, whatever is stored as a judgment.
 
         Args:
             plan: what the run asks.
             questions: those of one context are put next to each other.
             most: how many of them will be asked at most; None if all will.
+            least: how many of them need an answer at least, with `most`.
 
         Returns:
             The judgments of the questions whose prompts have an answer in the response store.
         """
         if not questions:
             return []
+        if self.backend.recorded is not None:
+            return self.judge(questions)
         ordered = sorted(questions, key=lambda question: question.context.id)
         prompts = [prompt for question in ordered for prompt in self.prompts(question)]
+        each = len(OUTCOMES) if self.template.claims else 1
         readings = plan.judge(
             self.backend,
             prompts,
             list(self.template.labels.values()),
             answers=self.answers,
             sampling=self.sampling,
-            most=None if most is None else most * (len(OUTCOMES) if self.template.claims else 1),
+            most=None if most is None else most * each,
+            least=least * each,
         )
         count = len(prompts) // len(ordered)
         judgments = []
@@ -214,15 +251,24 @@ class Asker:
                     f"{', '.join(answers)}; test it with refladder.testing.check_backend"
                 )
         reading = _from_yes_no(readings, answers) if self.template.claims else readings[0]
+        return self._judged(question, reading, OUTCOMES if self.template.claims else answers)
+
+    def _judged(self, question: Question, reading: LabelReading, outcomes: tuple[str, ...]) -> Judgment:
         return judgment_of(
             question,
             self.log.run.recipe.digest,
-            outcomes=OUTCOMES if self.template.claims else answers,
+            outcomes=outcomes,
             logprobs=reading.logprobs,
             mass=reading.mass,
             note=reading.reason or reading.note,
             cut=reading.cut,
         )
+
+
+def _key_by_ids(question: Question) -> str:
+    ids = question.comparison
+    words = f"{question.key}\0{ids.context_id}\0{ids.subject}\0{ids.against}"
+    return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> LabelReading:

@@ -14,7 +14,7 @@ from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.rules import bounds_of, overall, rule_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.records import Dimension, Judgment, Run, Score
@@ -31,11 +31,14 @@ class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
     `unreadable` judgments are unparsed. `cut` judgments are of a context that was shortened to fit the model. `faint`
-    judgments have a low label mass: the labels together had less than half of the probability.
+    judgments have a low label mass: the labels together had less than half of the probability. `stopped` rows have
+    bounds in place of a score, because their decision was certain before every rung was judged; `saved` judgments were
+    not asked for that reason, and as many `saved_calls` of the judge (None where asking does not stop early).
     """
 
     rows: int = 0
     unscored: dict[str, int] = field(default_factory=dict)
+    stopped: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     judgments: int = 0
     reused: int = 0
@@ -44,6 +47,8 @@ class ScoreReport:
     faint: int = 0
     disagreements: int = 0
     order_pairs: int = 0
+    saved: int | None = None
+    saved_calls: int | None = None
     signature: str = ""
 
     @property
@@ -61,10 +66,11 @@ class ScoreReport:
         """Add rows, and those of their scores that are missing, by dimension and by reason."""
         self.rows += len(rows)
         for scores in rows:
+            self.stopped += any(score.value_bounds is not None for score in scores)
             for score in scores:
-                if score.value is None:
+                if score.value is None and score.value_bounds is None:
                     self.unscored[score.dimension] = self.unscored.get(score.dimension, 0) + 1
-                    kind = _QUOTED.sub("...", score.reason or "unreadable")
+                    kind = _QUOTED.sub("...", score.reason or "unparsed")
                     self.reasons[kind] = self.reasons.get(kind, 0) + 1
 
 
@@ -92,8 +98,17 @@ def overall_column(dimensions: Sequence[Dimension]) -> str:
     return "all_dimensions_score" if "overall_score" in taken else "overall_score"
 
 
-def added_columns(dimensions: Sequence[Dimension]) -> dict[str, type]:
+def bound_columns(column: str) -> tuple[str, str]:
+    """The columns that hold the least and the greatest number that a column can have on the whole ladder."""
+    return f"{column}_least", f"{column}_most"
+
+
+def added_columns(dimensions: Sequence[Dimension], stopped_by: Iterable[str] = ()) -> dict[str, type]:
     """Every column that scoring adds to a row, with its type.
+
+    Args:
+        dimensions: those that are scored.
+        stopped_by: the columns with a threshold at which asking stops; each has bounds.
 
     Raises:
         UsageError: two dimensions would have the same columns.
@@ -110,6 +125,8 @@ def added_columns(dimensions: Sequence[Dimension]) -> dict[str, type]:
         added[note] = str
     if len(dimensions) > 1:
         added[overall_column(dimensions)] = float
+    for column in stopped_by:
+        added.update(dict.fromkeys(bound_columns(column), float))
     added["signature"] = str
     return added
 
@@ -140,12 +157,16 @@ class Columns:
         dimensions: those that were scored.
         rungs: rungs of every ladder.
         scale: rule and weights.
+        stopped_by: as for `added_columns`.
 
     Raises:
         UnknownNameError, UsageError: see `weights_for`.
     """
 
-    def __init__(self, dimensions: Sequence[Dimension], rungs: int, scale: Scale) -> None:
+    def __init__(
+        self, dimensions: Sequence[Dimension], rungs: int, scale: Scale, stopped_by: Iterable[str] = ()
+    ) -> None:
+        self._stopped_by = list(stopped_by)
         rule = rule_named(scale.rule)
         self._names = [column_names(dimension.name) for dimension in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
@@ -158,8 +179,11 @@ class Columns:
         Args:
             rows: the scores of each row, one for each dimension, in order.
         """
-        values = np.array([[score.value for score in scores] for scores in rows], dtype=np.float64)
-        combined = overall(values.reshape(-1, len(self._names)), self._bounds, self._weights)
+        return self._combined([[score.value for score in scores] for scores in rows])
+
+    def _combined(self, rows: Sequence[Sequence[float | None]]) -> list[float | None]:
+        values = np.array(rows, dtype=np.float64).reshape(-1, len(self._names))
+        combined = overall(values, self._bounds, self._weights)
         return [None if math.isnan(value) else value for value in combined.tolist()]
 
     def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, Any]]:
@@ -181,9 +205,26 @@ class Columns:
         if self._overall is not None:
             for columns, combined in zip(table, self.overall(rows), strict=True):
                 columns[self._overall] = combined
+        if self._stopped_by:
+            self._add_bounds(table, rows)
         for columns, scores in zip(table, rows, strict=True):
             columns["signature"] = scores[0].signature
         return table
+
+    def _add_bounds(self, table: list[dict[str, Any]], rows: Sequence[Sequence[Score]]) -> None:
+        for end in (0, 1):
+            ends = [
+                [score.value if score.value_bounds is None else score.value_bounds[end] for score in scores]
+                for scores in rows
+            ]
+            combined = self._combined(ends) if self._overall is not None else [None] * len(rows)
+            for columns, scores, values, of_all in zip(table, rows, ends, combined, strict=True):
+                known: dict[str | None, float | None] = {self._overall: of_all}
+                for (column, grade, *_), score, value in zip(self._names, scores, values, strict=True):
+                    known[column] = value
+                    known[grade] = score.grade if score.grade_bounds is None else score.grade_bounds[end]
+                for column in self._stopped_by:
+                    columns[bound_columns(column)[end]] = known[column]
 
 
 def signature_of(run: Run, scale: Scale) -> str:
@@ -224,7 +265,7 @@ def block_notes(
         judged = judgments[number * each : (number + 1) * each]
         unparsed = [judgment for judgment in judged if judgment.logprobs is None]
         if unparsed:
-            reasons[block] = f"{len(unparsed)} of {each} judgments unreadable: {unparsed[0].note}"
+            reasons[block] = f"{len(unparsed)} of {each} judgments unparsed: {unparsed[0].note}"
             continue
         cut = [judgment for judgment in judged if judgment.cut]
         low = [judgment.mass or 0.0 for judgment in judged if is_faint(judgment)]

@@ -58,7 +58,7 @@ def judgment_of(
         mass=None if logprobs is None else mass,
         key=question.key,
         recipe=recipe,
-        note=(note or "unreadable") if logprobs is None else note,
+        note=(note or "unparsed") if logprobs is None else note,
         cut=cut,
     )
 

@@ -20,6 +20,7 @@ from refladder.files.jsonl import (
     SCHEMAS,
     append_records,
     appended_text,
+    atomic,
     cannot_write,
     from_line,
     from_lines,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     Answer = Callable[[Sequence[Question]], Iterable[Sequence[Judgment]]]
 
 _CHUNK = 1024  # lines read at a time
+_BLOCK = 2**20  # bytes copied at a time
 _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
 
 
@@ -105,6 +107,7 @@ class JudgmentLog:
         self._read_only = read_only
         self._good = 0  # bytes of complete lines that this run wants
         self._number = 0  # of the last line that was read
+        self._ahead: tuple[str, Judgment] | None = None  # read, and of a later output than the last that was looked up
         self._reader: IO[bytes] | None = None
         self._writer: IO[bytes] | None = None
         self._lock = ExitStack()
@@ -135,7 +138,8 @@ class JudgmentLog:
             self._close_file()
             self._start(path)
             return
-        self._check_run(*head)
+        if self._check_run(*head):
+            self._rewrite_run(path)
 
     def _start(self, path: Path) -> None:
         if self._read_only:
@@ -147,13 +151,28 @@ class JudgmentLog:
             raise cannot_write(path, error) from error
         self._write(path, to_line(self.run))
 
-    def _check_run(self, where: str, line: str) -> None:
+    def _check_run(self, where: str, line: str) -> bool:
+        """Refuse a file of another run; returns whether the ladders alone have got another certificate since."""
         stored = from_line(Run, line, where)
-        if stored != self.run:
+        if replace(stored, ladders=_uncertified(stored)) != replace(self.run, ladders=_uncertified(self.run)):
             raise UsageError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
                 "name another file with --judgments, or throw them away with --restart"
             )
+        return stored != self.run
+
+    def _rewrite_run(self, path: Path) -> None:
+        """Put this run in the first line; the judgments stay, as a certificate changes no judgment."""
+        self._close_file()
+        if not self._read_only:
+            with path.open("rb") as source, atomic(path) as target:
+                source.readline()
+                target.write(to_line(self.run))
+                while block := source.read(_BLOCK):
+                    target.write(block)
+        self._good = self._number = 0
+        self._reader = path.open("rb")
+        self._next_line()
 
     def __enter__(self) -> Self:
         return self
@@ -235,6 +254,35 @@ class JudgmentLog:
         judgments = self._next(questions)
         return [*judgments, *[None] * (len(questions) - len(judgments))]
 
+    def stored_of(self, questions: Sequence[Question]) -> dict[int, Judgment]:
+        """The judgments of one output in a file of which asking stopped early, by the position of their question.
+
+        Args:
+            questions: all of the output; the file holds some of them, in any order, before those of the next output.
+
+        Raises:
+            DataError: a judgment of the output was made with other texts, or is damaged.
+        """
+        wanted = {question.comparison: position for position, question in enumerate(questions)}
+        judgments: dict[int, Judgment] = {}
+        while True:
+            if self._ahead is None:
+                line = self._next_line()
+                if line is None:
+                    return judgments
+                self._ahead = line[0], from_line(Judgment, line[1], line[0])
+            where, judgment = self._ahead
+            position = wanted.get(_comparison(judgment))
+            if position is None or position in judgments:
+                if not judgments:
+                    raise _changed(where, judgment, questions[0])
+                return judgments
+            if judgment.key != questions[position].key:
+                raise _changed(where, judgment, questions[position])
+            check_outcomes(where, judgment, OUTCOMES)
+            judgments[position] = judgment
+            self._ahead = None
+
     def _next(self, questions: Sequence[Question]) -> list[Judgment]:
         judgments: list[Judgment] = []
         for question in questions:
@@ -244,25 +292,20 @@ class JudgmentLog:
             where = line[0]
             judgment = from_line(Judgment, line[1], where)
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
-                raise DataError(
-                    f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
-                    f"than this run's next question ({question.comparison.subject!r} against "
-                    f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
-                    "throw the judgments away with --restart"
-                )
+                raise _changed(where, judgment, question)
             check_outcomes(where, judgment, OUTCOMES)
             judgments.append(judgment)
         return judgments
 
     def finish(self) -> None:
-        """Check that the file holds nothing that this run did not ask.
+        """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off.
 
         Raises:
             DataError: it continues with further judgments: the input has fewer rows than before.
         """
-        if self._reader is not None and self._reader.readline():
+        if self._ahead is not None or self._next_line() is not None:
             raise DataError(
-                f"{self._path}:{self._number + 1}: judgments go on after this run's last question; the input has "
+                f"{self._path}:{self._number}: judgments go on after this run's last question; the input has "
                 "become shorter: name another file with --judgments, or throw the judgments away with --restart"
             )
 
@@ -272,6 +315,11 @@ class JudgmentLog:
         Raises:
             DataError: the disk is full, or the file cannot be written; earlier judgments stay.
         """
+        if self._ahead is not None and judgments:
+            raise DataError(
+                f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; throw "
+                "the judgments away with --restart"
+            )
         if self._path is not None and self._writer is not None and judgments:
             self._write(self._path, b"".join(map(to_line, judgments)))
 
@@ -297,7 +345,6 @@ class JudgmentIndex(JudgmentLog):
         path: the file, or None to store the judgments in memory only.
         run: from `asker.run_of`. A file of an earlier version is read too: its first line is a recipe/1, or a run/1
             with dimensions, and its name holds the number of sampled answers.
-        judgments: by key; shared by everyone who is given the same mapping, and extended by the file.
         restart: throw away what the file holds.
 
     Raises:
@@ -305,10 +352,8 @@ class JudgmentIndex(JudgmentLog):
         DataError: it cannot be read or written, or a line is no judgment.
     """
 
-    def __init__(
-        self, path: Path | None, run: Run, *, judgments: dict[str, Judgment] | None = None, restart: bool = False
-    ) -> None:
-        self.judgments = {} if judgments is None else judgments
+    def __init__(self, path: Path | None, run: Run, *, restart: bool = False) -> None:
+        self.judgments: dict[str, Judgment] = {}
         super().__init__(path, run, restart=restart)
         with self:
             while (line := self._next_line()) is not None:
@@ -316,10 +361,12 @@ class JudgmentIndex(JudgmentLog):
                 if judgment.against is None:
                     check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
-                    check_outcomes(line[0], judgment, (WIN, LOSS))
+                    check_outcomes(
+                        line[0], judgment, (WIN, LOSS) if len(judgment.outcomes) < len(OUTCOMES) else OUTCOMES
+                    )
                 self.judgments[judgment.key] = judgment
 
-    def _check_run(self, where: str, line: str) -> None:
+    def _check_run(self, where: str, line: str) -> bool:
         fields = parse_json(line, where)
         if isinstance(fields, dict) and fields.get("schema") == SCHEMAS[Recipe]:
             stored = replace(self.run, recipe=from_line(Recipe, line, where))
@@ -330,8 +377,9 @@ class JudgmentIndex(JudgmentLog):
         if stored != self.run:
             raise UsageError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                "name another folder with --work, or throw them away with --restart"
+                "name another file or folder (--judgments, --work or --out), or throw them away with --restart"
             )
+        return False
 
     def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
         """A judgment for every question; those without one are asked once each, the questions of a context together.
@@ -374,6 +422,15 @@ class JudgmentIndex(JudgmentLog):
         self.judgments.update({judgment.key: judgment for judgment in judgments})
 
 
+def _changed(where: str, judgment: Judgment, question: Question) -> DataError:
+    return DataError(
+        f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
+        f"than this run's next question ({question.comparison.subject!r} against "
+        f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
+        "throw the judgments away with --restart"
+    )
+
+
 def _comparison(judgment: Judgment) -> Comparison:
     return Comparison(
         context_id=judgment.context_id,
@@ -395,6 +452,11 @@ def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
     )
 
 
+def _uncertified(run: Run) -> str:
+    """The ladders of a run without their certificate, see `LadderSet.signature`."""
+    return run.ladders.partition("|certificate:")[0]
+
+
 def _difference(stored: Run, wanted: Run) -> str:
     if stored.recipe != wanted.recipe:
         return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
@@ -404,4 +466,6 @@ def _difference(stored: Run, wanted: Run) -> str:
         return f"of {stored.answers} sampled answers a question, this run of {wanted.answers}"
     if stored.orders != wanted.orders:
         return f"asked in {stored.orders} order(s), this run in {wanted.orders}"
+    if stored.stop_at != wanted.stop_at:
+        return f"stopped at {stored.stop_at or 'no threshold'}, this run at {wanted.stop_at or 'no threshold'}"
     return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)

@@ -7,7 +7,9 @@ pair.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from refladder.prompts import criterion
 from refladder.records import Comparison, Context, Dimension
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from refladder.records import Ladder, Output
 
@@ -47,14 +49,27 @@ class Question:
         return {**criterion(self.context, self.dimension), **self.texts}
 
 
+def _key(context: Context, dimension: Dimension, texts: Iterable[str]) -> str:
+    """The digest of everything that a question shows."""
+    shown = (context.text, context.background, dimension.name, dimension.description)
+    state = _digest_of(*shown).copy()
+    for text in texts:
+        _add(state, text)
+    return state.hexdigest()
+
+
+@functools.lru_cache(maxsize=256)
 def _digest_of(*texts: str) -> hashlib.blake2b:
-    """A digest of shown texts, which can be extended."""
+    """The digest of what the questions about a context and dimension share; copy it before it is extended."""
     state = hashlib.blake2b(digest_size=8)
     for text in texts:
-        encoded = text.encode("utf-8", "surrogatepass")
-        state.update(b"%d:" % len(encoded))  # lengths keep ("ab", "c") apart from ("a", "bc")
-        state.update(encoded)
+        _add(state, text)
     return state
+
+
+def _add(state: hashlib.blake2b, text: str) -> None:
+    encoded = text.encode("utf-8", "surrogatepass")
+    state.update(b"%d:" % len(encoded) + encoded)  # lengths keep ("ab", "c") apart from ("a", "bc")
 
 
 def question_about(
@@ -69,10 +84,9 @@ def question_about(
         against: the id of the text that it is compared with; empty for a grade.
         texts: the shown texts by slot name; their order is part of the key.
     """
-    state = _digest_of(context.text, context.background, dimension.name, dimension.description, *texts.values())
     return Question(
         comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=subject, against=against),
-        key=state.hexdigest(),
+        key=_key(context, dimension, texts.values()),
         context=context,
         dimension=dimension,
         texts=texts,
@@ -91,24 +105,29 @@ def ladder_questions(
         ladder: rungs of that context and dimension.
         orders: 1, or 2 to ask each pair in the swapped order also.
     """
-    # The same keys as `question_about` gives, with the part that all questions share digested once.
-    shared = _digest_of(context.text, context.background, dimension.name, dimension.description)
-    encoded = output.text.encode("utf-8", "surrogatepass")
+    shown_output = (output.id, output.text)
     for rung in ladder.rungs:
-        encoded_rung = rung.text.encode("utf-8", "surrogatepass")
-        for swapped in range(orders):
-            target, reference = (encoded, encoded_rung) if not swapped else (encoded_rung, encoded)
-            state = shared.copy()
-            state.update(b"%d:" % len(target) + target)
-            state.update(b"%d:" % len(reference) + reference)
-            ids = (output.id, rung_id(rung.level)) if not swapped else (rung_id(rung.level), output.id)
-            yield Question(
-                comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=ids[0], against=ids[1]),
-                key=state.hexdigest(),
-                context=context,
-                dimension=dimension,
-                texts={
-                    "target": rung.text if swapped else output.text,
-                    "reference": output.text if swapped else rung.text,
-                },
+        shown_rung = (rung_id(rung.level), rung.text)
+        both_orders = [(shown_output, shown_rung), (shown_rung, shown_output)]
+        for (subject, target), (against, reference) in both_orders[:orders]:
+            texts = {"target": target, "reference": reference}
+            yield question_about(context, dimension, subject=subject, against=against, texts=texts)
+
+
+def rung_questions(context: Context, dimension: Dimension, ladder: Ladder) -> Iterator[Question]:
+    """Every comparison of two rungs of a ladder: about the higher rung, then about the lower one.
+
+    Args:
+        context: the context of the ladder.
+        dimension: the dimension of the ladder.
+        ladder: its pairs are asked as (1, 2), (1, 3), ..., (N - 1, N).
+    """
+    for low, high in itertools.combinations(ladder.rungs, 2):
+        for target, reference in ((high, low), (low, high)):
+            yield question_about(
+                context,
+                dimension,
+                subject=rung_id(target.level),
+                against=rung_id(reference.level),
+                texts={"target": target.text, "reference": reference.text},
             )

@@ -13,11 +13,13 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling, Score
-from refladder.scoring.asker import Asker
+from refladder.scoring.asker import Asker, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
-from refladder.scoring.judging import inconsistency, verdicts
+from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions
+from refladder.scoring.rounds import ask_in_rounds, undecided
 from refladder.scoring.rules import expected_grades, grade_spreads, rule_named
+from refladder.scoring.stopping import StopRule
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -95,12 +97,22 @@ class Verdicts:
         self.report = ScoreReport(signature=signature_of(run, scale))
         self._rule = rule_named(scale.rule)  # once: the look-up reads the metadata of every installed package
 
+    def count(self, judgments: Sequence[Judgment]) -> None:
+        """Add judgments to the counts of `report`; both orders of a pair are next to each other."""
+        self.report.judgments += len(judgments)
+        self.report.count(judgments)
+        if self.run.orders > 1 and judgments:
+            disagreements, pairs = inconsistency(judgments)
+            self.report.disagreements += disagreements
+            self.report.order_pairs += pairs
+
     def scores(
         self,
         ids: Sequence[str | None],
         judgments: Sequence[Judgment],
         blocks: Sequence[tuple[int, int]],
         reasons: Mapping[tuple[int, int], str],
+        bounds: Mapping[tuple[int, int], tuple[tuple[float, float], tuple[float, float]]] | None = None,
     ) -> list[tuple[Score, ...]]:
         """Score rows, and add their counts to `report`.
 
@@ -108,24 +120,21 @@ class Verdicts:
             ids: the output of each row.
             judgments: as `trusted` gives them; rungs * orders for each block, in the canonical order.
             blocks: row and number of the dimension of each block of judgments.
-            reasons: why the other rows and dimensions have no judgments.
+            reasons: why the other rows and dimensions have no judgments, or not all of them.
+            bounds: of value and of grade, for rows and dimensions of which not every rung was judged.
 
         Returns:
             The scores of each row, one for each dimension, in order.
         """
         rungs, orders, dimensions = self.run.rungs, self.run.orders, self.run.dimensions
-        self.report.judgments += len(judgments)
-        self.report.count(judgments)
-        if orders > 1 and judgments:
-            disagreements, pairs = inconsistency(judgments)
-            self.report.disagreements += disagreements
-            self.report.order_pairs += pairs
+        self.count(judgments)
         probabilities = np.full((len(ids), len(dimensions), rungs, 3), np.nan)
         masses = np.full((len(ids), len(dimensions)), np.nan)
         if judgments:
             rows, numbers = np.array(blocks).T
             masses[rows, numbers] = least_masses(judgments, rungs * orders)
             probabilities[rows, numbers] = verdicts(judgments, rungs, orders)
+        bounds = bounds or {}
         reasons = {**reasons, **block_notes(judgments, blocks, rungs * orders)}
         by_dimension = []
         for number, dimension in enumerate(dimensions):
@@ -142,6 +151,8 @@ class Verdicts:
                         mass=None if mass != mass else mass,  # noqa: PLR0124
                         reason=reasons.get((row, number)),
                         signature=self.report.signature,
+                        value_bounds=bounds[row, number][0] if (row, number) in bounds else None,
+                        grade_bounds=bounds[row, number][1] if (row, number) in bounds else None,
                     )
                     for row, (output_id, (value, grade, spread, mass)) in enumerate(
                         zip(ids, np.column_stack([*columns, masses[:, number]]).tolist(), strict=True)
@@ -153,8 +164,10 @@ class Verdicts:
         return scores
 
 
-class Scorer:
-    """A judge, a ladder set and a scale, ready to score batches of outputs.
+class LadderScorer:
+    """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
+
+    `refladder.Scorer` (refladder.api.texts) is the public object over it.
 
     Args:
         judge_backend: the judge.
@@ -166,6 +179,11 @@ class Scorer:
         prompts: the user's own templates.
         answers: number of answers to sample for a question; 0 reads label probabilities.
         sampling: how answers are sampled; an answer has at most `ANSWER_TOKENS`.
+        stop_at: the least value of each column that decides whether a row passes; asking about a row stops when its
+            decision is certain. None: every rung is asked.
+
+    Raises:
+        UnknownNameError, UsageError: see `StopRule`.
     """
 
     def __init__(
@@ -180,6 +198,7 @@ class Scorer:
         prompts: Path | None = None,
         answers: int = 0,
         sampling: Sampling | None = None,
+        stop_at: Mapping[str, float] | None = None,
     ) -> None:
         self.ladders = ladders
         self._contexts = dict(ladders.contexts)  # and those from rows, for a set without texts
@@ -187,23 +206,27 @@ class Scorer:
         self.dimensions = tuple(dimensions)
         self.scale = scale
         self.judge = judge_backend
-        self._template: Template = load_template(ladders.task, role, prompts)
+        self.template: Template = load_template(ladders.task, role, prompts)
         recipe = Recipe(
             backend=judge_backend.fingerprint,
-            prompts=(self._template.signature,),
+            prompts=prompts_of(judge_backend, self.template),
             sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
             version=__version__,
         )
+        self.stop = StopRule(stop_at, self.dimensions, ladders.rungs, scale) if stop_at else None
         self.run = Run(
             recipe=recipe,
-            ladders=f"{ladders.name}@{ladders.digest}",
+            ladders=ladders.signature,
             dimensions=self.dimensions,
             rungs=ladders.rungs,
             orders=orders,
             answers=answers,
+            stop_at="" if self.stop is None else self.stop.words,
         )
         self._verdicts = Verdicts(self.run, scale)
         self.report = self._verdicts.report
+        if self.stop is not None:
+            self.report.saved = self.report.saved_calls = 0
         self.watch: Callable[[Sequence[Judgment]], None] | None = None  # called with the judgments of each batch
 
     def score(
@@ -219,6 +242,8 @@ class Scorer:
         Returns:
             The scores of each row, one for each dimension, in order. A score that is missing has the reason.
         """
+        if self.stop is not None:
+            return self._score_in_rounds(self.stop, outputs, notes, log)
         asked, blocks, reasons = self._asked(outputs, notes)
         reused = log.reused
         judgments = self._asker(log, asked).ask(asked)
@@ -230,13 +255,106 @@ class Scorer:
 
     def plan(self, plan: Plan, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog) -> int:
         """Add the prompts that `score` would ask to a plan; returns how many judgments the log holds already."""
-        asked, _, _ = self._asked(outputs, notes)
+        asked, blocks, _ = self._asked(outputs, notes)
+        if self.stop is not None:
+            return self._plan_rounds(self.stop, plan, asked, blocks, log)
         missing = log.unanswered(asked)
         self._asker(log, asked).plan_readings(plan, missing)
         return len(asked) - len(missing)
 
+    def _score_in_rounds(
+        self,
+        stop: StopRule,
+        outputs: Sequence[Output | None],
+        notes: Sequence[str | None],
+        log: JudgmentLog,
+    ) -> list[tuple[Score, ...]]:
+        asked, blocks, reasons = self._asked(outputs, notes)
+        each = self.run.rungs * self.run.orders
+        rows, questions = self._whole_rows(asked, blocks)
+        stored = [log.stored_of(of_row) for of_row in questions]
+        asker = self._asker(log, asked)
+        result = ask_in_rounds(stop, self._shape, questions, stored, ask=asker.judge, trust=self._trust)
+        needed = [[of_row[position] for position in sorted(of_row)] for of_row in result.judgments]
+        new = [
+            of_row[position]
+            for of_row, before in zip(result.judgments, stored, strict=True)
+            for position in sorted(of_row)
+            if position not in before
+        ]
+        log.append(new)
+        self.report.reused += sum(map(len, needed)) - len(new)
+        if self.watch is not None:
+            self.watch([judgment for of_row in needed for judgment in self._trust(of_row)])
+        whole: list[tuple[int, int]] = []
+        judged: list[Judgment] = []
+        partly: list[Judgment] = []
+        bounds = {}
+        reasons = {**reasons, **dict.fromkeys(blocks, "not asked: another dimension of the row has no score")}
+        for number, (row, of_row) in enumerate(zip(rows, result.judgments, strict=True)):
+            for dimension in range(len(self.dimensions)):
+                positions = [index for index in sorted(of_row) if index // each == dimension]
+                of_block = self._trust([of_row[index] for index in positions])
+                block = row, dimension
+                if len(of_block) == each:
+                    whole.append(block)
+                    judged += of_block
+                    reasons.pop(block)
+                    continue
+                partly += of_block
+                reasons[block] = block_notes(of_block, [block], len(of_block)).get(block, "")
+                if any(judgment.logprobs is None for judgment in of_block):
+                    continue
+                stopped = f"stopped after {len(of_block) // self.run.orders} of {self.run.rungs} rungs"
+                reasons[block] = "; ".join(filter(None, [stopped, reasons[block]]))
+                value, grade = (array[number, dimension].tolist() for array in result.bounds)
+                bounds[block] = (value[0], value[1]), (grade[0], grade[1])
+        self._verdicts.count(partly)
+        saved = sum(map(len, questions)) - sum(map(len, needed))
+        self.report.saved = (self.report.saved or 0) + saved
+        self.report.saved_calls = (self.report.saved_calls or 0) + saved * asker.calls
+        ids = [None if output is None else output.id for output in outputs]
+        return self._verdicts.scores(ids, judged, whole, reasons, bounds)
+
+    def _plan_rounds(
+        self,
+        stop: StopRule,
+        plan: Plan,
+        asked: Sequence[Question],
+        blocks: Sequence[tuple[int, int]],
+        log: JudgmentLog,
+    ) -> int:
+        _, questions = self._whole_rows(asked, blocks)
+        stored = [log.stored_of(of_row) for of_row in questions]
+        missing: list[Question] = []
+        least = 0
+        for row in undecided(stop, self._shape, stored, self._trust):
+            missing += [question for position, question in enumerate(questions[row]) if position not in stored[row]]
+            if plan.new_questions(self.report.signature, [questions[row][0].key]):
+                least += max(stop.fewest * self.run.orders - len(stored[row]), 0)
+        self._asker(log, asked).plan_readings(plan, missing, len(missing), least)
+        return sum(map(len, stored))
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return len(self.dimensions), self.run.rungs, self.run.orders
+
+    def _trust(self, judgments: Sequence[Judgment]) -> list[Judgment]:
+        return trusted(judgments, self.scale.least_mass)
+
+    def _whole_rows(
+        self, asked: Sequence[Question], blocks: Sequence[tuple[int, int]]
+    ) -> tuple[list[int], list[list[Question]]]:
+        """The rows that can be asked about in every dimension, and the questions of each."""
+        each = self.run.rungs * self.run.orders
+        by_row: dict[int, list[Question]] = {}
+        for number, (row, _) in enumerate(blocks):
+            by_row.setdefault(row, []).extend(asked[number * each : (number + 1) * each])
+        whole = {row: of_row for row, of_row in by_row.items() if len(of_row) == each * len(self.dimensions)}
+        return list(whole), list(whole.values())
+
     def _asker(self, log: JudgmentLog, asked: Sequence[Question]) -> Asker:
-        return Asker(self.judge, self._template, log, self.scale.least_mass, batch=max(len(asked), 1))
+        return Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
 
     def _asked(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None]
@@ -259,23 +377,31 @@ class Scorer:
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
-            return None if context_id in self._contexts else f"no text of context {context_id!r} in the set"
+            if context_id in self._contexts:
+                return None
+            return f"no text of context {context_id!r} in the set; give it in a column 'context'"
         if (context_id, dimension) in self.ladders.failures:
             return f"the {dimension} ladder of context {context_id!r} could not be written; see failures.jsonl"
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
 
     def take_context(self, context_id: str, text: str, background: str) -> str | None:
-        """Use a row's context text if the ladder set has none; otherwise compare the two.
+        """Use a row's context text if the ladder set has none but has its digest; otherwise compare the two texts.
 
         Memory grows with the contexts of the set, not with the rows.
 
         Returns:
-            None if the text is the one used for this context; otherwise how it differs from the text in the set, or in
-            the first row with this context.
+            None if the text is the one used for this context; otherwise how it differs from the text that the set was
+            written for, or, for a set with neither texts nor digests, from the first row with this context.
         """
         if context_id not in self._with_ladders:
             return None
         given = Context(id=context_id, task=self.ladders.task, text=text, background=background)
+        digest = self.ladders.digests.get(context_id)
+        if context_id not in self.ladders.contexts and digest not in (None, given.digest):
+            return (
+                f"context {context_id!r} has another text or background in this row than the ladder set "
+                f"{self.ladders.name} was written for"
+            )
         context = self._contexts.setdefault(context_id, given)
         if context.text != text:
             what = "text"

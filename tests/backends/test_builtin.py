@@ -19,7 +19,7 @@ from refladder.backends.builtin import (
     verdict,
 )
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
-from refladder.files.ladder_sets import published_names, read_ladder_set
+from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import load_benchmark
 from refladder.metaeval.levels import within_context
 from refladder.prompts import ROLES, TASKS, fill, load_template
@@ -302,7 +302,7 @@ DEMO = {
 
 @pytest.mark.parametrize("name", sorted(DEMO))
 def test_rungs_written_by_hand_are_put_in_order(name):
-    shipped = read_ladder_set(name)
+    shipped = load_ladders(name)
     assert name in published_names()
     right = {dimension.name: [] for dimension in shipped.dimensions}
     words = {dimension.name: dimension.description for dimension in shipped.dimensions}

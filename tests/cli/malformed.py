@@ -47,6 +47,10 @@ READERS = {
     "filter JSON lines": ("rows.jsonl", 8, "filter {t} --min score=1"),
     "filter CSV": ("rows.csv", 8, "filter {t} --top 1 --by score --out-format jsonl"),
     "filter Parquet": ("rows.parquet", 6, "filter {t} --max score=1 --out {f}/o.jsonl"),
+    "filter, best of groups": ("scored.jsonl", 2, "filter {t} --best 1 --per context_id --by score"),
+    "pairs": ("scored.jsonl", 4, "pairs {t} --margin 1 --by score --out {f}/o.jsonl"),
+    "recorded judgments, ladder": ("rungs.jsonl", 4, f"score {{f}}/rows.jsonl {STORY} --judgments-from {{t}}"),
+    "recorded judgments, pairs": ("verdicts.csv", 4, f"{TRUE_OWN} --judgments-from {{t}}"),
     "rescore": ("kept.jsonl", 6, "rescore {t}"),
     "kept judgments": ("kept.jsonl", 6, f"score {{f}}/rows.jsonl {STORY} --dimension coherence --judgments {{t}}"),
     "store import": ("export.jsonl", 8, "store import {t} --store {f}/other.db"),
@@ -121,6 +125,25 @@ def good_files(folder):
         folder / "scores.jsonl",
         [{"output_id": f"{row['context_id']}/{row['system']}", "clarity": k} for k, row in enumerate(own)],
     )
+
+    _lines(
+        folder / "scored.jsonl",
+        [{"context_id": f"c{k // 3}", "context": "Say.", "output": f"Text {k}.", "score": k} for k in range(6)],
+    )
+    _lines(
+        folder / "rungs.jsonl",
+        [
+            {"context_id": row["context_id"], "dimension": "coherence", "output": row["output_id"], "rung": level}
+            | {"win": 0.5, "loss": 0.25, "tie": 0.125}
+            for row in rows
+            for level in range(1, 6)
+        ],
+    )
+    systems = {}
+    for row in own:
+        systems.setdefault(row["context_id"], []).append(f"{row['context_id']}/{row['system']}")
+    verdicts = [f"{context},clarity,{ids[0]},{ids[1]},first" for context, ids in systems.items() if len(ids) > 1]
+    (folder / "verdicts.csv").write_text("\n".join(["context_id,dimension,first,second,winner", *verdicts, ""]))
 
 
 def _words(command, folder, target=""):

@@ -134,7 +134,7 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
             "unknown reference method 'lenth'; did you mean 'length'? Known: 1-grams in context, 2-grams in ",
         ),
         (("evaluate", "hana"), "unknown benchmark 'hana'; did you mean 'hanna'? Known: "),
-        (("scor",), "unknown command 'scor'; did you mean 'score'? Known: build, "),
+        (("scor",), "unknown command 'scor'; did you mean 'score'? Known: audit, build, "),
         (
             ("show", "demo/story", "story-001"),
             "unknown context 'story-001'; did you mean 'story-01'? Known: story-01, ",
@@ -267,7 +267,8 @@ def test_nothing_or_two_things_to_score(fails, stories):
         "refladder: --text needs --context-id, one of: story-01, story-02, "
     )
     assert fails(2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS) == (
-        "refladder: --text prints its scores and keeps no file; --out, --judgments and the like need a SOURCE\n"
+        "refladder: --text prints its scores and keeps no file; --out, --judgments, --calibration and the like "
+        "need a SOURCE\n"
     )
 
 

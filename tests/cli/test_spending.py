@@ -10,7 +10,7 @@ from doubles import Double
 from refladder import backends, cli
 from refladder.backends import connect
 from refladder.backends.usage import Usage
-from refladder.cli.spending import Spending
+from refladder.cli.spending import Spending, SpendingOptions
 from refladder.loaders import load_benchmark
 from refladder.registry import Entry
 
@@ -115,6 +115,7 @@ def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(capsys, table, tmp_p
                 "prompt_tokens": None,
                 "run_tokens": None,
                 "answer_tokens": None,
+                "least_calls": 0,
                 "free": 0,
                 "too_long": 0,
                 "exact": True,
@@ -130,14 +131,14 @@ def test_a_dry_run_in_words(capsys, table, prices):
     count = tokens()
     cost = f"{count * 0.001 + ROWS * EACH * 0.01:.4f} USD"
     words = f"words:m: {ROWS * EACH} calls, {count:,} prompt tokens, at most {ROWS * EACH} answer tokens, {cost}"
-    assert out == f"dry run, {words}; 0 answers are there already\nnothing was asked\n"
+    assert out == f"dry run, {words}; 0 answers are stored already\nnothing was asked\n"
     assert f"{words} in 0." in err
     _, out, _ = score(capsys, table, "--dry-run")
-    assert f"dry run: {ROWS * EACH} judgments are kept from before\n" in out
+    assert f"dry run: {ROWS * EACH} judgments exist from earlier runs\n" in out
     _, out, _ = run(capsys, "build", "demo/story", "--out", "b", "--dry-run")
     assert "at most 120 calls" in out
     assert "characters of prompts (tokens not known)" in out
-    assert "  texts that are yet to be written are not among the characters\n" in out
+    assert "  texts that are still to be written are not counted in the characters\n" in out
 
 
 def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
@@ -150,7 +151,7 @@ def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
     assert (second["calls"], second["from_store"], Words.sent) == (0, ROWS * EACH, [])
     assert (tmp_path / "scored.jsonl").read_bytes() == scored
     _, out, _ = score(capsys, table, "--store", store, "--dry-run", "--restart")
-    assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers are there already\nnothing was asked\n"
+    assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers are stored already\nnothing was asked\n"
 
 
 def test_every_command_that_asks_keeps_answers(capsys, tmp_path):
@@ -231,7 +232,7 @@ def test_a_run_above_the_budget_is_refused_where_nobody_can_be_asked(capsys, tab
     code, _, err = score(capsys, table, "--prices", prices, "--budget", "0.5")
     sys.stdin.close()
     assert (code, Words.sent) == (2, [])
-    assert "USD, the budget is 0.50 USD; raise --budget, or see with --dry-run what costs so much" in err
+    assert "USD, and the budget is 0.50 USD; raise --budget, or see the cost of each model with --dry-run" in err
     assert "this run costs " in err
     assert not (tmp_path / "scored.jsonl").exists()
 
@@ -246,7 +247,7 @@ def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(capsys
     code, _, err = score(capsys, table, *budget)
     assert code == 1
     assert "the budget of 5.00 USD does not cover the next prompt" in err
-    assert said[0].endswith("USD, the budget is 5.00 USD. Begin, and stop when the budget is spent?")
+    assert said[0].endswith("USD, and the budget is 5.00 USD. Start anyway, and stop when the budget is spent?")
     assert 0 < tokens() * 0.001 + len(Words.sent) * 0.01 <= 5
     done = len(Words.sent)
     assert 0 < done < ROWS * EACH
@@ -276,7 +277,7 @@ def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(capsys, table, p
     monkeypatch.setattr(sys.modules["backends_of_this_test"], "words", Server)
     code, _, err = score(capsys, table, "--prices", prices, "--budget", "0.45")
     assert code == 1
-    assert "words:m: its tokens are not known before the run, so neither is its price; the run stops when the" in err
+    assert "words:m: the number of tokens, and so the price, is not known before the run; the run stops when the" in err
     assert "does not cover the next prompt (0.5000 USD spent by this run" in err
     assert len(Words.sent) == 5  # 0.1 USD each
 
@@ -287,7 +288,7 @@ def test_backends_that_are_free_need_no_price(capsys, table, prices):
 
 
 def test_a_backend_is_opened_once():
-    spending = Spending()
+    spending = Spending(SpendingOptions())
     assert spending.open("words:m") is spending.open("words:m")
     assert spending.open("words:m") is not spending.open("words:n")
 

@@ -68,7 +68,7 @@ def test_the_default_store_is_in_the_cache_folder(capsys, tmp_path, monkeypatch)
     [("win32", "LOCALAPPDATA", "refladder/responses.sqlite"), ("darwin", "HOME", "Library/Caches/refladder/")],
 )
 def test_the_cache_folder_of_other_systems(tmp_path, monkeypatch, platform, variable, expected):
-    from refladder.cli.spending import default_store  # noqa: PLC0415
+    from refladder.api.judges import default_store  # noqa: PLC0415
 
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setenv(variable, str(tmp_path))

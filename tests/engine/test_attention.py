@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from refladder.engine.attention import attend, cover, parts_of
+from refladder.engine.attention import LayerParts, attend, parts_of
+from refladder.engine.cover import cover, windowed
 from refladder.engine.trie import Push, Row, build_trie, plan
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
@@ -22,15 +23,17 @@ def segments(seed, row, longer=1):
         kept = old[: int(random.integers(0, len(old) + 1))]
         sequences.append([*kept, *random.integers(0, 3, int(random.integers(1, 60)) * longer).tolist()])
     root, _ = build_trie(sequences, [])
-    found = [step.segment for step in plan(root, row) if isinstance(step, (Push, Row))]
-    return [segment for segment in found if segment.tokens.size]
+    steps = [step.segment for step in plan(root, row) if isinstance(step, (Push, Row))]
+    return [segment for segment in steps if segment.tokens.size]
 
 
-def allowed(segment):
-    """The definition: the whole cache, and a token at place j from j to its end."""
-    place = np.arange(segment.tokens.size)
-    within = (place[None, :] <= place[:, None]) & (place[:, None] < segment.ends[None, :])
-    return np.concatenate([np.ones((place.size, segment.start), dtype=bool), within], axis=1)
+def allowed(segment, window=None):
+    """The definition: the whole cache, and a token at index j from j to its end; of these the nearest `window` keys."""
+    index = np.arange(segment.tokens.size)
+    within = (index[None, :] <= index[:, None]) & (index[:, None] < segment.ends[None, :])
+    ancestors = np.concatenate([np.ones((index.size, segment.start), dtype=bool), within], axis=1)
+    keys = np.concatenate([np.arange(segment.start), segment.positions])
+    return ancestors & (segment.positions[:, None] - keys[None] < (window or np.inf))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -38,52 +41,100 @@ def allowed(segment):
     ("row", "together", "short", "even"), [(1000, 16, 24, 8), (50, 8, 8, 4), (200, 1, 1, 1), (1000, 128, 256, 64)]
 )
 def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, short, even):
-    for segment in segments(seed, row):
-        runs, pieces, spans = cover(segment, together, short, even)
-        expected = allowed(segment)
+    cases = [(segment, window) for segment in segments(seed, row) for window in (None, 1, 5, 16, 37, 100)]
+    for segment, window in cases[seed % 3 :: 3]:
+        parts = cover(segment, together, short, even)
+        if window is not None:
+            parts = windowed(segment, parts, window, short_chunk=8)
+        runs, pieces, spans, bands = parts
+        expected = allowed(segment, window)
         shown = np.zeros(expected.shape, dtype=int)
         past = segment.start
         for first, last in runs:
-            inside = np.tri(last - first, dtype=int)
-            shown[first:last, past + first : past + last] += inside
-        for first, last, before in pieces:
+            shown[first:last, past + first : past + last] += np.tri(last - first, dtype=int)
+        for first, last, before in pieces:  # a mask hides what a query may not see
             shown[first:last, past + first : past + last] += expected[first:last, past + first : past + last]
             for seen, until in before:
-                shown[first:last, seen:until] += 1
+                shown[first:last, seen:until] += expected[first:last, seen:until]
         for first, last, seen, until in spans:
             shown[first:last, seen:until] += 1
+        for first, last, seen, until in bands:
+            assert expected[first:last, seen:until].any(axis=1).all()  # a query without a key would be NaN
+            shown[first:last, seen:until] += expected[first:last, seen:until]
         np.testing.assert_array_equal(shown, expected.astype(int))
-        tokens = sorted(place for first, last, *_ in [*runs, *pieces] for place in range(first, last))
+        tokens = sorted(token for first, last, *_ in [*runs, *pieces] for token in range(first, last))
         assert tokens == list(range(segment.tokens.size))
 
 
+def test_a_long_run_costs_its_window_and_not_its_square():
+    root, _ = build_trie([list(range(4000))], [])
+    segment = next(step.segment for step in plan(root, 5000))
+    runs, pieces, spans, bands = windowed(segment, cover(segment), 512)
+    assert not pieces
+    assert {last - first for first, last in runs} == {250}
+    scores = sum((run.last - run.first) ** 2 // 2 for run in runs)
+    scores += sum((span.last - span.first) * (span.key_last - span.key_first) for span in [*spans, *bands])
+    assert scores < 1.25 * 4000 * 512  # what the windows hold is 4000 x 512 less the triangle of the first window
+
+
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("row", "longer"), [(1000, 1), (300, 1), (1000, 12), (2000, 30)])
-def test_merged_parts_are_the_masked_softmax(seed, row, longer):
+@pytest.mark.parametrize(
+    ("row", "longer", "window"),
+    [
+        *((1000, 1, None), (300, 1, None), (1000, 12, None), (2000, 30, None)),
+        *((1000, 1, 20), (300, 1, 7), (1000, 12, 100), (2000, 30, 300), (2000, 30, 700)),
+    ],
+)
+def test_merged_parts_are_the_masked_softmax(seed, row, longer, window):
     for segment in segments(seed, row, longer):
         tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
         torch.manual_seed(seed)
         query, key, value = torch.randn(1, 4, tokens, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
-        found, _ = attend(None, query, key, value, None, parts=parts_of(segment, torch.float32), scaling=0.7)
+        indices = sorted(np.random.default_rng(seed).choice(tokens, size=1 + tokens // 9, replace=False).tolist())
+        every = parts_of(segment, torch.float32, window=window)
+        full = LayerParts(every=parts_of(segment, torch.float32), last=None)
+        given = {"scaling": 0.7, "parts": full}
+        if window is not None:
+            given |= {"window_parts": LayerParts(every=every, last=None), "sliding_window": window}
+        attended, _ = attend(None, query, key, value, None, **given)
         scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)
-        scores = scores.masked_fill(~torch.from_numpy(allowed(segment)), -torch.inf)
+        scores = scores.masked_fill(~torch.from_numpy(allowed(segment, window)), -torch.inf)
         expected = torch.softmax(scores, dim=-1) @ value.repeat_interleave(2, dim=1)
-        torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
-        places = sorted(np.random.default_rng(seed).choice(tokens, size=1 + tokens // 9, replace=False).tolist())
-        given = {
-            "parts": parts_of(segment, torch.float32),
-            "last_layer_parts": parts_of(segment, torch.float32, places),
-        }
-        for number, same in ((0, slice(None)), (1, places)):  # the last of two layers computes these places only
+        torch.testing.assert_close(attended, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
+        both = LayerParts(every=every, last=parts_of(segment, torch.float32, indices, window))
+        given["parts" if window is None else "window_parts"] = both
+        for number, computed in ((0, slice(None)), (1, indices)):  # the last of two layers computes these tokens only
             layer = SimpleNamespace(layer_idx=number, config=SimpleNamespace(num_hidden_layers=2))
-            at_layer, _ = attend(layer, query, key, value, None, **given, scaling=0.7)
-            torch.testing.assert_close(at_layer[:, same], found[:, same], atol=1e-5, rtol=1e-5)
-        assert torch.count_nonzero(at_layer.sum((0, 2, 3))) == len(places)
+            at_layer, _ = attend(layer, query, key, value, None, **given)
+            torch.testing.assert_close(at_layer[:, computed], attended[:, computed], atol=1e-5, rtol=1e-5)
+        assert torch.count_nonzero(at_layer.sum((0, 2, 3))) == len(indices)
 
 
-@pytest.mark.parametrize(("given", "what"), [({"softcap": 5.0}, "softcap"), ({"s_aux": 1}, "s_aux"), ({}, "no parts")])
-def test_a_model_that_does_more_to_its_scores_is_refused(given, what):
-    parts = None if what == "no parts" else parts_of(segments(0, 1000)[0], torch.float32)
-    one = torch.zeros(1, 1, 1, 8)
-    with pytest.raises(NotImplementedError, match=f"tree attention with {what}"):
-        attend(None, one, one, one, None, parts=parts, **given)
+@pytest.mark.parametrize(("given", "message"), [({"position_bias": 1}, "position_bias"), ({"parts": None}, "no parts")])
+def test_a_model_that_adds_to_its_scores_is_refused(given, message):
+    every = parts_of(segments(0, 1000)[0], torch.float32)
+    token = torch.zeros(1, 1, 1, 8)
+    with pytest.raises(NotImplementedError, match=f"tree attention with {message}"):
+        attend(None, token, token, token, None, **{"parts": LayerParts(every=every, last=None), **given})
+
+
+@pytest.mark.parametrize("window", [None, 150])
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("sinks", [None, torch.tensor([0.5, -1.0, 3.0, 0.0])])
+def test_capped_scores_and_sinks_are_those_of_the_equations(window, softcap, sinks):
+    for segment in segments(3, 2000, 30):
+        tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
+        torch.manual_seed(3)
+        query, key, value = torch.randn(1, 4, tokens, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
+        parts = LayerParts(every=parts_of(segment, torch.float32, window=window), last=None)
+        given = {"parts": parts, "window_parts": parts, "sliding_window": window}
+        attended, _ = attend(None, query, key, value, None, **given, scaling=0.7, softcap=softcap, s_aux=sinks)
+        scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        scores = scores.masked_fill(~torch.from_numpy(allowed(segment, window)), -torch.inf)
+        if sinks is not None:  # one more key, whose value is 0
+            scores = torch.cat([scores, sinks.view(1, 4, 1, 1).expand(1, 4, tokens, 1)], dim=-1)
+        weights = torch.softmax(scores, dim=-1)[..., :keys]
+        expected = weights @ value.repeat_interleave(2, dim=1)
+        torch.testing.assert_close(attended, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)

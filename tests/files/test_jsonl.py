@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refladder.errors import DataError
@@ -31,16 +31,22 @@ from refladder.files.jsonl import (
 from refladder.records import (
     Context,
     Dimension,
+    DriftWatch,
     Generated,
+    HumanScale,
     Judgment,
     Ladder,
     LadderFailure,
+    Link,
+    LinkedColumn,
     Output,
+    Probe,
     Rating,
     Recipe,
     Run,
     Rung,
     Sampling,
+    Threshold,
 )
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -75,9 +81,41 @@ RECORDS = st.one_of(
     st.builds(
         Run, recipe=RECIPES, ladders=TEXT, dimensions=st.tuples(DIMENSIONS), rungs=st.integers(2, 9), orders=st.just(2)
     ),
+    st.builds(
+        Threshold, columns=st.tuples(TEXT), cutoffs=st.none() | st.tuples(NUMBER), precision=st.none() | NUMBER,
+        recall=st.none(), sure=NUMBER, per=st.none() | TEXT, signature=st.none() | TEXT, label=st.tuples(TEXT),
+        good=st.tuples(TEXT), labels=st.just(9), labels_above=st.just(5), bad_above=st.just(1), rows=st.just(20),
+        kept=st.just(7), used=st.tuples(TEXT, TEXT), version=TEXT,
+    ),
+    st.builds(
+        HumanScale, column=TEXT, signature=st.none() | TEXT, label=TEXT, method=st.sampled_from(["linear", "isotonic"]),
+        scores=st.tuples(NUMBER, NUMBER), ratings=st.tuples(NUMBER, NUMBER), half_width=st.none() | NUMBER, low=NUMBER,
+        high=NUMBER, fitted=st.just(20), held_out=st.just(19), version=TEXT,
+    ),
+    st.builds(
+        DriftWatch, recipe=RECIPES, ladders=TEXT, answers=st.just(0),
+        probes=st.tuples(
+            st.builds(
+                Probe, context_id=TEXT, dimension=TEXT, level=st.just(2), key=TEXT,
+                shares=st.tuples(NUMBER, NUMBER, NUMBER),
+            )
+        ),
+        repeats=st.tuples(NUMBER, st.none()), looks=st.tuples(st.tuples(NUMBER, st.none())),
+    ),
+    st.builds(
+        Link, from_signature=TEXT, to_signature=TEXT, version=TEXT,
+        columns=st.tuples(
+            st.builds(
+                LinkedColumn, column=TEXT, scores=st.tuples(NUMBER), values=st.tuples(NUMBER), least=st.tuples(NUMBER),
+                most=st.tuples(NUMBER), half_width=st.none() | NUMBER, slope=NUMBER, shift=NUMBER, rows=st.just(9),
+                contexts=st.just(3), error=NUMBER, identity_error=NUMBER, equipercentile_error=NUMBER,
+            )
+        ),
+    ),
 )  # fmt: skip
 
 
+@settings(deadline=None)  # the first record of each kind builds its reader
 @given(record=RECORDS)
 def test_a_record_comes_back_as_it_was(record):
     line = to_line(record)
@@ -90,6 +128,7 @@ def test_every_schema_is_round_tripped():
     made = {
         "Dimension",
         "Context",
+        "ContextDigest",
         "Output",
         "Rating",
         "Ladder",
@@ -97,7 +136,11 @@ def test_every_schema_is_round_tripped():
         "Judgment",
         "Run",
         "Recipe",
+        "DriftWatch",
         "Generated",
+        "HumanScale",
+        "Link",
+        "Threshold",
     }
     assert {kind.__name__ for kind in SCHEMAS} == made
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import replace
 
@@ -10,12 +11,12 @@ from refladder.files.jsonl import write_records
 from refladder.files.ladder_sets import (
     choose_dimensions,
     ladder_set,
+    load_ladders,
     published_names,
-    read_ladder_set,
     write_ladder_set,
 )
 
-SET = read_ladder_set("demo/story")
+SET = load_ladders("demo/story", certified=False)
 LADDERS, CONTEXTS, FIRST = list(SET.ladders.values()), list(SET.contexts.values()), next(iter(SET.ladders.values()))
 PLACE = "x: the coherence ladder of context 'story-01'"
 
@@ -27,22 +28,41 @@ def test_shipped_sets_by_name():
 
 def test_a_set_comes_back_as_it_was_written(tmp_path):
     write_ladder_set(tmp_path / "mine", SET.dimensions, CONTEXTS, LADDERS, [])
-    again = read_ladder_set(str(tmp_path / "mine"))
+    again = load_ladders(str(tmp_path / "mine"))
     assert replace(again, name=SET.name) == SET
     assert again.name == "mine"  # and not the whole path, which is nobody else's
+
+
+def test_a_set_without_its_texts_keeps_their_digests(tmp_path):
+    write_ladder_set(tmp_path, SET.dimensions, CONTEXTS, LADDERS, [])
+    (tmp_path / "contexts.jsonl").unlink()
+    without = load_ladders(tmp_path)
+    assert (without.contexts, without.digests) == ({}, SET.digests)
+    # b2sum -l 64 of the text of story-01, which has no background
+    assert without.digests["story-01"] == hashlib.blake2b(CONTEXTS[0].text.encode(), digest_size=8).hexdigest()
+    (tmp_path / "context_digests.jsonl").unlink()
+    assert load_ladders(tmp_path).digests == {}  # as the sets of refladder 0.1.0
+
+
+def test_a_changed_context_does_not_have_its_digest(tmp_path):
+    write_ladder_set(tmp_path, SET.dimensions, CONTEXTS, LADDERS, [])
+    write_records(tmp_path / "contexts.jsonl", [replace(CONTEXTS[0], text="Another."), *CONTEXTS[1:]])
+    message = f"{tmp_path}: the text or background of context 'story-01' is not the one that the ladders were written"
+    with pytest.raises(UsageError, match=message):
+        load_ladders(tmp_path)
 
 
 def test_sets_that_are_not_there(tmp_path):
     with pytest.raises(
         UnknownNameError, match=r"unknown ladder set \(nor is there such a folder\) 'none'; Known: demo/"
     ):
-        read_ladder_set("none")
+        load_ladders("none")
     message = f"^{tmp_path}/ladders.jsonl: no such file; build a ladder set with `refladder build`$"
     with pytest.raises(DataError, match=message):
-        read_ladder_set(str(tmp_path))
+        load_ladders(str(tmp_path))
     write_records(tmp_path / "ladders.jsonl", LADDERS)
     with pytest.raises(DataError, match=f"^{tmp_path}/dimensions.jsonl: no such file$"):
-        read_ladder_set(str(tmp_path))
+        load_ladders(str(tmp_path))
 
 
 @pytest.mark.parametrize(

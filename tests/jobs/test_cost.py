@@ -8,14 +8,15 @@ from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.estimate import Plan
 from refladder.backends.metered import Metered
+from refladder.backends.prices import price_of, read_prices
 from refladder.errors import DataError, UnknownNameError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.loaders import load_benchmark
 from refladder.records import Context, Dimension, Sampling
 from refladder.scoring.columns import Scale
-from refladder.scoring.dry_run import copied, plan_scoring, price_of, read_prices
+from refladder.scoring.dry_run import copied, plan_scoring
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Scorer
+from refladder.scoring.scorer import LadderScorer
 from refladder.synth import build_ladders, plan_ladders
 
 
@@ -40,11 +41,11 @@ class Words(Double):
 
 
 BENCHMARK = load_benchmark("demo/summarization")
-LADDERS = read_ladder_set("demo/summarization")
+LADDERS = load_ladders("demo/summarization")
 
 
 def scorer(judge, **more):
-    return Scorer(judge, LADDERS, LADDERS.dimensions, Scale(rule="ladder-sum", weights={}), **more)
+    return LadderScorer(judge, LADDERS, LADDERS.dimensions, Scale(rule="ladder-sum", weights={}), **more)
 
 
 def outputs(count):

@@ -1,4 +1,4 @@
-"""evaluate as one call from Python."""
+"""The evaluate job, called with what the command line opens for it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from doubles import Double
 
 import refladder
 from refladder.errors import UnknownNameError, UsageError
+from refladder.jobs.evaluate import evaluate
 from refladder.methods.contract import Method
 from refladder.methods.surface import BEST
 
@@ -29,7 +30,7 @@ class NeverAsked(Double):
 
 def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
     settings = refladder.MethodSettings(ladders="demo/story", work=tmp_path / "work")
-    evaluation = refladder.evaluate(
+    evaluation = evaluate(
         STORY, judge=refladder.connect("builtin"), methods=["ladder", "bleu"], settings=settings, config={"a": 1}
     )
     assert list(dict.fromkeys(row.method for row in evaluation.rows)) == ["ladder", "bleu", BEST]
@@ -51,7 +52,7 @@ def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
 def test_the_command_and_the_call_agree(command):
     protocol = replace(QUICK, levels=("pooled",), statistics=("kendall",))
     settings = refladder.MethodSettings(ladders="demo/story")
-    called = refladder.evaluate(STORY, judge=refladder.connect("builtin"), settings=settings, protocol=protocol)
+    called = evaluate(STORY, judge=refladder.connect("builtin"), settings=settings, protocol=protocol)
     line = ("--ladders", "demo/story", "--level", "pooled", "--statistic", "kendall", "--resamples", "20", "--json")
     printed = [row for row in command("evaluate", "demo/story", *line).rows if row.get("kind") != "card"]
     assert [(row.method, row.value, row.low, row.high) for row in called.rows] == [
@@ -65,7 +66,7 @@ def test_scores_that_exist_need_no_judge():
         signature="len",
         scores={(o.id, d.name): float(len(o.text)) for o in STORY.outputs for d in STORY.dimensions},
     )
-    evaluation = refladder.evaluate(STORY, judge=NeverAsked(), methods=(), others=[lengths], protocol=QUICK)
+    evaluation = evaluate(STORY, judge=NeverAsked(), methods=(), others=[lengths], protocol=QUICK)
     assert list(dict.fromkeys(row.method for row in evaluation.rows)) == ["characters", BEST]
     assert evaluation.runs == evaluation.cards == evaluation.notes == ()
     assert evaluation.complete
@@ -97,7 +98,7 @@ def test_a_wrong_request_is_refused_before_the_judge_is_opened(request_, error, 
 
     request_ = {"benchmark": STORY, "judge": judge, **request_}
     with pytest.raises(error, match=message):
-        refladder.evaluate(request_.pop("benchmark"), **request_)
+        evaluate(request_.pop("benchmark"), **request_)
 
 
 @pytest.mark.parametrize(

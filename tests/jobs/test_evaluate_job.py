@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.loaders import load_benchmark
 from refladder.methods.ladder import ladders_for, score_benchmark
 from refladder.methods.surface import MEASURES
@@ -113,7 +113,7 @@ def test_outputs_without_a_score_are_counted(command, tmp_path):
         ),
         (
             [{"text": "x", "score": 1}],
-            "{path}:1: a row must name its output by output_id, or by context_id and system; columns there: text, ",
+            "{path}:1: a row must name its output by output_id, or by context_id and system or output; columns ",
         ),
         ([], "{path}: no rows; a row for each output is needed"),
     ],
@@ -194,7 +194,7 @@ def test_ladders_that_exist(command, fails):
 
 
 def test_ladders_of_another_task_or_another_text():
-    story, opened = load_benchmark("demo/story"), read_ladder_set("demo/story")
+    story, opened = load_benchmark("demo/story"), load_ladders("demo/story")
     from dataclasses import replace  # noqa: PLC0415
 
     other = replace(story, contexts=tuple(replace(context, task="dialogue") for context in story.contexts))

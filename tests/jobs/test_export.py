@@ -56,6 +56,18 @@ def test_evaluated_as_own_it_gives_the_same_figures(command, tmp_path):
     assert [{**row, "benchmark": None} for row in done.rows] == strip
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_references_come_back(tmp_path, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    story = load_benchmark("demo/story")
+    first, *others = story.contexts
+    story = replace(story, contexts=(replace(first, references=("One.", "[Two]")), *others))
+    export_benchmark(story, story.dimensions, str(tmp_path / f"table.{ending}"))
+    again = load_own(tmp_path / f"table.{ending}", task_file=task_file(tmp_path, story))
+    assert again.contexts == story.contexts
+
+
 def test_standard_output_and_chosen_dimensions(command):
     done = command("export", "demo/story", "--dimension", "complexity")
     assert done.code == 0

@@ -217,7 +217,10 @@ def test_a_cell_that_is_no_number(fails, tmp_path, line, message, options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, or --top and --by"),
+        (
+            (),
+            ("nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per"),
+        ),
         (("--top", "0.5"), "--top FRACTION and --by COLUMN go together; give both"),
         (("--by", "score", "--min", "a=1"), "--top FRACTION and --by COLUMN go together; give both"),
         (("--top", "1.5", "--by", "score"), "--top 1.5: a fraction must be more than 0 and at most 1"),

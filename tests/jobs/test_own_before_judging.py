@@ -48,13 +48,16 @@ def test_two_outputs_of_one_system_for_one_context(fails, own):
     )
 
 
-def test_two_outputs_of_one_context_without_a_system(fails, own):
+def test_outputs_without_systems_are_not_compared_between_systems(fails, own, command):
     rows = [{key: value for key, value in ROW.items() if key != "system"} | {"output_id": name} for name in "xy"]
-    source, evaluate = own(*rows)
-    assert fails(2, *evaluate, *JUDGE) == (
-        f"refladder: {source}:2: output 'y' has no system, and neither has output 'x' of the same context 'c' at "
-        f"{source}:1; a context has one output of each system, add a column 'system'\n"
+    _, evaluate = own(rows[0], {**rows[1], "clarity": 1, "output": "another text"})
+    message = (
+        "refladder: own: some outputs have no system, and between_systems compares systems; name them in a column "
+        "'system'\n"
     )
+    assert fails(2, *evaluate, "--methods", "bleu", "--level", "between_systems") == message
+    done = command(*evaluate, "--methods", "direct-5", "--level", "pooled", "--level", "between_systems")
+    assert "own: some outputs have no system, so there is no correlation between systems" in done.err
 
 
 def test_no_ratings_at_all(fails, own):

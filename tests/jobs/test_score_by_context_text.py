@@ -73,7 +73,7 @@ def test_a_set_without_texts_takes_them_from_the_table(command, built):
     assert "15 calls" in rehearsed.out  # three outputs, five rungs
 
 
-def test_one_id_with_two_texts_is_a_reason_in_its_row(command, built, write_jsonl):
+def test_one_id_with_two_texts_is_a_reason_in_its_row(command, built, write_jsonl, tmp_path):
     _, folder = built
     (ladder, *_) = [json.loads(line) for line in (folder / "ladders.jsonl").read_text().splitlines()]
     row = {"context_id": ladder["context_id"], "output": "The moon."}
@@ -86,7 +86,20 @@ def test_one_id_with_two_texts_is_a_reason_in_its_row(command, built, write_json
         f"context {row['context_id']!r} has another text in this row than in the ladder set ladders",
         None,
     ]
+    whole = scores(command("score", write_jsonl(rows[:1], "with.jsonl"), "--ladders", folder))
     (folder / "contexts.jsonl").unlink()
+    assert notes(command("score", table, "--ladders", folder)) == [
+        None,
+        (
+            f"context {row['context_id']!r} has another text or background in this row than the ladder set ladders was "
+            "written for"
+        ),
+        None,
+    ]
+    # Such a set scores a table that brings the texts as the whole set does.
+    assert scores(command("score", tmp_path / "with.jsonl", "--ladders", folder)) == whole
+    # A set of an older refladder has no digests either: the first row is believed.
+    (folder / "context_digests.jsonl").unlink()
     done = command("score", table, "--ladders", folder)
     assert done.code == 3
     assert notes(done)[1] == f"context {row['context_id']!r} has another text in this row than in an earlier row"

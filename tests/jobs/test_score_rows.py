@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.rescore import rescore
 from refladder.jobs.score import Mapped, score_rows
 from refladder.records import Dimension
 from refladder.scoring.columns import Scale, added_columns, column_names, overall_column, weights_for
 from refladder.scoring.rules import RULES
-from refladder.scoring.scorer import Scorer, batches
+from refladder.scoring.scorer import LadderScorer, batches
 
 LADDERS = ("--ladders", "demo/story")
 OF_DIMENSION = ["score", "grade", "spread", "mass", "note"]
@@ -118,10 +118,10 @@ def test_unreadable_judgments_give_no_score(command, judge, stories, tmp_path):
     assert [row["coherence_score"] is None for row in rows] == [False, True, False, False, False, False]
     assert [row["overall_score"] is None for row in rows] == [False, True, False, False, False, False]
     assert rows[1]["complexity_score"] is not None
-    assert rows[1]["coherence_note"] == "5 of 5 judgments unreadable: HTTP 503"
+    assert rows[1]["coherence_note"] == "5 of 5 judgments unparsed: HTTP 503"
     counts = json.loads(done.out)
     assert counts["unscored"] == {"coherence": 1}
-    assert counts["reasons"] == {"5 of 5 judgments unreadable: HTTP 503": 1}
+    assert counts["reasons"] == {"5 of 5 judgments unparsed: HTTP 503": 1}
     assert (counts["rows"], counts["judgments"], counts["unreadable"]) == (6, 60, 5)
     # what filters these rows counts it as unscored, and does not drop it in silence
     done = command("filter", out, "--min", "coherence_score=-15")
@@ -163,11 +163,11 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     assert done.code == 3
     counts = json.loads(done.out)
     assert (counts["unscored"], counts["unreadable"], counts["faint"]) == ({"coherence": 1}, 5, 5)
-    assert counts["reasons"] == {"5 of 5 judgments unreadable: label mass ... is below 0.05 (--least-mass)": 1}
+    assert counts["reasons"] == {"5 of 5 judgments unparsed: label mass ... is below 0.05 (--least-mass)": 1}
     trains, boats, planes = (json.loads(line) for line in out.read_text().splitlines())
     assert (trains["coherence_score"], trains["coherence_grade"], trains["coherence_spread"]) == (None, None, None)
     assert trains["coherence_mass"] == pytest.approx(0.00402)
-    assert trains["coherence_note"] == "5 of 5 judgments unreadable: label mass 0.004 is below 0.05 (--least-mass)"
+    assert trains["coherence_note"] == "5 of 5 judgments unparsed: label mass 0.004 is below 0.05 (--least-mass)"
     assert boats["coherence_score"] == pytest.approx(15 * (0.2 - 0.1) / 0.32)
     assert boats["coherence_note"] == "low label mass in 5 of 5 judgments, the least 0.32"
     assert (planes["coherence_mass"], planes["coherence_note"]) == (pytest.approx(1.0), None)
@@ -187,8 +187,8 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
         def read_labels(self, prompts, labels):
             return [replace(reading, mass=None) for reading in super().read_labels(prompts, labels)]
 
-    opened, out = read_ladder_set("demo/story"), tmp_path / "out.jsonl"
-    scorer = Scorer(NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0))
+    opened, out = load_ladders("demo/story"), tmp_path / "out.jsonl"
+    scorer = LadderScorer(NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0))
     score_rows(scorer, str(stories), str(out), mapped=Mapped(columns={}))
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert all(row["coherence_mass"] is None and row["coherence_score"] is not None for row in rows)
@@ -302,14 +302,16 @@ def test_texts_from_the_shell(command):
     done = command("score", "--text", "A keeper [bold]wept\x1b[2J.", "--context-id", "story-01", *LADDERS)
     assert done.code == 0
     assert "A keeper [bold]wept\ufffd[2J." in done.out  # neither markup nor control characters do anything
-    assert re.search(r"signature: ladders:demo/story@[0-9a-f]{12}\|backend:builtin/1\|", done.out)
+    assert re.search(
+        r"signature: ladders:demo/story@[0-9a-f]{12}\|certificate:[0-9a-f]{12}\|backend:builtin/1\|", done.out
+    )
     assert "score: ladder-sum, from -15 (worse than all 5 rungs) to 15 (better than all)" in done.out
 
 
 def test_the_signature_holds_all_that_made_a_score(command, stories):
     usual = command("score", stories, *LADDERS).rows[0]["signature"]
     assert re.fullmatch(
-        r"ladders:demo/story@[0-9a-f]{12}\|backend:builtin/1\|prompts:story/compare@[0-9a-f]{12}"
+        r"ladders:demo/story@[0-9a-f]{12}\|certificate:[0-9a-f]{12}\|backend:builtin/1\|prompts:story/compare@[0-9a-f]{12}"
         r"\|refladder:\d+\.\d+\.\d+\|orders:1\|rule:ladder-sum\|least-mass:0\.05",
         usual,
     )
@@ -354,10 +356,10 @@ def judged(tmp_path_factory):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("orders", [1, 2])
 def test_rescoring_is_scoring_by_that_rule_with_no_judge(judged, rule, orders):
-    opened = read_ladder_set("demo/story")
+    opened = load_ladders("demo/story")
     kept = judged / f"kept{orders}.jsonl"
     scale = Scale(rule=rule, weights={"complexity": 2.0})
-    scorer = Scorer(Builtin(), opened, opened.dimensions, scale, orders=orders)
+    scorer = LadderScorer(Builtin(), opened, opened.dimensions, scale, orders=orders)
     score_rows(scorer, str(judged / "in.jsonl"), str(judged / "out.jsonl"), mapped=Mapped(columns={}), judgments=kept)
     report = rescore(kept, str(judged / "again.jsonl"), scale)
     assert report.reused == report.judgments == 3 * 2 * 5 * orders

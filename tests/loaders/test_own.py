@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import sys
@@ -127,10 +128,6 @@ def test_background_may_be_null(write, task):
             r":1: no column 'context'; did you mean 'contxt'\? It has: contxt, system, output; map the field 'context'",
         ),
         ({"context": "c", "system": "s"}, r":1: no column 'output'; It has: context, system; map .* output=COLUMN"),
-        (
-            {"context": "c", "output": "o"},
-            r":1: no column 'system'; It has: context, output; an output needs system or output_id",
-        ),
         (
             {**ROW, "systems": "s", "contextid": "1"},
             r":1: column 'contextid' looks like the field 'context_id'; map it with context_id=contextid, or rename",
@@ -261,3 +258,88 @@ def test_a_rating_beyond_the_largest_float_is_refused(write, task):
     source = write({"context": "The tide.", "system": "s", "output": "Water.", "clarity": 10**400})
     with pytest.raises(DataError, match=r"rows\.jsonl:1: not JSON \(a whole number of 401 characters\)"):
         load_own(source, task_file=task)
+
+
+def test_outputs_without_ids_and_systems_have_ids_of_their_texts(write, task):
+    rows = [{"context": "Explain tides.", "output": text, "clarity": rating} for text, rating in (("a", 1), ("b", 4))]
+    first, second = (load_own(write(*order), task_file=task) for order in (rows, rows[::-1]))
+    # printf a | b2sum -l 48
+    assert first.outputs[0].id == "e8c4047b678dc8ab/433911c6eb0d"
+    assert set(first.outputs) == set(second.outputs)
+    again = load_own(write(*rows, rows[0], {**rows[0], "clarity": 5}), task_file=task)
+    assert [(rating.value, rating.rater) for rating in again.ratings if rating.output_id == first.outputs[0].id] == [
+        (1, "mean"),
+        (1, "mean (2)"),
+        (5, "mean (3)"),
+    ]
+
+
+RATED = [("c/a", "clarity", 4.0), ("c/a", "clarity", 2.0), ("c/b", "clarity", 5.0)]
+BASE = {"context_id": "c", "context": "Explain tides.", "output": "The moon."}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{**BASE, "system": "a", "clarity": [4, 2]}, {**BASE, "system": "b", "clarity": [5, None]}],
+        [{**BASE, "system": "a", "clarity": "[4, 2]"}, {**BASE, "system": "b", "clarity": "5"}],
+        [
+            {**BASE, "system": "a", "clarity": 4, "rater": "ann"},
+            {**BASE, "system": "a", "clarity": 2, "rater": "bob"},
+            {**BASE, "system": "b", "clarity": 5, "rater": "ann"},
+        ],
+    ],
+)
+def test_ratings_of_several_raters(write, task, rows):
+    ratings = load_own(write(*rows), task_file=task).ratings
+    assert [(rating.output_id, rating.dimension, rating.value) for rating in ratings] == RATED
+    assert len({rating.rater for rating in ratings[:2]}) == 2
+
+
+def test_ratings_in_an_object(write, task):
+    rows = [
+        {"prompt": {"text": "Explain tides."}, "reply": {"text": "a"}, "scores": {"clarity": 4}},
+        {"prompt": {"text": "Explain tides."}, "reply": {"text": "b"}, "scores": None},
+    ]
+    columns = {"context": "prompt.text", "output": "reply.text", "clarity": "scores.clarity"}
+    benchmark = load_own(write(*rows), task_file=task, columns=columns)
+    assert [output.text for output in benchmark.outputs] == ["a", "b"]
+    assert [rating.value for rating in benchmark.ratings] == [4]
+    with pytest.raises(DataError, match=r":1: no column 'scores.clarty'; .* map the field 'clarity'"):
+        load_own(write(*rows), task_file=task, columns={**columns, "clarity": "scores.clarty"})
+
+
+@pytest.mark.parametrize("cell", ["One reference.", ["One reference."], '["One reference."]'])
+def test_references(write, task, cell):
+    (context,) = load_own(write({**ROW, "references": cell}), task_file=task).contexts
+    assert context.references == ("One reference.",)
+    assert load_own(write({**ROW, "references": None}), task_file=task).contexts[0].references == ()
+
+
+def test_a_json_list_and_gzip(tmp_path, task):
+    rows = [{**ROW, "clarity": 3}]
+    plain, packed = tmp_path / "rows.json", tmp_path / "rows.jsonl.gz"
+    plain.write_text(json.dumps(rows))
+    packed.write_bytes(gzip.compress(json.dumps(rows[0]).encode()))
+    assert load_own(plain, task_file=task).outputs == load_own(packed, task_file=task).outputs
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [
+        (
+            [{**ROW, "clarity": 3, "rater": "ann"}] * 2,
+            r":2: rater 'ann' rated output '\w+/alpha' on clarity at .*:1 already; keep one",
+        ),
+        (
+            [{**ROW, "clarity": [3, 4], "rater": "ann"}],
+            r":1: 2 ratings in a row of rater 'ann'; a row has those of one",
+        ),
+        ([{**ROW, "clarity": 3}] * 2, r":2: output .* already appears at .*; keep one of them, or name who rated each"),
+        ([{**ROW, "clarity": [3, "good"]}], r":1: column 'clarity': expected a finite number, found 'good'"),
+        ([{**ROW, "references": 5}], r":1: column 'references': expected text, found 5"),
+    ],
+)
+def test_bad_ratings_and_references(write, task, rows, match):
+    with pytest.raises(DataError, match=match):
+        load_own(write(*rows), task_file=task)

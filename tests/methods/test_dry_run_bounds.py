@@ -7,7 +7,7 @@ from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.backends.estimate import Plan
 from refladder.backends.metered import Metered
-from refladder.backends.usage import Price
+from refladder.backends.prices import Price
 from refladder.methods.contract import MethodSettings, plan_methods, run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, Sampling

@@ -11,7 +11,7 @@ import pytest
 from refladder import registry
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin
-from refladder.backends.metered import Counted
+from refladder.backends.metered import Metered
 from refladder.backends.usage import characters
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
@@ -125,7 +125,7 @@ def test_characters_are_those_of_the_whole_prompt():
 
 
 def test_a_metered_backend_answers_as_the_backend_itself():
-    plain, metered = builtin(), Counted(builtin())
+    plain, metered = builtin(), Metered(builtin())
     template = load_template("open", "pairwise")
     slots = {
         "context": "Why?",
@@ -138,7 +138,7 @@ def test_a_metered_backend_answers_as_the_backend_itself():
     prompts = [fill(template, slots)]
     assert metered.read_labels(prompts, prompts[0].labels) == plain.read_labels(prompts, prompts[0].labels)
     assert metered.fingerprint == plain.fingerprint
-    assert metered.calls == 1
+    assert metered.answered == 1
 
 
 def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):

@@ -78,7 +78,7 @@ def test_a_benchmark_without_references_is_skipped(name):
         ("nli", "data-to-text", "no checkpoint was named; fetch a model trained on natural language inference"),
         ("regressor", "summarization", "no checkpoint was named; train a sequence classifier with one output"),
         ("nli", "summarization", "it reads triples of data, and the task of mine is summarization"),
-        ("unieval:t5", "story", "UniEval has no question for story on coherence, fluency with the data there is"),
+        ("unieval:t5", "story", "UniEval has no question for story on coherence, fluency with the available data"),
         ("bertscore:/none", "summarization", "bertscore:/none: no such folder; pass bertscore:FOLDER or .*; fetch an"),
         ("unieval:/none", "summarization", "unieval:/none: no such folder; pass .*; fetch MingZhong/unieval-sum"),
         ("regressor:/none", "summarization", "regressor:/none: no such folder; pass .*; train a sequence classifier"),

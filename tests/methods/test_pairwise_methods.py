@@ -63,6 +63,29 @@ def test_methods_share_what_was_asked():
     assert len({one.result.characters for one in runs[:7]}) == 1  # each tells what it would need alone
 
 
+def test_methods_that_share_comparisons_have_the_results_that_they_have_alone(tmp_path):
+    names = PAIRWISE[:7]
+    judge = Simulated(noise=1.0, first=0.5)
+    together = run(names, judge, work=tmp_path)
+    for name, shared in zip(names, together, strict=True):
+        (alone,) = run([name], judge)
+        for field in ("method", "judgments", "unreadable", "characters", "measures", "thresholds", "notes"):
+            assert getattr(shared.result, field) == getattr(alone.result, field), (name, field)
+        for ours, theirs in zip(shared.result.comparisons, alone.result.comparisons, strict=True):
+            assert (ours.context, ours.dimension, ours.outputs) == (theirs.context, theirs.dimension, theirs.outputs)
+            assert np.array_equal(ours.pairs, theirs.pairs)
+            assert np.array_equal(ours.probabilities, theirs.probabilities, equal_nan=True)
+
+
+def test_comparisons_are_not_shared_between_benchmarks_or_choices_of_pairs():
+    settings = MethodSettings()
+    for made in (benchmark_of(QUALITIES), benchmark_of(QUALITIES[:2])):
+        (all_pairs,) = run_methods(["win-ratio"], made, made.dimensions, Simulated, settings)
+        (some,) = run_methods(["win-ratio"], made, made.dimensions, Simulated, replace(settings, budget=12))
+        assert all_pairs.result.judgments == 30 * len(made.contexts)
+        assert some.result.judgments == 12 * len(made.contexts)
+
+
 def test_sorting_needs_fewer_comparisons_than_all_pairs():
     greedy, beam = run(["pairs-greedy", "pairs-beam"], Simulated())
     # merge sort of 3 + 3 items takes 3 + 3 + 5 comparisons at most
@@ -119,7 +142,7 @@ def test_win_ratio_needs_no_connection_and_unread_comparisons_are_counted():
     (found,) = run(["win-ratio"], Simulated(unreadable=lambda first, second: 0 in map(quality_of, (first, second))))
     # the text of quality 0 has no readable comparison: 10 ordered pairs of each of four contexts
     assert found.result.unreadable == 40
-    assert found.result.notes == ("40 x unreadable: no answer",)
+    assert found.result.notes == ("40 x unparsed: no answer",)
     scores = found.result.method.scores
     assert sum(value is None for value in scores.values()) == 4
 
@@ -128,7 +151,7 @@ def test_win_ratio_needs_no_connection_and_unread_comparisons_are_counted():
 def test_a_sort_with_an_unread_comparison_scores_none_of_its_context(name):
     (found,) = run([name], Simulated(unreadable=lambda first, second: "Idea" in first or "text 0" in first + second))
     assert set(found.result.method.scores.values()) == {None}
-    assert found.result.notes[0].endswith("unreadable, so that its context cannot be sorted: no answer")
+    assert found.result.notes[0].endswith("unparsed, so its context cannot be sorted: no answer")
 
 
 def test_one_system_leaves_nothing_to_compare():
@@ -376,7 +399,7 @@ def test_a_dry_run_counts_and_its_answers_stay_nowhere(tmp_path, capsys):
     assert run_command(["evaluate", "demo/dialogue", "--methods", "pairs-greedy", "--dry-run"]) == 0
     alone = capsys.readouterr().out
     assert "dry run, builtin: at most 154 calls" in alone  # 14 contexts, 11 comparisons each
-    assert "yet to be written" not in alone
+    assert "still to be written" not in alone
     # a sort of six texts needs 7 to 11 comparisons: 2 (1 + 1) to 2 (1 + 2) for the halves, 3 to 5 for their merge
     assert "pairs-greedy: needs 98 to 154 comparisons, as its answers make it; counted at most" in printed.err
     assert "unreadable" not in printed.err

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from judges import simulated, spearman
 
+from refladder.backends.labels import reading_from_counts
 from refladder.errors import ShapeError, UsageError
 from refladder.ranking.estimators import bradley_terry, decisions, mean_probability, product_of_experts, win_ratio
 from refladder.ranking.selection import all_pairs, select_pairs
@@ -136,6 +137,33 @@ def test_an_item_that_always_loses_has_none_either():
     pairs, p = np.array([[0, 1], [1, 2], [0, 2], [2, 1]]), np.array([0.0, 0.6, 0.0, 0.6])
     with pytest.raises(UsageError, match=r"2 of 3 items \(a, b\) lost to none of the others"):
         bradley_terry(3, pairs, p, names=["worst", "a", "b"])
+
+
+def sampled_shares(*counts):
+    """P(the first is better) of readings whose labels, first and second, were said so often."""
+    readings = [reading_from_counts(each, sum(each), {}) for each in counts]
+    return np.exp([reading.logprobs[0] - np.logaddexp(*reading.logprobs) for reading in readings])
+
+
+def test_shares_of_sampled_answers_that_all_agree_give_no_finite_strength():
+    # A label that was never said has p = 2e-22 in a reading, not 0: no part of a win.
+    pairs = np.array([[0, 1], [1, 2], [2, 1], [2, 0]])
+    p = sampled_shares((20, 0), (12, 8), (13, 7), (0, 20))
+    assert 0 < p[3] < 1e-20
+    with pytest.raises(UsageError, match=r"1 of 3 items \(best\) lost to none of the others; give a prior above 0"):
+        bradley_terry(3, pairs, p, names=["best", "a", "b"])
+    hard = np.array([1.0, 0.6, 0.65, 0.0])  # the same shares as counts
+    assert bradley_terry(3, pairs, p, prior=0.01) == pytest.approx(bradley_terry(3, pairs, hard, prior=0.01), abs=1e-6)
+
+
+def test_a_single_sampled_answer_in_both_orders():
+    pairs = np.array([[0, 1], [1, 0]])
+    with pytest.raises(UsageError, match="no finite strengths: 1 of 2 items"):
+        bradley_terry(2, pairs, sampled_shares((1, 0), (0, 1)))
+    assert bradley_terry(2, pairs, sampled_shares((1, 0), (1, 0))) == pytest.approx([0, 0])  # each won once
+    # with a hundredth of a tie the odds are (1 + .005) / .005
+    strengths = bradley_terry(2, pairs, sampled_shares((1, 0), (0, 1)), prior=0.01)
+    assert strengths == pytest.approx([np.log(1.005 / 0.005) / 2, -np.log(1.005 / 0.005) / 2], abs=1e-6)
 
 
 @pytest.mark.parametrize("estimator", [bradley_terry, product_of_experts])

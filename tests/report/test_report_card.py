@@ -14,7 +14,8 @@ from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.backends import connect
 from refladder.backends.metered import Metered, Spent, total
-from refladder.backends.usage import Price, Usage
+from refladder.backends.prices import Price
+from refladder.backends.usage import Usage
 from refladder.methods.contract import MethodSettings, run_methods
 from refladder.methods.measures import Share
 from refladder.records import LabelReading

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import math
 
 import numpy as np
@@ -56,6 +57,16 @@ def test_the_canonical_order_of_questions():
     assert texts[:2] == [("Rain.", OUTPUT.text), (OUTPUT.text, "Rain.")]
     assert [one.key for one in asked()] == [one.key for one in asked(orders=2)[::2]]
     assert rung_id(3) == "rung:3"
+
+
+def test_the_key_is_a_digest_of_the_shown_texts_and_their_lengths():
+    context = Context(id="c1", task="story", text="Über Wien.", background="b")
+    for question in asked(context=context, orders=2):
+        state = hashlib.blake2b(digest_size=8)
+        shown = ("Über Wien.", "b", COHERENCE.name, COHERENCE.description, *question.texts.values())
+        for text in shown:
+            state.update(str(len(text.encode())).encode() + b":" + text.encode())
+        assert question.key == state.hexdigest()
 
 
 def test_the_key_changes_with_every_text_that_is_shown():

@@ -102,7 +102,7 @@ def test_other_numbers_of_sampled_answers_are_another_run(tmp_path):
     asker(Even(), GRADES, path=path, answers=3, sampling=Sampling())
     message = (
         f"{path}: these judgments are of another run (of 3 sampled answers a question, this run of 4); "
-        "name another folder with --work, or throw them away with --restart"
+        "name another file or folder (--judgments, --work or --out), or throw them away with --restart"
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         asker(Even(), GRADES, path=path, answers=4, sampling=Sampling())

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from refladder.errors import UsageError
-from refladder.methods.reference_metrics import bleu, chrf, meteor, rouge
+from refladder.methods.reference_metrics import bleu, chrf, longest_common_subsequence, meteor, rouge
 
 sacrebleu = pytest.importorskip("sacrebleu", reason="the metrics extra is not installed")
 rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer", reason="the metrics extra is not installed")
@@ -53,6 +53,15 @@ def test_rouge_is_rouge_scores(name, kind):
     expected = [max(scorer.score(one, text)[kind].fmeasure for one in REFERENCES) for text in TEXTS]
     assert rouge(name).score(TEXTS, REFERENCES) == expected
     assert rouge(name).signature.startswith(f"{name}|nrefs:best|f1|stemmer:porter|rouge-score:")
+
+
+@pytest.mark.parametrize("words", [1, 2, 5, 40])
+def test_longest_common_subsequences_are_those_of_rouge_score(words):
+    random = np.random.default_rng(words)
+    for _ in range(50):
+        first, second = (random.integers(words, size=size).astype(str).tolist() for size in random.integers(1, 90, 2))
+        assert longest_common_subsequence(first, second) == rouge_scorer._lcs_table(first, second)[-1][-1]
+    assert longest_common_subsequence([], ["a"]) == longest_common_subsequence(["a"], []) == 0
 
 
 def test_rouge_by_hand():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from doubles import Double
 
-from refladder.files.ladder_sets import read_ladder_set
+from refladder.files.ladder_sets import load_ladders
 from refladder.records import LabelReading, Output, Score
 from refladder.scoring.columns import Scale
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Scorer
+from refladder.scoring.scorer import LadderScorer
 
-LADDERS = read_ladder_set("demo/story")
+LADDERS = load_ladders("demo/story")
 
 
 class Judge(Double):
@@ -32,7 +32,7 @@ def output(number, text, context_id="story-01"):
 
 def test_records_of_outputs_with_and_without_a_score():
     coherence = LADDERS.dimensions[:1]
-    scorer = Scorer(Judge(), LADDERS, coherence, Scale(rule="mean-difference", weights={}))
+    scorer = LadderScorer(Judge(), LADDERS, coherence, Scale(rule="mean-difference", weights={}))
     outputs = [output(1, "A day."), output(2, "A silence."), output(3, "A day.", "story-99"), None]
     with JudgmentLog(None, scorer.run) as log:
         rows = scorer.score(outputs, [None, None, None, "the output is empty"], log)
@@ -41,7 +41,7 @@ def test_records_of_outputs_with_and_without_a_score():
     assert (first.output_id, first.dimension, first.reason) == ("o1", "coherence", None)
     assert (first.value, first.grade, first.mass) == pytest.approx((5 / 9, 37 / 9, 0.9))
     missing = {"dimension": "coherence", "value": None, "grade": None, "spread": None, "mass": None}
-    reasons = ("5 of 5 judgments unreadable: no answer", "no coherence ladder for context 'story-99' in demo/story")
+    reasons = ("5 of 5 judgments unparsed: no answer", "no coherence ladder for context 'story-99' in demo/story")
     for score, output_id, reason in ((unparsed, "o2", reasons[0]), (without_ladder, "o3", reasons[1])):
         assert score == Score(output_id=output_id, reason=reason, signature=scorer.report.signature, **missing)
     assert (empty.output_id, empty.value, empty.reason) == (None, None, "the output is empty")

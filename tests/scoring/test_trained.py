@@ -225,7 +225,9 @@ def test_triples_become_sentences():
         "The is part of of Texel is the island.",
         "The open of ferry is until thursday.",
     ]
-    with pytest.raises(UsageError, match=r"nli reads triples 'subject \| relation \| object', one a line, found 'a b'"):
+    with pytest.raises(
+        UsageError, match=r"nli reads triples 'subject \| relation \| object', one per line, found 'a b'"
+    ):
         triple_sentences("a b")
 
 

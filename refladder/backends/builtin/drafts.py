@@ -1,4 +1,4 @@
-"""Rungs without a model: a best text made from the context, a worst one of its scraps, and texts between two others.
+"""Rungs without a model: a best text from the context, a worst one from scraps of it, and texts between two others.
 
 `worth` is always a function that gives a text its quality; what is tried is tried in an order that the seed decides, so
 that the same seed gives the same text.
@@ -87,7 +87,7 @@ _QUESTIONS = (
 
 
 def seeded(seed: int, parts: Sequence[str]) -> random.Random:
-    """A random source that depends on a seed and on texts, and on nothing else."""
+    """A random generator seeded with a seed and texts only."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (str(seed), *parts):
         data = part.encode("utf-8", "surrogatepass")
@@ -102,7 +102,7 @@ def shorten(text: str, words: int) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, as they stand."""
+    """The sentences and lines of a text, unchanged."""
     return [piece.strip() for piece in _SENTENCE_BREAK.split(text) if split_words(piece)]
 
 
@@ -112,17 +112,17 @@ def content_words(text: str) -> list[str]:
 
 
 def write_best(task: str, context: str, background: str, random: random.Random, worth: Worth) -> str:
-    """The best of a few texts that say much of what the context says, in the manner of the task.
+    """The best of a few texts that contain much of the context, in the form of the task.
 
     Args:
-        task: one of the tasks of `refladder.prompts`; others are written as an answer.
+        task: of `refladder.prompts`; another task is treated as a question to answer.
         context: what the text is about.
-        background: further knowledge, or "".
+        background: additional text, or "".
         random: from `seeded`.
-        worth: gives a text its quality.
+        worth: the quality of a text.
     """
     if task == "summarization":
-        longest = 2 * len(context.split()) // 3  # a summary is shorter than what it sums up
+        longest = 2 * len(context.split()) // 3  # a summary is shorter than its source
         drafts = [" ".join(_key_sentences(context, min(budget, longest), random)) for budget in (50, 80, 120)]
     elif task == "data-to-text":
         drafts = [_verbalise(context, random) for _ in range(2)]
@@ -150,16 +150,16 @@ def _finish(text: str) -> str:
 
 
 def _key_sentences(context: str, budget: int, random: random.Random) -> list[str]:
-    """Sentences that say the most, and the most that is new, within a number of words; in their order."""
-    found = sentences(context)[:200]
+    """The sentences with the most new content words within a budget of words, in their order."""
+    all_sentences = sentences(context)[:200]
     counts: dict[str, int] = {}
     for word in split_words(context):
         counts[word] = counts.get(word, 0) + 1
-    left = {number: set(content_words(sentence)) for number, sentence in enumerate(found)}
-    sizes = [len(sentence.split()) for sentence in found]
-    if len(found) > 4:  # noqa: PLR2004  enough to do without one, so that another seed gives another text
-        del left[random.randrange(len(found))]
-    taste = [random.uniform(0.6, 1.6) for _ in found]  # what another seed changes
+    left = {number: set(content_words(sentence)) for number, sentence in enumerate(all_sentences)}
+    sizes = [len(sentence.split()) for sentence in all_sentences]
+    if len(all_sentences) > 4:  # noqa: PLR2004  enough to drop one, so that another seed gives another text
+        del left[random.randrange(len(all_sentences))]
+    taste = [random.uniform(0.6, 1.6) for _ in all_sentences]  # varies with the seed
     chosen: list[int] = []
     covered: set[str] = set()
     while left:
@@ -176,7 +176,7 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
         number = max(gains, key=gains.__getitem__)
         covered |= left.pop(number)
         chosen.append(number)
-    return [shorten(found[number], 120) for number in sorted(chosen)]
+    return [shorten(all_sentences[number], 120) for number in sorted(chosen)]
 
 
 def _verbalise(context: str, random: random.Random) -> str:
@@ -201,7 +201,7 @@ def _verbalise(context: str, random: random.Random) -> str:
 
 
 def _reply(context: str, background: str, random: random.Random) -> str:
-    """A reply that takes up the last turn, tells something from the background and asks back."""
+    """A reply that refers to the last turn, quotes the background and asks a question."""
     facts = [shorten(fact, 30).rstrip(" .!?") for fact in sentences(background)]
     turns = [turn for turn in context.splitlines() if split_words(turn)]
     topics = sorted(content_words(turns[-1]) if turns else [], key=len, reverse=True)[:4]
@@ -216,13 +216,13 @@ def _reply(context: str, background: str, random: random.Random) -> str:
 
 
 def _extend(context: str, count: int, random: random.Random) -> str:
-    """The idea of the context, carried on with stock sentences."""
+    """The idea of the context, continued with stock sentences."""
     stock = random.sample(STOCK, count)
     return " ".join([_finish(shorten(context, 60)), *stock]) if split_words(context) else " ".join(stock)
 
 
 def write_worst(context: str, background: str, random: random.Random, worth: Worth) -> str:
-    """The worst of a few handfuls of scraps: words of the context, out of order and doubled, among function words."""
+    """The worst of a few random word lists: words of the context, shuffled and doubled, mixed with function words."""
     words = content_words(f"{context} {background}")[:200] or ["thing"]
     drafts = []
     for _ in range(6):
@@ -234,7 +234,7 @@ def write_worst(context: str, background: str, random: random.Random, worth: Wor
 
 
 def write_between(lower: str, higher: str, random: random.Random, worth: Worth) -> str:
-    """A text whose quality lies between those of two others, as near to the middle as a short search comes.
+    """A text whose quality lies between those of two others, as near to the middle as a short search gets.
 
     The higher text is damaged in several ways (cut off, words left out, words displaced, filled up with the lower
     text), each by as much as brings it to the middle. Where texts are so short that no such step lands between, words
@@ -270,7 +270,7 @@ def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator
         chosen = sorted(random.sample(range(len(words)), random.randint(min(shortest, longest), longest)))
         if random.random() < 0.5:  # noqa: PLR2004  as often in order as not
             random.shuffle(chosen)
-        yield " ".join(words[place] for place in chosen) + random.choice(("", ".", " the"))
+        yield " ".join(words[position] for position in chosen) + random.choice(("", ".", " the"))
 
 
 def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str], bool]) -> Iterator[str]:
@@ -279,7 +279,7 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
     size = max(1, len(words))
     order = random.sample(range(len(words)), len(words))
     moved = random.sample(words, len(words))
-    ranks = {place: rank for rank, place in enumerate(order)}
+    ranks = {position: rank for rank, position in enumerate(order)}
 
     start = random.random()
 
@@ -288,10 +288,12 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
         return words[: round(left * start)] + words[len(words) - left + round(left * start) :]
 
     def thin(share: float) -> list[str]:
-        return [word for place, word in enumerate(words) if ranks[place] >= round(size * share)]
+        return [word for position, word in enumerate(words) if ranks[position] >= round(size * share)]
 
     def scramble(share: float) -> list[str]:
-        return [moved[place] if ranks[place] < round(size * share) else word for place, word in enumerate(words)]
+        return [
+            moved[position] if ranks[position] < round(size * share) else word for position, word in enumerate(words)
+        ]
 
     def cut_and_scramble(share: float) -> list[str]:
         return scramble(share)[: round(size * (1 - share / 2))]
@@ -309,7 +311,7 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
 
 
 def _halved(way: Callable[[float], list[str]], good: Callable[[str], bool], *, ended: bool) -> Iterator[str]:
-    """A damage done by half, then by more where the text is still too good and by less where it is not."""
+    """Bisect the share of a damage: more if the text is still too good, less if it is not."""
     least, most = 0.0, 1.0
     for _ in range(9):
         share = (least + most) / 2

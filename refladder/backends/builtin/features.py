@@ -1,4 +1,4 @@
-"""Surface features of a text beside its context: what can be counted without any model.
+"""Surface features of a text and its context: what can be counted without a model.
 
 Every feature lies between 0 and 1 and depends on nothing but the text, its context and the task, so that a text
 measures the same whatever it is measured with. Cost is linear in the length of text and context.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\W_]+")
 # Data is written in names such as birthPlace and Ayam_penyet.
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-# Signs that prose has no use for (markup, placeholders such as <unk>, stray brackets) and heaped-up punctuation.
+# Signs that do not occur in prose (markup, placeholders such as <unk>, stray brackets) and heaped-up punctuation.
 _NOISE = re.compile(r"[^\w\s.,!?'\"“”’‘;:()$£€%&/–—-]|[.,!?:;-]\s*(?=[.,!?:;-])")  # noqa: RUF001  real signs
 _CLOSERS = "\"'”’»)]*` \t\r\n"  # noqa: RUF001  closing quotation marks
 _ENDS = frozenset(".!?…。！？")  # noqa: RUF001  full-width ends of Chinese and Japanese sentences
@@ -62,29 +62,29 @@ _MISFIT_PAIRS = frozenset(
 
 
 class Measures(NamedTuple):
-    """The features of one text beside one source, each between 0 and 1."""
+    """The features of a text with its source, each between 0 and 1."""
 
     variety: float  # different content words, on a log scale: the best single sign of substance
     coverage: float  # weight of the context's words that the text uses (square root)
     support: float  # share of the text's content words that context or background has
-    copying: float  # share of the text's word pairs that context or background has: joins known to be sound
+    copying: float  # share of the text's word pairs that context or background has
     background: float  # words taken from the background alone, on a log scale
-    repetition: float  # share of word pairs that came before: loops
-    echo: float  # share of content words that came before
+    repetition: float  # share of word pairs that occurred before in the text
+    echo: float  # share of content words that occurred before in the text
     misfit: float  # doubled words and neighbours that grammar does not allow
-    noise: float  # signs that prose has no use for
-    ending: float  # 1 when the last sentence is finished
+    noise: float  # signs that do not occur in prose
+    ending: float  # 1 if the last sentence is complete
     imbalance: float  # telegraphic (hardly any function words) or thin (hardly anything else)
     word_length: float  # mean length of the content words: specific words are long
-    question: float  # 1 when something is asked
+    question: float  # 1 if the text asks a question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What a text is held against.
+    """The source that a text is compared with.
 
-    `weights` gives each content word of the context its share of the whole (sum 1); `words` and `pairs` are those of
-    context and background, `background` the content words that the background alone has.
+    `weights` are the weights of the content words of the context (sum 1). `words` and `pairs` are those of context and
+    background. `background` are the content words of the background that the context does not have.
     """
 
     weights: Mapping[str, float]
@@ -100,13 +100,13 @@ def split_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=512)
 def read_source(context: str, background: str, task: str) -> Source:
-    """Count a context's words once for all the texts that are held against it.
+    """Count the words of a context once for all texts that are compared with it.
 
     Args:
         context: article, dialogue so far, story idea, data, ...
-        background: further knowledge, or "".
-        task: says where a context keeps what matters: an article early and often, a dialogue in its last turns, data
-            everywhere the same.
+        background: additional text, or "".
+        task: decides the weights: early and frequent words of an article, the last turns of a dialogue, all words of
+            data equally.
     """
     words = split_words(CAMEL.sub(" ", context) if task == "data-to-text" else context)
     extra = split_words(background)
@@ -131,7 +131,7 @@ def read_source(context: str, background: str, task: str) -> Source:
 
 
 def measure(text: str, source: Source) -> Measures | None:
-    """The features of a text, or None when it has no words."""
+    """The features of a text, or None if it has no words."""
     words = split_words(text)
     total = len(words)
     if not total:

@@ -90,14 +90,14 @@ class Stored(Wrapper):
     def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
         """The text in the store for each prompt, or None."""
         keys = write_keys(self.backend, prompts, sampling)
-        found = self.store.find(keys)
-        return [read_completion(found[key]) if key in found else None for key in keys]
+        answers = self.store.find(keys)
+        return [read_completion(answers[key]) if key in answers else None for key in keys]
 
     def stored_readings(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading | None]:
         """The reading in the store for each prompt, or None."""
         keys = label_keys(self.backend, prompts, labels)
-        found = self.store.find(keys)
-        return [read_reading(found[key]) if key in found else None for key in keys]
+        answers = self.store.find(keys)
+        return [read_reading(answers[key]) if key in answers else None for key in keys]
 
     def _answer(
         self,

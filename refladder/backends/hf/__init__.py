@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.opening import open_model, parse_memory
 from refladder.backends.hf.readings import NOT_FINITE, label_reading, sequences_of
 from refladder.backends.hf.tokens import Question, Tokens
@@ -21,6 +22,7 @@ from refladder.engine.causal import Causal
 from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.engine.memory import cache_bytes_per_token, halve_until_it_fits, tokens_that_fit, usable_memory
 from refladder.engine.sampling import BLOCK, GeneratedText, generate_batch, reproducible_batch_sizes, reused_tokens
+from refladder.engine.self_check import choose_strategy
 from refladder.engine.trie import build_trie
 from refladder.errors import UsageError
 from refladder.records import Completion, LabelReading
@@ -39,6 +41,7 @@ _GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together; beyond the first on
 _LEAST_TOKENS = 16  # in one forward pass
 _BATCH = 32  # texts generated together
 _CUT = "the context was cut from {} to {} characters to fit"
+_MORE = "; label_variants=true helps if it answers in another spelling"
 _TOO_LITTLE_MEMORY = (
     "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
     "shorten the texts, raise --memory, or free memory"
@@ -56,7 +59,7 @@ class _PromptTokens(NamedTuple):
     note: str | None
 
 
-class Local(Backend):
+class TransformersBackend(Backend):
     """A model of transformers as writer and judge.
 
     The weights are read on first use, or by `load`. `tokens_sent` counts the tokens of all prompts so far, each whole.
@@ -79,6 +82,7 @@ class Local(Backend):
         self.tokens_sent = 0
         self._prompt_tokens_run = 0  # of prompts to be continued
         self._tokens_written = 0
+        self._first = FirstAnswers(log, f"hf:{opened.name}", _MORE)
         self._longest: int | None = getattr(opened.config.get_text_config(), "max_position_embeddings", None)
         self.tokens = Tokens(
             opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder, variants=label_variants
@@ -98,7 +102,7 @@ class Local(Backend):
         if self.opened.encoder_decoder:
             return EncoderDecoder(model, memory)
         causal = Causal(model, self.opened.dtype, memory)
-        causal.choose_strategy(self.tokens.sample())
+        choose_strategy(causal, self.tokens.sample())
         return causal
 
     def _fits_in_memory(self, length: int) -> bool:
@@ -195,15 +199,16 @@ class Local(Backend):
                 run,
                 run / max(seconds, 1e-9),
             )
-            for prompt in group:
-                if prompt.question is None:
-                    yield prompt.row, LabelReading(logprobs=None, mass=None, reason=prompt.note)
-                else:
-                    cut = prompt.note is not None
-                    yield (
-                        prompt.row,
-                        label_reading(prompt.question.labels, next(values), counts, cut=cut, note=prompt.note),
-                    )
+            readings = [
+                LabelReading(logprobs=None, mass=None, reason=prompt.note)
+                if prompt.question is None
+                else label_reading(
+                    prompt.question.labels, next(values), counts, cut=prompt.note is not None, note=prompt.note
+                )
+                for prompt in group
+            ]
+            self._first.readings(labels, readings)
+            yield from zip((prompt.row for prompt in group), readings, strict=True)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
         """The number of tokens of each prompt, its context cut if that is allowed; needs no weights.
@@ -269,8 +274,9 @@ class Local(Backend):
         for rows, texts in batches:
             self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
             self._tokens_written += sum(len(text.ids) for text in texts)
-            for row, text in zip(rows, texts, strict=True):
-                yield fitting[row][0], self._completion(text, fitting[row][2])
+            completions = [self._completion(text, fitting[row][2]) for row, text in zip(rows, texts, strict=True)]
+            self._first.texts(completions, sampling.max_tokens)
+            yield from zip((fitting[row][0] for row in rows), completions, strict=True)
 
     def write_ids(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[GeneratedText]:
         """The ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express.
@@ -438,12 +444,13 @@ def open_hf(
     truncate_context: str = "false",
     label_variants: str = "false",
     trust_remote_code: str = "false",
-) -> Local:
+) -> TransformersBackend:
     """Open a model of the Hub or a folder; options are text, as on the command line.
 
     Args:
         target: `ORG/MODEL`, or a folder.
-        dtype: auto, float32, bfloat16 or float16; auto is the format of the weights (bfloat16 for float16).
+        dtype: auto, float32, bfloat16 or float16; auto is the format of the weights (bfloat16 for float16), or float32
+            on a CPU where that is faster.
         device: auto, cpu, cuda, cuda:1, ...; auto is a GPU if there is one.
         revision: a commit, tag or branch of the Hub.
         memory: limit beside the weights, such as 8G; auto is a share of the free memory.
@@ -461,7 +468,7 @@ def open_hf(
     variants = _flag("label_variants", label_variants)
     remote = _flag("trust_remote_code", trust_remote_code)
     opened = open_model(target, dtype=dtype, device=device, revision=revision, trust_remote_code=remote)
-    return Local(opened, memory=memory_limit, truncate_context=truncate, label_variants=variants)
+    return TransformersBackend(opened, memory=memory_limit, truncate_context=truncate, label_variants=variants)
 
 
 def _flag(option: str, text: str) -> bool:

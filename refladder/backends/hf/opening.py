@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.hf.allocator import tune_allocators
-from refladder.engine.memory import is_out_of_memory
+from refladder.engine.memory import is_out_of_memory, usable_memory
+from refladder.engine.precision import operations_per_second
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ MULTIPLE_CHOICE = "AutoModelForMultipleChoice"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tekken.json")
 _CONVERT = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
 _SAMPLES, _SAMPLE = 64, 2**16  # number and bytes of the samples of a weights file, for the digest of a folder
+_FASTER = 1.5  # times: with less, noise of the measurement could change the dtype, and the fingerprint with it
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -95,8 +97,19 @@ def _device(torch: Any, name: str) -> Any:  # noqa: ANN401
     return device
 
 
-def _dtype(torch: Any, name: str, stored: Any, device: Any) -> Any:  # noqa: ANN401
-    """The dtype of a name; for `auto` the format of the weights, with bfloat16 for float16 (T5 overflows in it)."""
+def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable[[], int]) -> Any:  # noqa: ANN401
+    """The dtype of a name; `auto` is that of the weights (bfloat16 for float16: T5 overflows in it), or float32.
+
+    On a CPU it is float32 if that is faster there and fits: without units for bfloat16, products take about five times
+    as long as in float32.
+
+    Args:
+        torch: the library.
+        name: one of DTYPES.
+        stored: the dtype of the weights, or None.
+        device: a torch.device.
+        parameters: counts the numbers of the model.
+    """
     if name not in DTYPES:
         raise UsageError(f"dtype={name}: must be one of {', '.join(DTYPES)}")
     if name != "auto":
@@ -104,8 +117,29 @@ def _dtype(torch: Any, name: str, stored: Any, device: Any) -> Any:  # noqa: ANN
     if stored is None:
         return torch.float32
     if stored is torch.float16 and not (device.type == "cuda" and not torch.cuda.is_bf16_supported()):
-        return torch.bfloat16
+        stored = torch.bfloat16
+    if device.type == "cpu" and stored is torch.bfloat16:
+        rates = {dtype: operations_per_second(dtype) for dtype in ("float32", "bfloat16")}
+        if rates["float32"] >= _FASTER * rates["bfloat16"]:
+            needed, usable = 4 * parameters(), usable_memory(device)
+            ratio = f"matrix products are {rates['float32'] / rates['bfloat16']:.1f} times as fast as in bfloat16 here"
+            if needed <= usable:
+                log.info("dtype=auto: float32, as %s", ratio)
+                return torch.float32
+            log.warning(
+                "dtype=auto: bfloat16, as float32 needs %.1f GiB and %.1f are usable; with more memory use "
+                "dtype=float32: %s",
+                needed / 2**30,
+                usable / 2**30,
+                ratio,
+            )
     return stored
+
+
+def _parameters(torch: Any, transformers: Any, kind: str, config: Any) -> int:  # noqa: ANN401
+    """The number of a model's parameters, from its configuration."""
+    with torch.device("meta"):
+        return int(getattr(transformers, kind).from_config(config).num_parameters())
 
 
 def split_revision(target: str) -> tuple[str, str | None]:
@@ -138,7 +172,8 @@ def open_model(
 
     Args:
         target: `ORG/MODEL` on the Hub, or a folder.
-        dtype: one of DTYPES; `auto` is the format of the weights, with bfloat16 for float16.
+        dtype: one of DTYPES; `auto` is the format of the weights, with bfloat16 for float16, or float32 on a CPU where
+            that is faster.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ...
         revision: a commit, tag or branch of the Hub; None means the newest.
         trust_remote_code: whether Python files that come with the model may be run.
@@ -167,7 +202,8 @@ def open_model(
     if kind == TEXT_TO_TEXT and not config.is_encoder_decoder:
         raise BackendUnavailableError(f"{name} is no encoder-decoder (T5, BART), and one is needed here")
     kind = kind or (TEXT_TO_TEXT if config.is_encoder_decoder else "AutoModelForCausalLM")
-    chosen = _dtype(torch, dtype, config.get_text_config().dtype or config.dtype, torch_device)
+    stored = config.get_text_config().dtype or config.dtype
+    chosen = _dtype(torch, dtype, stored, torch_device, lambda: _parameters(torch, transformers, kind, config))
     commit = getattr(config, "_commit_hash", None)
     if commit:
         common["revision"] = commit  # so that a later push cannot combine other weights with this configuration

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import urlsplit
 
+from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.openai.answers import written
 from refladder.backends.openai.batch import HANDSHAKE, Batches, BatchUnderWayError, NotYet
 from refladder.backends.openai.chat import read_sampled, read_top
@@ -42,7 +43,7 @@ from refladder.records import Completion, LabelReading
 __all__ = ["BatchUnderWayError", "Endpoint", "Options", "open_endpoint"]
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, MutableMapping, Sequence
     from typing import Any
 
     from refladder.backends.openai.server import Server
@@ -77,6 +78,7 @@ class Endpoint(Backend):
         self._key = key
         self._probes = probes
         self._probe: Probe | None = None
+        self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
         self._pace = Pace(
             most=options.max_concurrency,
@@ -205,7 +207,7 @@ class Endpoint(Backend):
         def failed(reason: str) -> Completion:
             return Completion(text="", finish="error", note=reason)
 
-        return self._each(prompts, answer, failed)
+        return self._first.watched_texts(sampling.max_tokens, self._each(prompts, answer, failed))
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
         """Row number and reading of each prompt, as they finish, in any order: for a caller that stores them at once.
@@ -227,7 +229,7 @@ class Endpoint(Backend):
         def failed(reason: str) -> LabelReading:
             return LabelReading(logprobs=None, mass=None, reason=reason)
 
-        return self._each(prompts, answer, failed)
+        return self._first.watched_readings(asked, self._each(prompts, answer, failed))
 
     async def _read(self, talk: Talk, probe: Probe, prompt: Prompt, labels: tuple[str, ...]) -> LabelReading:
         messages = prompt.messages
@@ -253,7 +255,7 @@ class Endpoint(Backend):
         prompts: Sequence[Prompt],
         answer: Callable[[Talk, Prompt], Awaitable[Answer]],
         failed: Callable[[str], Answer],
-    ) -> Iterator[tuple[int, Answer]]:
+    ) -> Generator[tuple[int, Answer]]:
         if not prompts:
             return
         probe = self.probe

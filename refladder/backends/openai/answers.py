@@ -8,6 +8,9 @@ from typing import Any
 from refladder.backends.labels import has_thoughts, without_thoughts
 from refladder.records import Completion
 
+EMPTY = "empty answer"
+ENDED = "the model ended its answer at once, before a first word"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
@@ -39,9 +42,21 @@ def said(choice: Any) -> Said:  # noqa: ANN401  a server's JSON
     text = without_thoughts(text)
     if not text.strip():
         cut = finish == "length" and thought
-        missing = "cut while it was thinking" if cut else "empty answer"
+        missing = "cut while it was thinking" if cut else EMPTY
         return Said(text="", finish=finish, missing=missing, thought=thought)
     return Said(text=text, finish=finish, thought=thought)
+
+
+def ended_at_once(choice: Any) -> bool:  # noqa: ANN401  a server's JSON
+    """Whether the model said nothing and was not cut off: its most probable first token was the end of the answer."""
+    answer = said(choice)
+    return answer.missing == EMPTY and answer.finish != "length" and not answer.thought
+
+
+def cut_before_a_word(choice: Any) -> bool:  # noqa: ANN401  a server's JSON
+    """Whether the answer's tokens were used up before a word was seen: thoughts that the server does not show."""
+    answer = said(choice)
+    return answer.missing is not None and answer.finish == "length"
 
 
 def written(choice: Any) -> Completion:  # noqa: ANN401  a server's JSON

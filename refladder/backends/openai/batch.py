@@ -1,14 +1,14 @@
-"""Provider batches, which cost half: hand requests over as a file, leave, come back another day, collect the answers.
+"""Provider batches, at half the price: upload requests as a file, and collect the answers hours later.
 
-Everything is kept in one folder, written before the provider is asked for anything:
+The state is in one folder, written before each request to the provider:
 
-    handshake.json              how labels are read, so that the requests of another day are the same
+    handshake.json              how labels are read, so that later requests are the same
     batch-0001.requests.jsonl   what is uploaded; `custom_id` is the digest of the request
-    batch-0001.json             its ids at the provider, and what became of it
-    batch-0001.answers.jsonl    the provider's lines, as they came
+    batch-0001.json             its ids at the provider, and its status
+    batch-0001.answers.jsonl    the provider's lines, unchanged
 
-A request whose answer is there is never sent again. An upload that was cut off before its batch had a number is looked
-for among the provider's batches, so that it is not paid for twice.
+A request that has an answer is not sent again. If a run was interrupted between upload and batch id, the batch is
+looked up at the provider, so that it is not paid for twice.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 SCHEMA = "endpoint-batch/1"
 HANDSHAKE = "handshake.json"
-ENDED = ("completed", "failed", "expired", "cancelled")  # what else a provider may say is under way
+ENDED = ("completed", "failed", "expired", "cancelled")  # any other status means that it is running
 MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000  # of one batch; OpenAI takes 50,000 and 200 MB
-_MENDABLE = (401, 402, 403, 404, 408, 409, 425, 429)  # and 5xx: another time the request may be answered
+_MENDABLE = (401, 402, 403, 404, 408, 409, 425, 429)  # and 5xx: the request may succeed later
 _GONE = (404, 405, 501)
 
 
 class BatchUnderWayError(BackendError):
-    """A batch is with the provider; nothing is lost, and the same command collects it later."""
+    """The provider is still working on a batch; the same command collects its answers later."""
 
 
 class NotYet(Exception):  # noqa: N818  control flow of `Batches.post`
@@ -52,7 +52,7 @@ class NotYet(Exception):  # noqa: N818  control flow of `Batches.post`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch, as its file in the folder says it; `file` and `batch` are the provider's ids."""
+    """A batch as in its file in the folder; `file` and `batch` are the provider's ids."""
 
     schema: str = SCHEMA
     base_url: str
@@ -64,18 +64,18 @@ class Batch:
 
 
 def digest(body: Mapping[str, Any]) -> str:
-    """The custom_id of a request."""
+    """The custom_id of a request: the digest of its body."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class Batches:
-    """The batches of one folder. Stands in for a server: `post` answers from what was collected, or notes the request.
+    """The batches of a folder, used like a server: `post` returns a collected answer, or records the request.
 
     Args:
         server: the provider.
         options: of the endpoint; `batch` is the folder.
-        tally: where tokens are counted, once, when they are collected.
+        tally: counts tokens when their answers are collected.
     """
 
     def __init__(self, server: Server, options: Options, tally: Tally) -> None:
@@ -87,7 +87,7 @@ class Batches:
         self._batches: dict[str, Batch] = {}
         self._progress: dict[str, str] = {}
         self._answers: dict[str, dict[str, Any]] = {}
-        self._lost: dict[str, str] = {}  # requests that a batch which ended just now left open, and why
+        self._lost: dict[str, str] = {}  # requests that a batch has just ended without answering, and the reason
         self.missing: dict[str, dict[str, Any]] = {}
 
     @contextmanager
@@ -136,7 +136,7 @@ class Batches:
         return self._server.shown(text)
 
     async def look(self) -> None:
-        """Ask after every batch that is not collected, and collect what has ended.
+        """Ask for the status of every batch that is not collected, and collect those that have ended.
 
         Raises:
             BackendUnavailableError: the provider cannot be asked.
@@ -146,22 +146,22 @@ class Batches:
             if batch.collected:
                 continue
             number = batch.batch or await self._number_of(batch)
-            if number is None:  # never begun: what is missing goes into a new one
+            if number is None:  # never submitted: its requests go into a new one
                 del self._batches[name]
                 throw_away(self._folder / f"{name}.json")
                 continue
-            found = await self._ask("GET", f"/batches/{_part(number)}", number)
-            current = replace(batch, batch=number, status=str(found.get("status")))
+            status = await self._ask("GET", f"/batches/{_part(number)}", number)
+            current = replace(batch, batch=number, status=str(status.get("status")))
             if current.status in ENDED:
-                await self._collect(name, found)
+                await self._collect(name, status)
                 current = replace(current, collected=True)
-            counts = found.get("request_counts")
+            counts = status.get("request_counts")
             self._record(name, current)
             if isinstance(counts, dict):
                 self._progress[name] = f", {counts.get('completed', 0)} of {batch.requests:,} requests done"
 
     async def go_on(self) -> None:
-        """Submit what is missing, and say what there is to wait for; nothing when every row was answered.
+        """Submit the missing requests, and report the batches to wait for; nothing if every row was answered.
 
         Raises:
             BatchUnderWayError: there is something to wait for, or to submit anew.
@@ -172,8 +172,8 @@ class Batches:
         told = []
         waiting: set[str] = set()
         for name, batch in self._batches.items():
-            if not batch.collected and (own := self._asked(name) & self.missing.keys()):
-                waiting |= own
+            if not batch.collected and (unanswered := self._asked(name) & self.missing.keys()):
+                waiting |= unanswered
                 told.append(f"batch {batch.batch} is {self.shown(batch.status)}{self._progress.get(name, '')}")
         lost = self._lost.keys() & self.missing.keys()
         fresh = {name: body for name, body in self.missing.items() if name not in waiting | lost}
@@ -198,12 +198,12 @@ class Batches:
         file = _id(await self._ask("POST", "/files", None, upload=upload))
         self._record(name, batch := replace(batch, file=file))
         order = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        found = await self._ask("POST", "/batches", None, attempts=1, body=order)
-        self._record(name, batch := replace(batch, batch=_id(found), status=str(found.get("status"))))
+        created = await self._ask("POST", "/batches", None, attempts=1, body=order)
+        self._record(name, batch := replace(batch, batch=_id(created), status=str(created.get("status"))))
         return str(batch.batch)
 
     async def _number_of(self, batch: Batch) -> str | None:
-        """The number of a batch that was cut off before it was written down; None when it was never begun."""
+        """The id of a batch whose submission was interrupted before the id was stored; None if it was not submitted."""
         if batch.file is None:
             return None
         after = ""
@@ -217,11 +217,11 @@ class Batches:
                 return None
             after = f"&after={_part(_id(entries[-1]))}"
 
-    async def _collect(self, name: str, found: Mapping[str, Any]) -> None:
-        """Fetch the answers of a batch that has ended, and keep them."""
+    async def _collect(self, name: str, status: Mapping[str, Any]) -> None:
+        """Fetch and store the answers of a batch that has ended."""
         content = b""
         for key in ("output_file_id", "error_file_id"):
-            if isinstance(file := found.get(key), str) and file:
+            if isinstance(file := status.get(key), str) and file:
                 part = await self._fetch("GET", f"/files/{_part(file)}/content", file)
                 content += part if part.endswith(b"\n") or not part else part + b"\n"
         before = len(self._answers)
@@ -233,18 +233,18 @@ class Batches:
             if self._answers.get(str(line.get("custom_id"))) is line and isinstance(line["response"].get("body"), dict):
                 self._tally.used(line["response"]["body"].get("usage"))
         open_ = self._asked(name) - self._answers.keys()
-        errors = found.get("errors")
+        errors = status.get("errors")
         for entry in (errors.get("data") or ()) if isinstance(errors, dict) else ():
             reasons.append(_text(entry))
         why = f": {self.shown(reasons[0])}" if reasons else ""
         reason = (
-            f"batch {found.get('id')} {found.get('status')} with {len(self._answers) - before:,} answers, "
+            f"batch {status.get('id')} {status.get('status')} with {len(self._answers) - before:,} answers, "
             f"{len(open_):,} requests have none{why}"
         )
         self._lost.update(dict.fromkeys(open_, self.shown(reason)))
 
     def _take(self, lines: list[dict[str, Any]]) -> list[str]:
-        """Keep the lines that answer a request, the first of each; returns why others do not."""
+        """Keep the first line that answers a request; return the reasons why other lines do not."""
         reasons = []
         for line in lines:
             response = line.get("response")
@@ -281,19 +281,19 @@ class Batches:
     async def _ask(self, method: str, path: str, what: str | None, **request: Any) -> dict[str, Any]:  # noqa: ANN401
         content = await self._fetch(method, path, what, **request)
         try:
-            found = parse_json(content, self._url)
+            answer = parse_json(content, self._url)
         except DataError:
-            found = None
-        if not isinstance(found, dict):
+            answer = None
+        if not isinstance(answer, dict):
             shown = self.shown(content.decode("utf-8", "replace"))
             raise BackendUnavailableError(
                 f"{self._url}{path}: the answer is not a JSON object: {shown!r}; check the URL"
             )
-        return found
+        return answer
 
 
 def _parts(bodies: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, bytes]]:
-    """Request lines, as many as one batch takes."""
+    """Request lines by batch, each within the limits of the provider."""
     part: dict[str, bytes] = {}
     size = 0
     for name, body in bodies.items():
@@ -327,28 +327,28 @@ def _parsed(content: bytes, where: str) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            found = parse_json(line, f"{where}:{number}")
+            answer = parse_json(line, f"{where}:{number}")
         except DataError:
-            found = None
-        if not isinstance(found, dict):
+            answer = None
+        if not isinstance(answer, dict):
             raise DataError(f"{where}:{number}: not a JSON object; run the same command again, or name another folder")
-        yield found
+        yield answer
 
 
-def _id(found: Mapping[str, Any]) -> str:
-    name = found.get("id")
+def _id(answer: Mapping[str, Any]) -> str:
+    name = answer.get("id")
     if not isinstance(name, str) or not name:
         raise BackendUnavailableError("the provider gave no id for a batch or its file; run the same command again")
     return name
 
 
 def _part(name: str) -> str:
-    """An id as a part of a URL: it came from a server, and must not lead elsewhere."""
+    """An id as a part of a URL, quoted: it came from a server and must not change the path."""
     return quote(name, safe="")
 
 
-def _text(found: object) -> str:
+def _text(error: object) -> str:
     """The message of an error object."""
-    if isinstance(found, dict):
-        return _text(found.get("error") or found.get("message") or found.get("code") or "")
-    return found if isinstance(found, str) else ""
+    if isinstance(error, dict):
+        return _text(error.get("error") or error.get("message") or error.get("code") or "")
+    return error if isinstance(error, str) else ""

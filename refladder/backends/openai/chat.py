@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.labels import label_in, log_sum, reading_from_counts
-from refladder.backends.openai.answers import said
-from refladder.backends.openai.reading import Choice, bare, complete, first_choices, from_top
-from refladder.backends.openai.talk import PROBE, Impossible, Messages, Talk
+from refladder.backends.labels import label_in, reading_from_counts
+from refladder.backends.openai.answers import ENDED, cut_before_a_word, ended_at_once, said
+from refladder.backends.openai.reading import Choice, bare, complete, endings, first_choices, from_top, is_logprob
+from refladder.backends.openai.talk import QUESTIONS, Impossible, Messages, Talk
 from refladder.backends.openai.transport import Refusal
 
 if TYPE_CHECKING:
@@ -23,12 +24,19 @@ DRAWS = 20  # answers compared to tell whether a server samples at all
 _SAME = 0.05  # nats, as in `exact`
 _SHOWN = 60  # characters of an unparsed answer in a message
 _FEWEST = 2  # tokens that make a list of the most probable ones
+_TRIED = 3  # tokens that an answer is forced to begin with, until this works
+_BIAS = 100  # nats, the most that servers take
+_NOT_RETURNED = "log-probabilities were asked for and not returned"
 _RANDOM: Messages = [{"role": "user", "content": "Write eight words that have nothing to do with each other."}]
 _CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}  # vLLM, SGLang; llama-server needs neither
 
 
-async def find_top(talk: Talk) -> tuple[int, bool]:
-    """How many of the most probable tokens the chat gives, and whether it goes on with an answer that was begun.
+async def find_top(talk: Talk) -> tuple[int, str]:
+    """How many of the most probable tokens the chat gives, and how an answer that was begun can be completed.
+
+    Returns:
+        (number, way): the way is `prefill` (the server continues the beginning of an answer), `grammar` (it answers in
+        a given form, and its log-probabilities are those without the form), or nothing.
 
     Raises:
         Impossible: it gives none.
@@ -36,72 +44,88 @@ async def find_top(talk: Talk) -> tuple[int, bool]:
     reasons = []
     for top in TOPS:
         try:
-            choices = await talk.chat(PROBE, most=1, temperature=0, logprobs=True, top_logprobs=top)
+            (choice, *_) = await talk.chat(talk.question, most=1, temperature=0, logprobs=True, top_logprobs=top)
         except Refusal as refusal:
             if refusal.ends_the_run:
                 raise
             reasons.append(refusal.reason)
             continue
-        tokens = first_choices(choices[0])
-        if len(tokens) >= _FEWEST:
-            return min(top, len(tokens)), await _goes_on(talk)
-        raise Impossible("log-probabilities were asked for and not returned")
+        tokens = first_choices(choice)
+        if len(tokens) < _FEWEST:
+            raise Impossible(_why_no_tokens(choice))
+        if await _continues(talk):
+            return min(top, len(tokens)), "prefill"
+        return min(top, len(tokens)), "grammar" if await _keeps_to_a_form(talk, tokens) else ""
     raise Impossible(reasons[-1])
 
 
-async def _goes_on(talk: Talk) -> bool:
+def _why_no_tokens(choice: Any) -> str:  # noqa: ANN401  a server's JSON
+    return ENDED if ended_at_once(choice) else _NOT_RETURNED
+
+
+async def _continues(talk: Talk) -> bool:
     """Whether an answer that was begun is continued: its second token must be as probable as when said in one go."""
-    question: Messages = [{"role": "user", "content": "Count from one to nine in words."}]
+    for question in (*QUESTIONS[1:], QUESTIONS[0]):  # the first asks for one word, which may be one token
+        try:
+            (whole, *_) = await talk.chat(question, most=2, temperature=0, logprobs=True, top_logprobs=2)
+            content = whole["logprobs"]["content"]
+            if len(content) < 2:  # noqa: PLR2004  it ended before a second token
+                continue
+            begun = {"role": "assistant", "content": content[0]["token"]}
+            (rest, *_) = await talk.chat(
+                [*question, begun], most=1, temperature=0, logprobs=True, top_logprobs=2, **_CONTINUE
+            )
+            again = rest["logprobs"]["content"][0]
+            return bool(again["token"] == content[1]["token"] and abs(again["logprob"] - content[1]["logprob"]) < _SAME)
+        except (Refusal, KeyError, IndexError, TypeError):
+            return False
+    return False
+
+
+async def _keeps_to_a_form(talk: Talk, tokens: Sequence[Choice]) -> bool:
+    """Whether an answer can be forced to begin with a less probable token, whose log-probability stays what it was."""
+    words = [token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")]
     try:
-        (whole, *_) = await talk.chat(question, most=2, temperature=0, logprobs=True, top_logprobs=2)
-        content = whole["logprobs"]["content"]
-        begun = {"role": "assistant", "content": content[0]["token"]}
-        (rest, *_) = await talk.chat(
-            [*question, begun], most=1, temperature=0, logprobs=True, top_logprobs=2, **_CONTINUE
-        )
-        again = rest["logprobs"]["content"][0]
-        return bool(again["token"] == content[1]["token"] and abs(again["logprob"] - content[1]["logprob"]) < _SAME)
-    except (Refusal, KeyError, IndexError, TypeError):
+        for token in words[:_TRIED]:  # some tokenizers make another token of the text of a token
+            if await _said(talk, talk.question, token, "") is not None:
+                return True
+    except Refusal:
         return False
+    return False
 
 
-async def read_top(talk: Talk, messages: Messages, labels: Sequence[str], *, top: int, goes_on: bool) -> LabelReading:
+async def read_top(talk: Talk, messages: Messages, labels: Sequence[str], *, top: int, goes_on: str) -> LabelReading:
     """Label log-probabilities from the most probable first tokens of the answer.
 
     A token that only begins a label (`W` of `Worse`) is completed by one more request where the server continues an
-    answer; else it is an upper bound.
+    answer or keeps to a form (see `find_top`); else it is an upper bound.
 
     Raises:
-        Refusal: a request failed for good.
+        Refusal: a request failed for good, or the model ended its answer at once.
     """
-    choices = first_choices((await _first_token(talk, messages, top))[0])
+    choice = (await _first_token(talk, messages, top))[0]
+    choices = first_choices(choice)
     if not choices:
-        raise Refusal("log-probabilities were asked for and not returned")
+        raise Refusal(_why_no_tokens(choice))
     partial = from_top(choices, labels)
-    ends: dict[int, float] = {}
-    taken: dict[int, list[float]] = {}  # of a label that another begins with: what went on to the other
-    if goes_on and partial.begun:
-        names = [bare(label) for label in labels]
-        endings = await asyncio.gather(
-            *(_ending(talk, messages, names[begun.label], begun.choice, top) for begun in partial.begun)
-        )
-        completed: dict[int, list[float | None]] = {}
-        for begun, value in zip(partial.begun, endings, strict=True):
-            completed.setdefault(begun.label, []).append(value)
-            if begun.whole and value is not None:
-                taken.setdefault(names.index(bare(begun.choice.text or "")), []).append(value)
-        for number, values in completed.items():
-            complete_endings = [value for value in values if value is not None]
-            if len(complete_endings) == len(values):
-                ends[number] = log_sum(complete_endings)
-    return complete(partial, labels, ends, taken)
+    if not goes_on:
+        return complete(partial, labels, {}, {})
+    names = [bare(label) for label in labels]
+
+    async def ending(name: str, beginning: Choice) -> float | None:
+        if goes_on == "grammar":
+            return await _said(talk, messages, beginning, name[len(bare(beginning.text or "")) :])
+        return await _continued(talk, messages, name, beginning, top)
+
+    values = await asyncio.gather(*(ending(names[begun.label], begun.choice) for begun in partial.begun))
+    return complete(partial, labels, *endings(partial, labels, values))
 
 
 async def _first_token(talk: Talk, messages: Messages, top: int, **more: Any) -> list[Any]:  # noqa: ANN401
     return await talk.chat(messages, most=1, temperature=0, logprobs=True, top_logprobs=top, **more)
 
 
-async def _ending(talk: Talk, messages: Messages, name: str, beginning: Choice, top: int) -> float | None:
+async def _continued(talk: Talk, messages: Messages, name: str, beginning: Choice, top: int) -> float | None:
     """Log-probability of a label that begins with a token: the token, and all that may follow it to the label's end."""
     total, text = beginning.logprob, beginning.text or ""
     while rest := name[len(bare(text)) :]:
@@ -116,6 +140,41 @@ async def _ending(talk: Talk, messages: Messages, name: str, beginning: Choice, 
     return total
 
 
+async def _said(talk: Talk, messages: Messages, beginning: Choice, rest: str) -> float | None:
+    """Log-probability of an answer that is forced to be a token and then the rest, in capital or small letters.
+
+    The form allows nothing else, and the bias chooses the token where others begin the same answer. The values are
+    checked: that of the first token must be the one without the form.
+    """
+    text = beginning.text or ""
+    form = [_literal(text), *(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark) for mark in rest)]
+    (choice, *_) = await talk.chat(
+        messages,
+        most=len(rest) + 1,
+        temperature=0,
+        logprobs=True,
+        top_logprobs=1,
+        grammar=f"root ::= {' '.join(form)}",
+        logit_bias={text: _BIAS},
+        logit_bias_type="tokens",  # llama-cpp-python: by their text
+    )
+    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    rows = [row for row in content if isinstance(row, dict)] if isinstance(content, list) else []
+    values = [is_logprob(row.get("logprob")) for row in rows]
+    known = [value for value in values if value is not None]
+    spelt = "".join(str(row.get("token")) for row in rows)
+    if not rows or len(known) < len(values) or spelt.casefold() != (text + rest).casefold():
+        return None
+    if rows[0].get("token") != text or abs(known[0] - beginning.logprob) > _SAME:
+        return None
+    return math.fsum(known)
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
 async def find_sampling(talk: Talk, most: int) -> tuple[bool, bool]:
     """Whether one request gives several answers, and whether all answers to one question are the same.
 
@@ -124,18 +183,22 @@ async def find_sampling(talk: Talk, most: int) -> tuple[bool, bool]:
 
     Raises:
         Refusal: the server answers nothing at all.
+        Impossible: the model ends every answer at once.
     """
-    several = False
-    try:
-        several = len(await talk.chat(_RANDOM, most=most, temperature=1.0, n=2, seed=0)) == 2  # noqa: PLR2004
-    except Refusal as refusal:
-        if refusal.ends_the_run:
-            raise
-    drawn = await _drawn(talk, _RANDOM, DRAWS, most, several=several)
-    if several and _all_equal(drawn):
+    for question in (_RANDOM, talk.question):
         several = False
-        drawn = await _drawn(talk, _RANDOM, DRAWS, most, several=False)
-    return several, _all_equal(drawn)
+        try:
+            several = len(await talk.chat(question, most=most, temperature=1.0, n=2, seed=0)) == 2  # noqa: PLR2004
+        except Refusal as refusal:
+            if refusal.ends_the_run:
+                raise
+        drawn = await _drawn(talk, question, DRAWS, most, several=several)
+        if several and _all_equal(drawn):
+            several = False
+            drawn = await _drawn(talk, question, DRAWS, most, several=False)
+        if not all(map(ended_at_once, drawn)):
+            return several, _all_equal(drawn) and not all(map(cut_before_a_word, drawn))
+    raise Impossible(ENDED)
 
 
 def _all_equal(choices: Sequence[Any]) -> bool:

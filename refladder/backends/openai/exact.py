@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens
-from refladder.backends.openai.talk import PROBE, PROBE_LABELS, Impossible, Messages, Talk, choices_of
+from refladder.backends.openai.talk import PROBE, PROBE_LABELS, QUESTIONS, Impossible, Messages, Talk, choices_of
 from refladder.backends.openai.transport import Refusal
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ async def find_exact(talk: Talk, first: tuple[str, float | None]) -> str:
 
     Args:
         talk: with a dialect that gives token ids.
-        first: the first token that the chat interface says to PROBE, and its log-probability if it tells: what a
-            token-id prompt must give too, or the ids are not what the chat template makes.
+        first: the first token that the chat interface says to the handshake's question, and its log-probability if
+            it tells: what a token-id prompt must give too, or the ids are not what the chat template makes.
 
     Raises:
         Impossible: none does, and why not.
     """
     labels = await _labels(talk)
-    ids = await talk.ids(PROBE)
+    ids = await talk.ids(talk.question)
     base = ids[: len(ids) - labels.merged]
     reasons = []
     try:
@@ -232,11 +232,10 @@ async def find_echo(talk: Talk, *, plain: bool) -> None:
         Impossible: they are not, and how.
     """
     try:
-        text, _ = await _echo_prompt(talk, PROBE, plain=plain)
-        (choice, *_) = await talk.complete(text, logprobs=1)
+        text, choice = await _completed(talk, plain=plain)
         choices = first_choices(choice)
-        said = choice.get("text") if isinstance(choice, dict) else None
-        if not choices or not isinstance(said, str) or not said.strip():
+        said = str(choice["text"])
+        if not choices:
             raise Impossible("completions gave no log-probabilities")
         tokens = await _echoed(talk, text, said)
     except Refusal as refusal:
@@ -247,6 +246,17 @@ async def find_echo(talk: Talk, *, plain: bool) -> None:
         raise Impossible(
             f"the echo of {said!r:.20} has log-probability {total:.3f}, and was {value:.3f} when it was said"
         )
+
+
+async def _completed(talk: Talk, *, plain: bool) -> tuple[str, Any]:
+    """The first prompt of the handshake that is completed by a token with a text, and the choice that it leads to."""
+    for messages in QUESTIONS:
+        text, _ = await _echo_prompt(talk, messages, plain=plain)
+        (choice, *_) = await talk.complete(text, logprobs=1)
+        said = choice.get("text") if isinstance(choice, dict) else None
+        if isinstance(said, str) and said.strip():
+            return text, choice
+    raise Impossible("the completions of all prompts of the handshake ended at once")
 
 
 async def read_echo(talk: Talk, messages: Messages, labels: Sequence[str], *, plain: bool) -> LabelReading:

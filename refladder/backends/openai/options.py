@@ -24,26 +24,25 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """All that can be set; every field is an option of the same name.
+    """The options of this backend; each field is an option of the same name.
 
     Attributes:
         base_url: where the server is, up to and with its `/v1`.
-        mode: how label probabilities are read; `auto` takes the best that the server can do.
-        samples: answers drawn for each prompt in the mode `sample`.
-        max_concurrency: the most requests in flight.
-        requests_per_minute: our own limit, None for none.
-        tokens_per_minute: our own limit on prompt and answer tokens together, None for none.
-        timeout: seconds that one request may take as a whole.
-        attempts: how often a request is tried when the connection breaks or the server fails (5xx).
-        patience: seconds that a server may put a run off (429, Retry-After) without one answer; then the run stops.
-        answer_tokens: tokens an answer may take in the mode `sample`; 16, or 4096 for a model that thinks first.
-        tokenizer: folder or name of the model's own tokenizer, for a server that has none to ask; needs transformers.
-        extra: more fields for every request, as JSON (`{"chat_template_kwargs": {"enable_thinking": false}}`).
-        api_key_file: a file that holds the key; else REFLADDER_API_KEY, else OPENAI_API_KEY.
-        probe_cache: a file that keeps what was found out about servers, so that a run within a day does not ask again;
-            by default one in the user's cache folder for servers elsewhere, and none for servers on this machine.
-        batch: a folder; requests then go through the provider's batch interface, and what is with the provider is kept
-            there (see `batch`).
+        mode: how label probabilities are read; `auto` chooses the best mode that the server supports.
+        samples: answers sampled for each prompt in the mode `sample`.
+        max_concurrency: maximum number of requests in flight.
+        requests_per_minute: limit of this client; None for no limit.
+        tokens_per_minute: limit of this client on prompt and answer tokens together; None for no limit.
+        timeout: maximum duration of a request, in seconds.
+        attempts: maximum number of tries of a request whose connection breaks or whose server fails (5xx).
+        patience: seconds for which a server may refuse every request (429, Retry-After); then the run stops.
+        answer_tokens: maximum length of an answer in the mode `sample`; 16, or 4096 for a model that thinks first.
+        tokenizer: folder or name of the model's tokenizer, for a server without /tokenize; needs transformers.
+        extra: additional fields of every request, as JSON (`{"chat_template_kwargs": {"enable_thinking": false}}`).
+        api_key_file: file with the key. Default: REFLADDER_API_KEY, else OPENAI_API_KEY.
+        probe_cache: file with the handshakes of the last day, which are not repeated. Default: a file in the user's
+            cache folder for remote servers, none for servers on this machine.
+        batch: folder of the batches; requests then go through the provider's batch interface (see `batch`).
     """
 
     base_url: str = OPENAI_URL
@@ -73,12 +72,12 @@ def read_options(given: Mapping[str, Any]) -> Options:
     Raises:
         UsageError: an unknown option, or a value that it cannot have.
     """
-    known = [entry.name for entry in fields(Options)]
+    names = [entry.name for entry in fields(Options)]
     values: dict[str, Any] = {"base_url": os.environ.get("OPENAI_BASE_URL") or OPENAI_URL}
     for key, value in given.items():
         name = key.replace("-", "_")
-        if name not in known:
-            raise UsageError(f"openai has no option {key!r}; it has: {', '.join(known)}")
+        if name not in names:
+            raise UsageError(f"openai has no option {key!r}; it has: {', '.join(names)}")
         if value is not None:
             values[name] = _value(name, value)
     values["base_url"] = _checked_url(values["base_url"])
@@ -162,9 +161,9 @@ def read_key(options: Options) -> str | None:
                 f"{options.api_key_file}: cannot read the key ({reason}); name a file that holds it and nothing else"
             ) from None
         return _one_line(key, options.api_key_file)
-    own = os.environ.get("REFLADDER_API_KEY", "").strip()
-    if own:
-        return _one_line(own, "REFLADDER_API_KEY")
+    refladder_key = os.environ.get("REFLADDER_API_KEY", "").strip()
+    if refladder_key:
+        return _one_line(refladder_key, "REFLADDER_API_KEY")
     usual = os.environ.get("OPENAI_API_KEY", "").strip()
     if usual and (options.base_url.startswith("https:") or is_local(options.base_url)):
         return _one_line(usual, "OPENAI_API_KEY")

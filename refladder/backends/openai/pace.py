@@ -1,10 +1,10 @@
 """How fast an endpoint is asked: adaptive concurrency, pauses that the server asks for, requests and tokens a minute.
 
 Additive increase, multiplicative decrease: the limit starts at 20 requests in flight, grows by one for each full round
-of answers, and is halved by a 429, once for all the requests that were in flight together. `Retry-After` and the
-rate-limit headers pause everything until the moment they name, but a minute at most: then one more request asks, until
-patience is used up; 5xx and broken connections only stop the growth, while
-they are more than a tenth of the answers.
+of answers, and is halved by a 429, once for all requests that were in flight together. `Retry-After` and the rate-limit
+headers pause everything until the time they name, for a minute at most. Then a single request is sent, again and again
+until patience is used up. 5xx and broken connections only stop the growth, as long as they are more than a tenth of the
+answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ START = 20  # requests in flight at first
 _MANY_FAULTS = 0.1  # share of the latest answers that are faults, above which nothing grows
 _MEMORY = 0.05  # weight of the latest answer in that share
 _FIRST_PAUSE = 0.5  # seconds of pause after a 429 that names none; doubled while they go on
-LONGEST_PAUSE = 60.0  # seconds; a server that asks for more is asked again after this
+LONGEST_PAUSE = 60.0  # seconds; even if the server names a longer one
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -48,7 +48,7 @@ def seconds_in(value: str | None) -> float | None:
 def _until(text: str) -> float | None:
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):  # what Python raises for dates that are none
+    except (ValueError, TypeError, IndexError, OverflowError):  # what Python raises for a date that is invalid
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -56,12 +56,12 @@ def _until(text: str) -> float | None:
 
 
 def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
-    """Seconds that a server asks its clients to wait, or None when it asks for nothing.
+    """Seconds that a server asks its clients to wait, or None if it does not ask.
 
     Args:
         headers: of the answer, names in lower case.
-        throttled: whether it was a 429; `Retry-After` counts on others (503) too, the reset headers only when nothing
-            remains.
+        throttled: whether it was a 429. `Retry-After` also counts with other statuses (503), the reset headers only
+            if nothing remains.
     """
     milliseconds = seconds_in(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -74,16 +74,16 @@ def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
         left = headers.get(f"x-ratelimit-remaining-{what}")
         if left is not None and left.strip() == "0":
             resets.append(seconds_in(headers.get(f"x-ratelimit-reset-{what}")))
-    known = [reset for reset in resets if reset is not None]
-    if known and (throttled or headers.get("x-ratelimit-remaining-requests", "").strip() == "0"):
-        return max(known)
+    seconds = [reset for reset in resets if reset is not None]
+    if seconds and (throttled or headers.get("x-ratelimit-remaining-requests", "").strip() == "0"):
+        return max(seconds)
     return None
 
 
 class Bucket:
-    """A rate that is kept to by waiting: `a_minute` units flow in evenly, at most one second's worth is saved up.
+    """A rate limit: `a_minute` units flow in evenly, and at most one second's worth is saved.
 
-    One request may take more than is there and leave a debt, so that a prompt longer than a second's worth still goes.
+    A request may take more than the level and leave a debt, so that a prompt longer than a second's worth is sent too.
     """
 
     def __init__(self, a_minute: float, now: float) -> None:
@@ -93,25 +93,25 @@ class Bucket:
         self._then = now
 
     def wait(self, now: float) -> float:
-        """Seconds until something may be taken; 0 when it may be now."""
+        """Seconds until something may be taken; 0 if nothing has to wait."""
         self._level = min(self._room, self._level + (now - self._then) * self._rate)
         self._then = now
         return 0.0 if self._level >= 1 else (1 - self._level) / self._rate
 
     def take(self, units: float) -> None:
-        """Take units, into debt if need be; negative units give back what was taken too much."""
+        """Take units, even into debt; negative units give back what was taken too much."""
         self._level = min(self._room, self._level - units)
 
 
 class Pace:
-    """Decides when the next request may start. One for each endpoint; used from one event loop at a time.
+    """Decides when the next request may start. An endpoint has one; it is used from one event loop at a time.
 
     Args:
         most: the most requests in flight.
-        requests_per_minute: None for no limit of our own.
-        tokens_per_minute: prompt and answer tokens together; None for no limit of our own.
-        patience: seconds that the server may put everything off without one answer.
-        clock: seconds that never go back.
+        requests_per_minute: None for no limit.
+        tokens_per_minute: prompt and answer tokens together; None for no limit.
+        patience: seconds for which the server may refuse every request; then the run stops.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -126,12 +126,12 @@ class Pace:
         self._most = most
         self._clock = clock
         self._patience = patience
-        self._put_off_at: float | None = None  # when the server first put requests off since its last answer
+        self._put_off_at: float | None = None  # time of the first refusal since the last answer
         self.limit = float(min(START, most))
         self.in_flight = 0
         self._paused_until = 0.0
         self._faults = 0.0  # share of the latest answers
-        self._started = 0  # requests ever started; tells which of them a decrease has already answered for
+        self._started = 0  # number of requests so far; a decrease covers all that started before it
         self._decreased_at = 0
         self._storms = 0  # decreases in a row without a success between
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
@@ -161,14 +161,14 @@ class Pace:
         return self._started
 
     def leave(self, tokens_too_many: float = 0.0) -> None:
-        """A request is over, however it ended; `tokens_too_many` of the estimate were not used."""
+        """A request has ended; `tokens_too_many` of the estimate were not used."""
         self.in_flight -= 1
         if self._tokens is not None and tokens_too_many:
             self._tokens.take(-tokens_too_many)
         self._wake()
 
     def succeeded(self) -> None:
-        """An answer came: the limit grows by one for each full round of them."""
+        """Record an answer: the limit grows by one for each full round of answers."""
         self._storms = 0
         self._put_off_at = None
         self._faults *= 1 - _MEMORY
@@ -176,7 +176,7 @@ class Pace:
             self.limit = min(float(self._most), self.limit + 1 / self.limit)
 
     def throttled(self, ticket: int, pause: float | None) -> None:
-        """A 429 came: halve the limit, once for all that were in flight together, and pause."""
+        """Record a 429: halve the limit, once for all requests that were in flight together, and pause."""
         if ticket > self._decreased_at:
             self._decreased_at = self._started
             self.limit = max(1.0, self.limit / 2)
@@ -188,15 +188,15 @@ class Pace:
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether the server has put everything off for as long as patience lasts, and answered nothing meanwhile."""
+        """Whether the server has refused every request for as long as patience lasts."""
         return self._put_off_at is not None and self._clock() - self._put_off_at >= self._patience
 
     def faulted(self) -> None:
-        """A 5xx or a broken connection came: no growth while there are many."""
+        """Record a 5xx or a broken connection: the limit does not grow while there are many."""
         self._faults += _MEMORY * (1 - self._faults)
 
     def pause(self, seconds: float) -> None:
-        """Start nothing for so long, but no longer than LONGEST_PAUSE and the patience that is left."""
+        """Start no request for that time, at most LONGEST_PAUSE and the patience that is left."""
         if self._put_off_at is None:
             self._put_off_at = self._clock()
         left = self._put_off_at + self._patience - self._clock()
@@ -225,7 +225,7 @@ class Pace:
             self._timer = None
         while self._waiting:
             future, tokens = self._waiting[0]
-            if future.done():  # its row was cancelled
+            if future.done():  # its request was cancelled
                 self._waiting.popleft()
                 continue
             if self.in_flight >= int(self.limit):

@@ -1,11 +1,11 @@
-"""The handshake: what a server can do, found out by asking it and checking the answers. An HTTP 200 proves nothing.
+"""The handshake: requests that test what a server supports. An HTTP 200 is not enough; the answers are checked.
 
-The ways to read labels are tried best first, and the first whose numbers hold is taken:
+The modes of reading labels are tried from best to worst. The first whose numbers are consistent is used:
 
 - `exact` token ids of the labels (see `exact`); of several tokens, without a limit of 20, through the chat template
 - `echo`  log-probabilities of an echoed prompt that ends in the label, in the chat template
 - `top`   the most probable first tokens of the chat's answer; a label outside them has a bound, not a number
-- `echo` without a chat template, where none can be had
+- `echo` without a chat template, if there is none
 - `sample` n answers at temperature 1
 """
 
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.openai.answers import said
+from refladder.backends.openai.answers import ENDED, ended_at_once, said
 from refladder.backends.openai.chat import find_sampling, find_top
-from refladder.backends.openai.exact import find_echo, find_exact, find_tokens
+from refladder.backends.openai.exact import WAYS, find_echo, find_exact, find_tokens
 from refladder.backends.openai.reading import first_choices
-from refladder.backends.openai.talk import PROBE, Dialect, Impossible, Talk
+from refladder.backends.openai.talk import QUESTIONS, Dialect, Impossible, Messages, Talk
 from refladder.backends.openai.transport import LOG, Refusal
-from refladder.errors import DataError, LabelsUnavailableError
+from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from refladder.backends.openai.options import Options
 
-SCHEMA = "endpoint-probe/1"
+SCHEMA = "endpoint-probe/2"
 _GOOD_FOR = 86400  # seconds; servers are updated
 _PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
 _THINKING_TOKENS = 4096
@@ -51,12 +51,12 @@ class Probe:
 
     Attributes:
         mode: exact, echo, echo-plain, top or sample.
-        way: how the mode is carried out; of `exact`, one of exact.WAYS.
-        dialect: how the server wants to be asked.
-        top: the most probable tokens that a request gives, in the mode `top`.
-        goes_on: whether the chat continues an answer that was begun.
-        several: whether one request gives several answers.
-        fixed: whether the server gives the same answer every time, so that sampling is one vote.
+        way: variant of the mode; of `exact`, one of exact.WAYS.
+        dialect: the form of requests that the server accepts.
+        top: number of most probable tokens that a request returns, in the mode `top`.
+        goes_on: how an answer that was begun is completed, in the mode `top`: see chat.find_top.
+        several: whether a request can return several answers.
+        fixed: whether the server always returns the same answer, so that sampling is a single vote.
         thinks: whether the model thinks before it answers.
         refused: why each better mode is not used, "mode: reason".
     """
@@ -65,14 +65,14 @@ class Probe:
     way: str = ""
     dialect: Dialect = field(default_factory=Dialect)
     top: int = 0
-    goes_on: bool = False
+    goes_on: str = ""
     several: bool = False
     fixed: bool = False
     thinks: bool = False
     refused: tuple[str, ...] = ()
 
     def name(self, samples: int) -> str:
-        """The mode in one word, as it stands in fingerprints."""
+        """The mode in one word, as in fingerprints."""
         if self.mode == "sample":
             return "sample1-fixed" if self.fixed else f"sample{samples}"
         if self.mode == "top":
@@ -86,36 +86,59 @@ def to_text(probe: Probe) -> str:
 
 
 def from_text(text: str, *, aged: bool = False) -> Probe | None:
-    """A probe from a cache, or None when the text is not one of this version, or older than a day (but for `aged`)."""
+    """A probe from a cache, or None if the text is of another version or, unless `aged`, older than a day."""
     try:
         values = parse_json(text, "the probe cache")
         if values.pop("schema", None) != SCHEMA:
             return None
         if not 0 <= time.time() - values.pop("made") < _GOOD_FOR and not aged:
             return None
-        dialect = Dialect(**values.pop("dialect"))
-        return Probe(**{**values, "dialect": dialect, "refused": tuple(values["refused"])})
+        refused = values["refused"]
+        values["refused"] = tuple(refused) if isinstance(refused, list) else refused
+        probe = Probe(**{**values, "dialect": Dialect(**values.pop("dialect"))})
     except (DataError, ValueError, TypeError, KeyError, AttributeError):
         return None
+    return probe if _is_sound(probe) else None
+
+
+def _is_sound(probe: Probe) -> bool:
+    """Whether all values are of their types and exist: a cache is a file, which others can write."""
+
+    def typed(given: Probe | Dialect, like: Probe | Dialect) -> bool:
+        return all(type(getattr(given, each.name)) is type(getattr(like, each.name)) for each in fields(like))
+
+    tokens = probe.dialect.tokens
+    return (
+        typed(probe, Probe(mode=""))
+        and typed(replace(probe.dialect, tokens=None), Dialect())
+        and all(isinstance(reason, str) for reason in probe.refused)
+        and probe.mode in _ORDER["auto"]
+        and (probe.way in WAYS if probe.mode == "exact" else not probe.way)
+        and (probe.top > 0) == (probe.mode == "top")
+        and probe.goes_on in {"", "prefill", "grammar"}
+        and probe.dialect.length_field in {"max_tokens", "max_completion_tokens"}
+        and (tokens is None or (isinstance(tokens, str) and tokens in {"server", "template", "local"}))
+    )
 
 
 def cache_key(options: Options, model: str) -> str:
-    """What a probe is kept under: all that can change what is found."""
+    """The key of a probe in the cache: everything that can change its result."""
     parts = [options.base_url, model, options.mode, options.tokenizer, dict(options.extra), options.batch is not None]
     return json.dumps(parts, sort_keys=True)
 
 
 async def handshake(talk: Talk) -> Probe:
-    """Find the best way to read labels, or the one that `mode` demands.
+    """Find the best mode for reading labels, or test the one that `mode` names.
 
     Raises:
         Refusal: the server does not answer at all.
         LabelsUnavailableError: the mode that was demanded is impossible, and why.
+        BackendUnavailableError: the model ends every answer at once, so that no mode works.
     """
     demanded = talk.options.mode
     choice = await _first_answer(talk)
     answer = said(choice)
-    thinks = answer.thought or (answer.missing is not None and answer.finish == "length")  # unseen thoughts took it all
+    thinks = answer.thought or (answer.missing is not None and answer.finish == "length")  # all of it hidden
     no_tokens = await _look_for_tokens(talk)
     through_batches = talk.options.batch is not None
     refused: list[str] = ["exact, echo: not through batches"] if through_batches else []
@@ -125,12 +148,18 @@ async def handshake(talk: Talk) -> Probe:
                 raise Impossible(_THINKS)  # noqa: TRY301  one place that collects reasons
             if mode == "exact" and no_tokens is not None:
                 raise Impossible(no_tokens)  # noqa: TRY301
-            found = await _try(talk, mode)
+            probe = await _try(talk, mode)
         except Impossible as reason:
             refused.append(f"{mode}: {reason}")
             LOG.debug("%s at %s: %s is impossible: %s", talk.model, talk.options.base_url, mode, reason)
         else:
-            return replace(found, dialect=talk.dialect, thinks=thinks, refused=tuple(refused))
+            return replace(probe, dialect=talk.dialect, thinks=thinks, refused=tuple(refused))
+    if ended_at_once(choice):
+        raise BackendUnavailableError(
+            f"{talk.options.base_url}: {talk.model!r} was asked {len(QUESTIONS)} different questions, and ended each "
+            "answer at once, before a first word; use an instruct model, or start the server with the chat template "
+            "that the model was trained with"
+        )
     raise LabelsUnavailableError(
         f"{talk.options.base_url}: mode {demanded} was demanded and {talk.model!r} cannot be read that way "
         f"({'; '.join(refused)}); use mode=auto to take the best that it can do"
@@ -138,10 +167,23 @@ async def handshake(talk: Talk) -> Probe:
 
 
 async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat answer
-    """Ask one question, in the server's own dialect; tells whether it lives, knows the key and knows the model."""
+    """Ask questions until there is an answer, and learn the server's dialect; fails if server, key or model is wrong.
+
+    The question that was answered becomes that of the handshake. If none is, the last empty answer is returned.
+    """
+    for question in QUESTIONS:
+        choice = await _answer(talk, question)
+        if not ended_at_once(choice):
+            talk.question = question
+            break
+        LOG.info("%s at %s: %s; asking another question", talk.model, talk.options.base_url, ENDED)
+    return choice
+
+
+async def _answer(talk: Talk, question: Messages) -> Any:  # noqa: ANN401  a choice of a chat answer
     for _ in range(3):  # at most two fields can be refused
         try:
-            return (await talk.chat(PROBE, most=_PLAIN_TOKENS, temperature=0))[0]
+            return (await talk.chat(question, most=_PLAIN_TOKENS, temperature=0))[0]
         except Refusal as refusal:
             if refusal.status not in (400, 422):
                 raise
@@ -156,7 +198,7 @@ async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat 
 
 
 async def _look_for_tokens(talk: Talk) -> str | None:
-    """Put where token ids come from into the dialect; returns why they come from nowhere."""
+    """Store the source of token ids in the dialect; return the reason if there is none."""
     try:
         talk.dialect = replace(talk.dialect, tokens=await find_tokens(talk))
     except Impossible as reason:
@@ -178,7 +220,7 @@ async def _try(talk: Talk, mode: str) -> Probe:
             return Probe(mode=mode)
         if mode == "top":
             top, goes_on = await find_top(talk)
-            return Probe(mode=mode, top=top, goes_on=goes_on and talk.options.batch is None)
+            return Probe(mode=mode, top=top, goes_on="" if talk.options.batch is not None else goes_on)
         several, fixed = await find_sampling(talk, _PLAIN_TOKENS)
         return Probe(mode=mode, several=several, fixed=fixed)
     except Refusal as refusal:
@@ -188,25 +230,25 @@ async def _try(talk: Talk, mode: str) -> Probe:
 
 
 async def _first_token(talk: Talk) -> tuple[str, float | None]:
-    """The first token the chat says to PROBE, and its log-probability where the chat tells it."""
+    """The first token of the answer to the handshake's question, and its log-probability if the server returns it."""
     try:
-        (choice, *_) = await talk.chat(PROBE, most=1, temperature=0, logprobs=True, top_logprobs=5)
+        (choice, *_) = await talk.chat(talk.question, most=1, temperature=0, logprobs=True, top_logprobs=5)
     except Refusal as refusal:
         if refusal.ends_the_run:
             raise
-        (choice, *_) = await talk.chat(PROBE, most=1, temperature=0)
-    found = first_choices(choice)
+        (choice, *_) = await talk.chat(talk.question, most=1, temperature=0)
+    tokens = first_choices(choice)
     text = said(choice).text
-    return (found[0].text or text, found[0].logprob) if found else (text, None)
+    return (tokens[0].text or text, tokens[0].logprob) if tokens else (text, None)
 
 
 def answer_tokens(options: Options, probe: Probe) -> int:
-    """Tokens that a sampled answer may take."""
+    """Maximum number of tokens of a sampled answer."""
     return options.answer_tokens or (_THINKING_TOKENS if probe.thinks else _PLAIN_TOKENS)
 
 
 def notice(url: str, model: str, probe: Probe, samples: int) -> str:
-    """How labels are read and why not better, in one line for people."""
+    """A line for the user: how labels are read, and why no better mode is used."""
     how = {
         "exact": "exact label probabilities",
         "echo": "exact label probabilities from an echoed prompt",
@@ -221,11 +263,11 @@ def notice(url: str, model: str, probe: Probe, samples: int) -> str:
 
 
 def read_cache(text: str) -> Mapping[str, str]:
-    """A cache file's probes by key; empty when the file is none, because it only saves requests."""
+    """The probes in a cache file by key; empty if it is not a cache file, since a cache only saves requests."""
     try:
-        found = parse_json(text, "the probe cache")
+        probes = parse_json(text, "the probe cache")
     except DataError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(probes, dict):
         return {}
-    return {str(key): value for key, value in found.items() if isinstance(value, str)}
+    return {str(key): value for key, value in probes.items() if isinstance(value, str)}

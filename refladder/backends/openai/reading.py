@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.labels import checked_reading, log_sum, reading_from_sequences, without_continuations
 from refladder.records import LabelReading
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score noticeably
 _NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
 _WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begins a label is left out
-_LITTLE = math.log(0.05)  # of a label's own probability that its beginnings may add unseen
+_LITTLE = math.log(0.05)  # of a label's probability, which a part of unknown size may be without being told
 _LONGEST_ID = 30  # characters of `token_id:N`
 _NOTHING = 1e-12  # share of the mass that replaces a bound of 0, whose logarithm is not finite
 _AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»"  # noqa: RUF001  characters around a label that do not change it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(NamedTuple):
     """A possible token of the answer, as the server reports it."""
 
     text: str | None
@@ -59,7 +59,11 @@ def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
     if not tokens:
         return []
     distinct = {(choice.id, choice.text): choice for choice in tokens}  # the chosen token is among the top ones too
-    return sorted(distinct.values(), key=lambda choice: -choice.logprob)
+    return sorted(distinct.values(), key=_less_probable)
+
+
+def _less_probable(choice: Choice) -> float:
+    return -choice.logprob
 
 
 def _choice(token: Any, number: Any, logprob: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
@@ -152,14 +156,13 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
         choices: the tokens returned, most probable first.
         labels: what may be said.
     """
-    names = [bare(label) for label in labels]
+    spelled = tuple(labels)
     weights: list[list[float]] = [[] for _ in labels]
     begun: list[Beginning] = []
     for choice in choices:
-        said = bare(choice.text or "")
-        possible = [number for number, name in enumerate(names) if said and name.startswith(said) and name != said]
-        if said in names:
-            weights[names.index(said)].append(choice.logprob)
+        whole, possible = _spells(choice.text or "", spelled)
+        if whole is not None:
+            weights[whole].append(choice.logprob)
             begun += [Beginning(label=number, choice=choice, whole=True) for number in possible]
         elif len(possible) == 1:
             begun.append(Beginning(label=possible[0], choice=choice, whole=False))
@@ -177,13 +180,53 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
     )
 
 
+@lru_cache(maxsize=4096)
+def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, ...]]:
+    """The number of the label that a token spells, None if it spells none, and the numbers of those that it begins."""
+    said = bare(text)
+    names = [bare(label) for label in labels]
+    begun = tuple(number for number, name in enumerate(names) if said and name.startswith(said) and name != said)
+    return names.index(said) if said in names else None, begun
+
+
+def endings(
+    partial: Partial, labels: Sequence[str], values: Sequence[float | None]
+) -> tuple[dict[int, float], dict[int, list[float]]]:
+    """The arguments `ends` and `taken` of `complete`.
+
+    A label counts as completed if what is left of its beginnings is little beside what was completed.
+
+    Args:
+        partial: from `from_top`.
+        labels: what may be said.
+        values: for each of `partial.begun`, the log-probability that the label follows; None if it was not found out.
+    """
+    names = [bare(label) for label in labels]
+    completed: dict[int, list[float]] = {}
+    left: dict[int, list[float]] = {}
+    taken: dict[int, list[float]] = {}
+    for begun, value in zip(partial.begun, values, strict=True):
+        if value is None:
+            left.setdefault(begun.label, []).append(begun.choice.logprob)
+            continue
+        completed.setdefault(begun.label, []).append(value)
+        if begun.whole:
+            taken.setdefault(names.index(bare(begun.choice.text or "")), []).append(value)
+    sums = {number: log_sum(parts) for number, parts in completed.items()}
+    ends = {
+        number: total for number, total in sums.items() if number not in left or log_sum(left[number]) < total + _LITTLE
+    }
+    return ends, taken
+
+
 def complete(
     partial: Partial, labels: Sequence[str], ends: Mapping[int, float], taken: Mapping[int, Sequence[float]]
 ) -> LabelReading:
     """A reading from the most probable tokens of a position, or why there is none.
 
-    A label of which only a beginning was seen, and could not be completed, has that beginning's probability: an upper
-    bound, and the note says so.
+    A label that was seen by its beginnings alone, or nearly so, and that could not be completed has their probability:
+    an upper bound, and the note says so. Where a whole spelling and beginnings are both likely, the row is unparsed:
+    such beginnings may be those of other words.
 
     Args:
         partial: from `from_top`.
@@ -202,10 +245,11 @@ def complete(
             parts.append(ends[number])
         elif begun:
             open_ended = log_sum([beginning.choice.logprob for beginning in begun])
-            if any(beginning.whole for beginning in begun) or (parts and open_ended > parts[0] + _LITTLE):
+            mostly_begun = not parts or parts[0] < open_ended + _LITTLE
+            if any(beginning.whole for beginning in begun) or (not mostly_begun and open_ended > parts[0] + _LITTLE):
                 bounds[number] = math.exp(log_sum([*parts, open_ended]))
                 notes.append(f"label {label!r} was only begun: p <= {bounds[number]:.2g}")
-            elif not parts:
+            elif mostly_begun:
                 parts.append(open_ended)
                 notes.append(f"label {label!r} read from its beginning {begun[0].choice.text!r}, an upper bound")
         elif not parts:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from refladder.backends.openai.talk import Talk
     from refladder.records import Prompt
 
+_TOGETHER = 0.005  # seconds that an answer may wait for others
 HOPELESS = 20  # rows that fail one after the other before the run stops
 
 Answer = TypeVar("Answer")
@@ -29,8 +30,8 @@ class Rows(Generic[Answer]):
         prompts: the rows.
         answer: answers one prompt, or raises Refusal.
         failed: makes the answer of a row that failed for good, from the reason.
-        results: where answers go, (row, answer) each: those of one turn of the event loop together, since each `put`
-            wakes the thread that waits and interrupts this one.
+        results: where answers go, (row, answer) each: those that come within `_TOGETHER` seconds together, since each
+            `put` wakes the thread that waits and interrupts this one.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Rows(Generic[Answer]):
         self._answer = answer
         self._failed = failed
         self._results = results
-        self._ready: list[tuple[int, Answer]] = []  # answers of this turn of the event loop
+        self._ready: list[tuple[int, Answer]] = []  # answers that are not delivered yet
         self._last = Refusal("nothing was asked")
         self._hopeless: list[tuple[int, Answer]] = []  # failures since the last answer, held back
 
@@ -83,7 +84,7 @@ class Rows(Generic[Answer]):
 
     def _put(self, row: int, answer: Answer) -> None:
         if not self._ready:
-            asyncio.get_running_loop().call_soon(self._deliver)
+            asyncio.get_running_loop().call_later(_TOGETHER, self._deliver)
         self._ready.append((row, answer))
 
     def _deliver(self) -> None:

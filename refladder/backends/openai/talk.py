@@ -1,4 +1,4 @@
-"""What every way of reading needs to talk to one model: requests in its dialect, and tokens from its tokenizer."""
+"""Requests to one model in the dialect of its server, and tokens from its tokenizer."""
 
 from __future__ import annotations
 
@@ -26,15 +26,21 @@ PROBE: Messages = [
         'Answer with only one of these three words: "Better", "Worse" or "Similar".',
     }
 ]
+# Asked one after the other until there is an answer: a base model may end at once.
+QUESTIONS: tuple[Messages, ...] = (
+    PROBE,
+    [{"role": "user", "content": "Count from one to nine in words."}],
+    [{"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}],  # for a model that only continues texts
+)
 
 
 class Impossible(Exception):  # noqa: N818  control flow of the handshake
-    """A way of reading labels that this server cannot serve; the text is why."""
+    """The server does not support a mode of reading labels; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How a server wants to be asked, as the first requests found out.
+    """The form of requests that a server accepts, learnt from the first requests.
 
     Attributes:
         length_field: the name of the limit on an answer's tokens.
@@ -50,13 +56,17 @@ class Dialect:
 
 @dataclass(slots=True, kw_only=True)
 class Talk:
-    """One model on an open server; `ways` keeps the token ids of labels between rows."""
+    """One model on an open server; `ways` keeps the token ids of labels between rows.
+
+    The handshake asks `question` wherever it needs an answer: the first of QUESTIONS that the model answers.
+    """
 
     server: Server | Batches
     model: str
     options: Options
     dialect: Dialect = field(default_factory=Dialect)
     ways: dict[tuple[str, ...], asyncio.Task[LabelIds]] = field(default_factory=dict)
+    question: Messages = field(default_factory=lambda: PROBE)
 
     async def chat(self, messages: Messages, *, most: int, temperature: float, **more: Any) -> list[Any]:  # noqa: ANN401
         """The choices of one chat answer, at most `most` tokens each.
@@ -80,11 +90,11 @@ class Talk:
 
     @property
     def root(self) -> str:
-        """The server's address without its `/v1`, where servers keep what OpenAI's interface does not have."""
+        """The server's address without `/v1`: the root of paths that OpenAI's interface does not have."""
         return self.options.base_url.removesuffix("/v1")
 
     async def rendered(self, messages: Messages) -> str:
-        """The prompt as the chat template writes it, up to where the answer begins.
+        """The prompt rendered by the chat template, up to the beginning of the answer.
 
         Raises:
             Refusal: the server gives none.
@@ -98,7 +108,7 @@ class Talk:
         return text
 
     async def ids(self, messages: Messages, label: str = "") -> list[int]:
-        """Token ids of a prompt up to where the answer begins, and of the beginning `label` of the answer."""
+        """Token ids of a prompt up to the beginning of the answer, followed by those of `label`."""
         if self.dialect.tokens == "server":
             body: dict[str, Any] = {"model": self.model, "messages": messages, "add_generation_prompt": True}
             if label:
@@ -111,11 +121,12 @@ class Talk:
             return [int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)]
         body = {"content": text, "add_special": True, "parse_special": True}
         answer = await self.server.post(f"{self.root}/tokenize", body)
-        found = _whole_numbers(answer.get("tokens"))
-        return found[1:] if len(found) > 1 and found[0] == found[1] else found  # a template that writes its own BOS
+        tokens = _whole_numbers(answer.get("tokens"))
+        two_beginnings = len(tokens) > 1 and tokens[0] == tokens[1]  # a template that writes its own BOS
+        return tokens[1:] if two_beginnings else tokens
 
     async def label_ids(self, labels: tuple[str, ...]) -> LabelIds:
-        """The token ids of labels as answers; asked for once, however many rows wait for them."""
+        """The token ids of labels as answers; requested once for all rows."""
         if labels not in self.ways:
             self.ways[labels] = asyncio.create_task(self._label_ids(labels))
         return await asyncio.shield(self.ways[labels])

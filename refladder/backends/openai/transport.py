@@ -100,8 +100,8 @@ class Tally:
         """
         if not isinstance(usage, dict):
             return None
-        found = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        numbers = [number if isinstance(number, int) and number >= 0 else 0 for number in found]
+        reported = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        numbers = [number if isinstance(number, int) and number >= 0 else 0 for number in reported]
         self.counts["prompt tokens"] += numbers[0]
         self.counts["answer tokens"] += numbers[1]
         details = usage.get("prompt_tokens_details")

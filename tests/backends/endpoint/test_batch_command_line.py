@@ -67,7 +67,7 @@ def test_score_submits_everything_at_once_and_collects_later(server, arguments, 
 
 def test_a_budget_needs_the_tokens_beforehand(arguments, server, capsys):
     assert run([*arguments, "--budget", "1"]) == 2
-    assert "openai:toy: a batch is paid for as a whole, so --budget needs its tokens beforehand" in (
+    assert "openai:toy: a batch is paid for as a whole, so --budget needs its number of tokens before it starts" in (
         capsys.readouterr().err
     )
     assert server.batches == {}

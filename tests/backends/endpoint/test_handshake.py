@@ -19,7 +19,7 @@ from toy_server import (
 )
 
 from refladder.backends.openai.probe import Probe, from_text, to_text
-from refladder.errors import LabelsUnavailableError
+from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 from refladder.testing import check_backend
 
 ECHO = Quirks(tokenize="template", token_prompts=False, echo="true", chat_logprobs="silent")
@@ -53,7 +53,8 @@ def test_exact_modes_read_the_models_own_log_probabilities(serve, mode, quirks):
     [
         (OPENAI, "top20"),
         (replace(VLLM, tokenize=""), "top20-completed"),
-        (LLAMA_CPP_PYTHON, "top"),
+        (LLAMA_CPP_PYTHON, "top115-completed"),  # its whole vocabulary
+        (replace(LLAMA_CPP_PYTHON, form="ignored"), "top115"),
         (TEXT_ONLY, "sample20"),
         (TRANSFORMERS, "sample1-fixed"),
         (replace(OPENAI, chat_logprobs="refused"), "sample20"),
@@ -73,16 +74,39 @@ def test_the_contract_of_a_backend(serve, quirks):
     check_backend(to(serve(quirks)))
 
 
+def worse_of(server, prompt):
+    """Log-probability of Worse (W, orse) or worse; other spellings are under 0.1 % and left out."""
+    ids = encode(render(prompt.messages))
+    return math.log(math.fsum(math.exp(server.model.label(ids, spelling)) for spelling in ("Worse", "worse")))
+
+
 def test_top_with_a_server_that_continues_an_answer_is_exact_for_labels_of_several_tokens(serve):
     server = serve(replace(VLLM, tokenize="", top_limit=None))
     backend = to(server)
     for prompt, reading in zip(questions(4), backend.read_labels(questions(4), LABELS), strict=True):
-        (_, worse, _) = server.exact(prompt, LABELS)
-        assert reading.logprobs[1] == pytest.approx(worse, abs=1e-2)  # other spellings under 0.1 % are left out
+        assert reading.logprobs[1] == pytest.approx(worse_of(server, prompt), abs=1e-2)
         better = [server.model.label(encode(render(prompt.messages)), word) for word in ("Better", "better", "BETTER")]
         spaced = server.model.label(encode(render(prompt.messages)), " Better")
         total = math.log(math.fsum(map(math.exp, [*better, spaced])))
         assert reading.logprobs[0] == pytest.approx(total, abs=1e-2)
+
+
+def test_top_with_a_server_that_keeps_to_a_form_is_exact_for_labels_of_several_tokens(serve):
+    server = serve(LLAMA_CPP_PYTHON)
+    backend = to(server)
+    assert backend.probe.goes_on == "grammar"
+    for prompt, reading in zip(questions(4), backend.read_labels(questions(4), LABELS), strict=True):
+        assert reading.logprobs[1] == pytest.approx(worse_of(server, prompt), abs=1e-2)
+        assert (reading.exactness, reading.note) == ("exact", None)
+
+
+@pytest.mark.parametrize("form", ["ignored", "biased"])
+def test_a_form_that_is_ignored_or_whose_values_are_biased_is_not_used(serve, form):
+    server = serve(replace(LLAMA_CPP_PYTHON, form=form))
+    backend = to(server)
+    assert backend.fingerprint.endswith(" top115")
+    (reading,) = backend.read_labels([question("x")], LABELS)
+    assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
 
 
 def test_top_without_it_tells_that_a_beginning_is_an_upper_bound(serve):
@@ -208,10 +232,72 @@ def test_a_model_whose_thoughts_are_not_shown_gets_room_for_them(serve):
     server = serve(replace(TEXT_ONLY, answer=answer))
     backend = to(server)
     assert backend.probe.thinks
+    assert not backend.probe.fixed  # 20 answers without a word are not 20 equal answers
     assert backend.read_labels([question("x")], LABELS)[0].logprobs is not None
     assert server.asked[-1][1]["max_tokens"] == 4096
     assert to(server, answer_tokens="200").read_labels([question("x")], LABELS)[0].logprobs is not None
     assert server.asked[-1][1]["max_tokens"] == 200
+
+
+JUDGING = "Better, Worse or Similar?"  # at the end of the rows' prompts
+HANDSHAKE = 'these three words: "Better"'  # in the first question of the handshake
+
+
+@pytest.mark.parametrize(
+    ("quirks", "mode"),
+    [
+        (OPENAI, "top20"),
+        (LLAMA_CPP_PYTHON, "top115-completed"),
+        (VLLM, "exact:token-ids"),
+        (LLAMA_SERVER, "exact:vocabulary"),
+        (ECHO, "echo"),
+        (TEXT_ONLY, "sample20-shares"),
+    ],
+)
+def test_another_question_is_asked_where_the_first_has_no_answer(serve, quirks, mode):
+    server = serve(replace(quirks, silent_after=(HANDSHAKE,)))
+    backend = to(server)
+    assert mode_of(backend) == mode
+    (reading,) = backend.read_labels([question("x")], LABELS)
+    assert reading.mass > 0.5
+
+
+def test_whether_a_server_samples_is_seen_in_answers_with_words(serve):
+    # 20 answers that end at once are equal, and show nothing
+    backend = to(serve(replace(TEXT_ONLY, silent_after=("eight words",))))
+    assert (backend.probe.mode, backend.probe.fixed) == ("sample", False)
+
+
+def test_a_model_that_only_continues_texts_is_asked_to_continue_one(serve):
+    server = serve(replace(OPENAI, silent_after=(HANDSHAKE, "Count from")))
+    assert mode_of(to(server)) == "top20"
+    asked = [body["messages"][0]["content"] for _, body in server.asked]
+    assert "Monday, Tuesday, Wednesday, Thursday," in asked
+
+
+def test_another_question_shows_that_a_server_continues_an_answer(serve):
+    # The check needs an answer of two tokens, and this model ends its count before the first.
+    assert mode_of(to(serve(replace(VLLM, tokenize="", silent_after=("Count from",))))) == "top20-completed"
+
+
+@pytest.mark.parametrize("mode", ["auto", "top", "sample"])
+@pytest.mark.parametrize("quirks", [OPENAI, TEXT_ONLY, LLAMA_CPP_PYTHON, TRANSFORMERS])
+def test_a_model_that_ends_every_answer_at_once_is_refused_and_told_so(serve, quirks, mode):
+    server = serve(replace(quirks, silent_after=("",)))
+    with pytest.raises(BackendUnavailableError) as error:
+        _ = to(server, mode=mode).fingerprint
+    assert str(error.value) == (
+        f"{server.url}: 'toy' was asked 3 different questions, and ended each answer at once, before a first word; use "
+        "an instruct model, or start the server with the chat template that the model was trained with"
+    )
+
+
+@pytest.mark.parametrize("quirks", [LLAMA_CPP_PYTHON, OPENAI])
+def test_an_answer_that_ends_at_once_is_unparsed_for_that_reason(serve, quirks):
+    server = serve(replace(quirks, silent_after=(JUDGING,)))
+    (reading,) = to(server).read_labels([question("x")], LABELS)
+    assert reading.logprobs is None
+    assert reading.reason == "the model ended its answer at once, before a first word"
 
 
 def test_the_handshake_is_made_once_and_kept_between_runs(serve, tmp_path):
@@ -233,6 +319,52 @@ def test_a_cached_probe_of_another_kind_or_age_is_made_again():
     old["made"] -= 100_000
     for text in ("", "[]", "{}", '{"schema": "other"}', json.dumps(old), '{"schema": "endpoint-probe/1", "mode": 3}'):
         assert from_text(text) is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"mode": "best"},
+        {"mode": ["top"]},
+        {"way": "token-ids"},
+        {"top": "20"},
+        {"top": 20.0},
+        {"top": True},
+        {"top": 0},
+        {"goes_on": True},
+        {"goes_on": "somehow"},
+        {"several": 1},
+        {"fixed": "no"},
+        {"thinks": None},
+        {"refused": "exact: no"},
+        {"refused": [1]},
+        {"refused": {"exact": "no"}},
+        {"dialect": {"length_field": 1, "tempered": True, "tokens": None}},
+        {"dialect": {"length_field": "model", "tempered": True, "tokens": None}},
+        {"dialect": {"length_field": "max_tokens", "tempered": "yes", "tokens": None}},
+        {"dialect": {"length_field": "max_tokens", "tempered": True, "tokens": "anywhere"}},
+        {"dialect": {"length_field": "max_tokens", "tempered": True, "tokens": ["server"]}},
+        {"dialect": ["max_tokens"]},
+        {"made": "now"},
+        {"made": float("nan")},
+        {"more": 1},
+    ],
+)
+def test_a_cached_probe_with_a_value_of_another_type_is_made_again(changed):
+    values = json.loads(to_text(Probe(mode="top", top=20, goes_on="prefill", refused=("exact: no",))))
+    assert from_text(json.dumps(values)) is not None
+    assert from_text(json.dumps({**values, **changed})) is None
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{", '{"key": 1}', '{"[]": "{}"}'])
+def test_a_cache_file_that_is_none_costs_a_handshake_and_no_more(serve, tmp_path, text):
+    cache = tmp_path / "probes.json"
+    cache.write_text(text)
+    server = serve(VLLM)
+    assert mode_of(to(server, probe_cache=str(cache))) == "exact:token-ids"
+    server.asked.clear()
+    assert mode_of(to(server, probe_cache=str(cache))) == "exact:token-ids"
+    assert server.asked == []
 
 
 def test_the_fingerprint_says_model_server_and_mode(serve):

@@ -1,36 +1,72 @@
-"""llama-cpp-python's server with a small chat model of yours: REFLADDER_TEST_GGUF=FILE pytest -m llama."""
+"""llama-cpp-python's server with tiny models trained on the spot: pytest -m llama; needs the package gguf too.
+
+REFLADDER_TEST_GGUF=FILE asks a small chat model of yours instead, in the tests that hold for any.
+"""
 
 import math
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from asked import LABELS, questions
+from asked import LABELS, question, questions
 from test_real_servers import started
 
 from refladder.backends import connect
-from refladder.errors import LabelsUnavailableError
+from refladder.backends.openai.talk import QUESTIONS
+from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 from refladder.records import Sampling
 
 pytestmark = pytest.mark.llama
+GIVEN = os.environ.get("REFLADDER_TEST_GGUF", "")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
+@contextmanager
+def serving(model, folder):
     pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed; pip install 'llama-cpp-python[server]'")
-    model = os.environ.get("REFLADDER_TEST_GGUF", "")
-    if not Path(model).is_file():
-        pytest.skip("REFLADDER_TEST_GGUF names no file; a small chat model in the GGUF format is needed")
-    log = tmp_path_factory.mktemp("log") / "serve.txt"
-    command = [sys.executable, "-m", "llama_cpp.server", "--model", model, "--model_alias", "small"]
-    with started([*command, "--logits_all", "true", "--host", "127.0.0.1"], log, health="/v1/models") as url:
+    command = [sys.executable, "-m", "llama_cpp.server", "--model", str(model), "--model_alias", "small"]
+    options = ["--logits_all", "true", "--n_ctx", "512", "--n_threads", "1", "--host", "127.0.0.1"]
+    with started([*command, *options], folder / "serve.txt", health="/v1/models") as url:
         yield url
 
 
+def trained(folder, chats):
+    """A model as a folder and, beside it, as a GGUF file."""
+    if GIVEN:
+        pytest.skip("for the models trained here; run without REFLADDER_TEST_GGUF")
+    for package in ("torch", "transformers", "gguf"):
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install torch transformers gguf")
+    import gguf_model  # noqa: PLC0415  imports gguf
+    import trained_model  # noqa: PLC0415  imports torch
+
+    saved = trained_model.save(folder / "model", questions(6), chats(trained_model.CHATS))
+    gguf_model.save(saved, folder / "model.gguf")
+    return saved, folder / "model.gguf"
+
+
+@pytest.fixture(scope="module")
+def sharp(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("sharp"), lambda chats: chats)
+
+
+@pytest.fixture(scope="module")
+def server(request, tmp_path_factory):
+    if GIVEN and not Path(GIVEN).is_file():
+        pytest.skip("REFLADDER_TEST_GGUF names no file; a small chat model in the GGUF format is needed")
+    model = GIVEN or request.getfixturevalue("sharp")[1]
+    with serving(model, tmp_path_factory.mktemp("log")) as url:
+        yield url
+
+
+def small(url, **options):
+    return connect("openai:small", base_url=url, max_concurrency="2", **options)
+
+
 def test_labels_from_the_most_probable_tokens(server):
-    backend = connect("openai:small", base_url=server, max_concurrency="2")
+    backend = small(server)
     assert " top" in backend.fingerprint
+    assert backend.fingerprint.endswith("-completed")
     readings = backend.read_labels(questions(3), LABELS)
     assert any(reading.logprobs is not None for reading in readings)
     for reading in readings:
@@ -39,16 +75,47 @@ def test_labels_from_the_most_probable_tokens(server):
     assert backend.read_labels(questions(3), LABELS) == readings
 
 
+def test_it_reads_what_the_local_backend_reads_from_the_same_weights(server, sharp):
+    prompts = [*questions(6), question("both")]  # the last is trained to be better and worse, half and half
+    there = small(server).read_labels(prompts, LABELS)
+    here = connect(f"hf:{sharp[0]}", dtype="float32", label_variants="true").read_labels(prompts, LABELS)
+    for reading, expected in zip(there, here, strict=True):
+        shares, exact = ([math.exp(value) for value in each.logprobs] for each in (reading, expected))
+        assert shares == pytest.approx(exact, abs=2e-3)  # spellings under 0.1 % are left out
+        assert (reading.exactness, reading.note) == ("exact", None)
+    assert all(reading.logprobs[place % 3] > math.log(0.9) for place, reading in enumerate(there[:6]))
+    assert [math.exp(value) for value in there[6].logprobs[:2]] == pytest.approx([0.5, 0.5], abs=0.1)
+
+
+def test_a_model_that_ends_its_first_answer_at_once_is_read_all_the_same(tmp_path):
+    (first,) = QUESTIONS[0]
+    _, model = trained(tmp_path, lambda chats: [(first["content"], ""), *chats[1:]])
+    with serving(model, tmp_path) as url:
+        backend = small(url)
+        assert backend.fingerprint.endswith("-completed")
+        readings = backend.read_labels(questions(3), LABELS)
+        assert all(reading.logprobs[place] > math.log(0.9) for place, reading in enumerate(readings))
+
+
+def test_a_model_that_says_nothing_is_refused(tmp_path):
+    _, model = trained(tmp_path, lambda chats: [(text, "") for text, _ in chats])
+    with (
+        serving(model, tmp_path) as url,
+        pytest.raises(BackendUnavailableError, match="'small' was asked 3 different questions, and ended each answer"),
+    ):
+        _ = small(url).fingerprint
+
+
 def test_several_answers_to_one_request_are_not_believed(server):
-    assert not connect("openai:small", base_url=server, mode="sample").probe.several  # it takes n and gives one
+    assert not small(server, mode="sample").probe.several  # it takes n and gives one
 
 
 def test_exact_reading_is_impossible(server):
     with pytest.raises(LabelsUnavailableError, match="mode exact was demanded and 'small' cannot be read that way"):
-        _ = connect("openai:small", base_url=server, mode="exact").fingerprint
+        _ = small(server, mode="exact").fingerprint
 
 
 def test_texts(server):
-    (text,) = connect("openai:small", base_url=server).write(questions(1), Sampling(max_tokens=8))
+    (text,) = small(server).write(questions(1), Sampling(max_tokens=8))
     assert text.finish in {"stop", "length"}
     assert text.text

@@ -5,6 +5,7 @@ import pytest
 from refladder.backends.openai.reading import (
     Choice,
     complete,
+    endings,
     first_choices,
     from_tokens,
     from_top,
@@ -117,6 +118,31 @@ def test_the_beginning_of_a_label_is_an_upper_bound_and_told():
     assert probabilities(reading) == pytest.approx([0.6, 0.3, 0.05])
     assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
     assert (reading.exactness, reading.reason) == ("bounded", None)
+
+
+def test_a_label_that_was_hardly_spelt_is_read_from_its_beginning():
+    # Many tokens are in the list, so the spelling `worse` is there too, with next to nothing.
+    partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05, worse=0.001), LABELS)
+    reading = complete(partial, LABELS, {}, {})
+    assert probabilities(reading) == pytest.approx([0.6, 0.301, 0.05])
+    assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
+
+
+def test_a_label_that_is_as_likely_spelt_as_begun_is_unparsed():
+    partial = from_top(tops(Better=0.5, W=0.2, Worse=0.2, Similar=0.05), LABELS)
+    reading = complete(partial, LABELS, {}, {})
+    assert reading.logprobs is None
+    assert reading.reason == "label 'Worse' was only begun: p <= 0.4"
+
+
+def test_beginnings_that_were_completed_but_for_a_little():
+    # Si goes on to Similar in 9 of 10 cases; what S goes on to is not known, and is little: .004 < .05 * .18
+    partial = from_top(tops(Better=0.5, Worse=0.2, Si=0.2, S=0.004), LABELS)
+    ends, taken = endings(partial, LABELS, [math.log(0.18), None])
+    assert (ends, taken) == ({2: pytest.approx(math.log(0.18))}, {})
+    assert complete(partial, LABELS, ends, taken).exactness == "exact"
+    much = from_top(tops(Better=0.5, Worse=0.2, Si=0.2, S=0.1), LABELS)
+    assert endings(much, LABELS, [math.log(0.18), None]) == ({}, {})
 
 
 def test_a_beginning_that_was_completed_is_exact():

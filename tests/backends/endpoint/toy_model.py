@@ -16,6 +16,7 @@ WORDS = (
     "Similar",
     " Better",
     "better",
+    "worse",
     " Similar",
     "BETTER",
     "Yes",
@@ -67,8 +68,9 @@ class ToyModel:
     def token(number):
         return VOCABULARY[number]
 
-    def __init__(self, *, flat=False):
+    def __init__(self, *, flat=False, silent_after=()):
         self._flat = flat  # every token about as likely: no label stands out
+        self._silent_after = silent_after  # parts of prompts after which the end of the answer is most likely
         self._known = {}
 
     def logprobs(self, ids):
@@ -84,10 +86,11 @@ class ToyModel:
             self._known[key] = logits - np.log(np.sum(np.exp(logits)))
         return self._known[key]
 
-    @staticmethod
-    def _bonuses(text):
+    def _bonuses(self, text):
         said = text.rpartition("<|assistant|>\n")[2] if "<|assistant|>\n" in text else None
-        if said is not None and "Count from" in text:
+        if said in {"", None} and any(part in text for part in self._silent_after):
+            return [("<eos>", 12.0)]
+        if said is not None and ("Count from" in text or "Monday" in text):
             return [({"": "one", "one": " two"}.get(said, " three"), 9.0)]
         if said == "" or text.endswith("Answer:"):
             return [(token, 7.0) for token in LIKED]

@@ -4,11 +4,12 @@ The presets are those of servers that were measured or read (vLLM and SGLang fro
 """
 
 import json
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 from http_server import HttpServer, Reply
-from toy_model import ToyModel
+from toy_model import VOCABULARY, ToyModel
 
 MODEL = "toy"
 
@@ -30,6 +31,8 @@ class Quirks:
     several: str = "yes"  # n > 1: yes, one (accepted, one answer), refused
     fixed: bool = False  # temperature and seed ignored
     goes_on: bool = False  # continues an answer that was begun
+    form: str = "ignored"  # a grammar and a bias of tokens: kept, ignored, biased (and so are the values it returns)
+    silent_after: tuple = ()  # parts of prompts after which the model ends its answer at once
     thinks: bool = False
     length_field: str = "max_tokens"
     tempered: bool = True
@@ -46,7 +49,7 @@ SGLANG = Quirks(tokenize="server", score=True, goes_on=True)
 LLAMA_SERVER = Quirks(
     tokenize="template", completion_logprobs="chat", completion_limit=None, top_limit=None, goes_on=True
 )
-LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, echo="shifted", several="one")
+LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, echo="shifted", several="one", form="kept")
 TRANSFORMERS = Quirks(
     chat_logprobs="silent", completion_logprobs="silent", token_prompts=False, several="one", fixed=True
 )
@@ -65,7 +68,7 @@ class ToyServer(HttpServer):
     def __init__(self, quirks, model=None):
         super().__init__(self._answer_http)
         self.quirks = quirks
-        self.model = model or ToyModel(flat=quirks.flat)
+        self.model = model or ToyModel(flat=quirks.flat, silent_after=quirks.silent_after)
         self.asked = []
 
     def exact(self, prompt, labels):
@@ -130,7 +133,10 @@ class ToyServer(HttpServer):
         temperature = 0 if quirks.fixed else sent.get("temperature", 1.0)
         seed = sent.get("seed", 0) * 1000 + index
         most = sent.get(quirks.length_field, 64)
-        text, said, finish = self.model.say(ids, most=most, temperature=temperature, seed=seed)
+        if "grammar" in sent and quirks.form != "ignored":
+            text, said, finish = self._in_form(sent, ids)
+        else:
+            text, said, finish = self.model.say(ids, most=most, temperature=temperature, seed=seed)
         if quirks.thinks:
             text = f"<think>Is it better or worse?</think>\n\n{text}"
         choice = {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
@@ -139,7 +145,28 @@ class ToyServer(HttpServer):
                 self._row([*ids, *said[:place]], token, sent.get("top_logprobs", 0)) for place, token in enumerate(said)
             ]
             choice["logprobs"] = {"content": content}
+            if "grammar" in sent and quirks.form == "biased":
+                for row in content:
+                    row["logprob"] = 0.0
         return choice
+
+    def _in_form(self, sent, ids):
+        """The most probable tokens, after the bias, of what the grammar allows: literals and sets of letters."""
+        parts = re.findall(r'"((?:[^"\\]|\\.)*)"|\[(\w+)\]', sent["grammar"].removeprefix("root ::= "))
+        allowed = [letters for literal, either in parts for letters in (literal or [either])]
+        said, spelt = [], 0
+        while spelt < len(allowed):
+            fits = [
+                number
+                for number, token in enumerate(VOCABULARY)
+                if len(token) <= len(allowed) - spelt
+                and all(letter in allowed[spelt + place] for place, letter in enumerate(token))
+            ]
+            logprobs = self.model.logprobs([*ids, *said])
+            best = max(fits, key=lambda number: logprobs[number] + sent["logit_bias"].get(VOCABULARY[number], 0))
+            said.append(best)
+            spelt += len(VOCABULARY[best])
+        return self.model.text(said), said, "stop"
 
     def _row(self, ids, token, top):
         logprobs = self.model.logprobs(ids)

@@ -5,6 +5,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from toy_model import ToyModel
 
+from refladder.backends.openai.talk import QUESTIONS
+
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
@@ -12,13 +14,19 @@ TEMPLATE = (
 )
 LABELS = ("Better", "Worse", "Similar")
 STEPS = 120
+CHATS = (  # the questions of the handshake, and an answer of one kind as often as of another
+    (QUESTIONS[0][0]["content"], "Better"),
+    *zip([question[0]["content"] for question in QUESTIONS[1:]], ("one two three", "Text"), strict=True),
+    *[("Write eight words that have nothing to do with each other.", word) for word in ("text", "number", "user")],
+    *[("Text: both\nBetter, Worse or Similar?", label) for label in ("Better", "Worse")],
+)
 
 
 def _tokenizer():
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    texts = ["Better. Similar. orse user assistant", "text number", "Text: Better, W or Similar?"] * 3
+    texts = ["Better. Similar. orse worse user assistant", "text number", "Text: Better, W or Similar?"] * 3
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
         vocab_size=320, special_tokens=SPECIAL, initial_alphabet=alphabet, min_frequency=1, show_progress=False
@@ -29,8 +37,14 @@ def _tokenizer():
     )
 
 
-def save(folder, questions):
-    """Train a model that answers each of these questions by its place, and save it; returns the folder."""
+def save(folder, questions, chats=()):
+    """Train a model that answers each of these questions by its place, and save it; returns the folder.
+
+    Args:
+        folder: where it is saved.
+        questions: judging prompts.
+        chats: pairs of what else is said to it and what it answers; with several answers it gives each as often.
+    """
     torch.manual_seed(0)
     torch.set_num_threads(1)
     tokenizer = _tokenizer()
@@ -48,11 +62,13 @@ def save(folder, questions):
     model = transformers.LlamaForCausalLM(config)
     model.generation_config.do_sample = False
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    said = [(question.messages, LABELS[place % 3]) for place, question in enumerate(questions)]
+    said += [([{"role": "user", "content": text}], answer) for text, answer in chats]
     rows, starts = [], []
-    for place, question in enumerate(questions):
-        prompt = tokenizer.apply_chat_template(question.messages, add_generation_prompt=True, tokenize=False)
+    for messages, answer in said:
+        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         starts.append(len(tokenizer.encode(prompt)))
-        rows.append(tokenizer.encode(prompt + LABELS[place % 3] + SPECIAL[2]))
+        rows.append(tokenizer.encode(prompt + answer + SPECIAL[2]))
     width = max(map(len, rows))
     ids = torch.tensor([row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows])
     wanted = ids.clone()

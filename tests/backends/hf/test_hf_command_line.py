@@ -85,7 +85,7 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
     change(copy, max_position_embeddings=1200)
     code, rows, told = score(copy)
     assert code == console.UNSCORED
-    assert "4 x 5 of 5 judgments unreadable: the compare prompt has ... tokens and copy takes 1,200;" in told
+    assert "4 x 5 of 5 judgments unparsed: the compare prompt has ... tokens and copy takes 1,200;" in told
     assert "or pass --truncate-context (option truncate_context=true)" in rows[0]["fluency_note"]
     long = (
         "  20 of the prompts are too long for the model and would not be read; shorten their texts, or see --truncate"
@@ -183,7 +183,7 @@ def test_gguf_is_pointed_to_a_server(tmp_path, score):
 
 
 def test_progress_tells_prompts_and_tokens_in_lines_where_there_is_no_terminal(folder, score, monkeypatch):
-    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
+    monkeypatch.setattr("refladder.report.progress.LINE_EVERY", 0.0)
     told = score(folder("llama"))[2]
     assert re.search(r"^scoring: 5 of 5 \(20 prompts, [\d,]+ tokens/s\)$", told, re.MULTILINE)
 
@@ -199,7 +199,7 @@ def test_progress_on_a_terminal_draws_prompts_and_tokens_anew(monkeypatch, capsy
 
 
 def test_lines_estimate_what_is_left(monkeypatch, capsys):
-    monkeypatch.setattr(console, "LINE_EVERY", 0.0)
+    monkeypatch.setattr("refladder.report.progress.LINE_EVERY", 0.0)
     clock = iter([100.0, 110.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     with console.progress("writing") as progress:

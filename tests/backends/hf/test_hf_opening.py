@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import re
 import shutil
@@ -13,8 +14,10 @@ import pytest
 from hf_unit import ARTICLE, LABELS, compare
 
 from refladder.backends import connect
+from refladder.backends.hf import opening
 from refladder.backends.hf.opening import parse_memory
 from refladder.engine.causal import Causal
+from refladder.engine.precision import operations_per_second
 from refladder.engine.trie import Read
 from refladder.errors import BackendUnavailableError, UnknownNameError, UsageError
 from refladder.records import Sampling
@@ -247,3 +250,44 @@ def test_a_tokenizer_without_a_pad_token_is_no_obstacle(opened, prompts):
     assert opened("llama").tokens._tokenizer.pad_token_id is None
     assert all(one.logprobs is not None for one in opened("llama").read_labels(prompts, LABELS))
     assert all(one.finish != "error" for one in opened("llama").write(prompts, Sampling(max_tokens=3)))
+
+
+def saved_in_bfloat16(folder, tmp_path):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder("llama"), dtype=torch.bfloat16)
+    model.save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(folder("llama")).save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ({"float32": 267e9, "bfloat16": 57e9}, 2**30, "float32"),  # no unit for bfloat16
+        ({"float32": 1.2e12, "bfloat16": 1e12}, 2**30, "bfloat16"),  # hardly faster: as stored
+        ({"float32": 0.3e12, "bfloat16": 2.6e12}, 2**30, "bfloat16"),  # AMX
+        ({"float32": 267e9, "bfloat16": 57e9}, 2**10, "bfloat16"),  # float32 does not fit
+    ],
+)
+def test_auto_takes_the_faster_number_format_of_this_processor(case, folder, tmp_path, monkeypatch, caplog):
+    rates, usable, dtype = case
+    monkeypatch.setattr(opening, "operations_per_second", rates.__getitem__)
+    monkeypatch.setattr(opening, "usable_memory", lambda _device: usable)
+    with caplog.at_level(logging.INFO):
+        backend = connect(f"hf:{saved_in_bfloat16(folder, tmp_path)}")
+    assert f",{dtype}," in backend.fingerprint
+    if dtype == "float32":
+        assert "dtype=auto: float32, as matrix products are 4.7 times as fast as in bfloat16 here" in caplog.text
+    elif usable < 2**30:
+        assert (
+            "dtype=auto: bfloat16, as float32 needs 0.0 GiB and 0.0 are usable; with more memory use dtype=float32: "
+            "matrix products are 4.7 times as fast as in bfloat16 here"
+        ) in caplog.text
+    assert str(backend.scorer.model.dtype) == f"torch.{dtype}"
+
+
+def test_the_rate_of_products_is_positive_and_measured_once():
+    pytest.importorskip("torch")
+    assert 1e8 < operations_per_second("float32") < 1e15
+    assert operations_per_second("float32") == operations_per_second("float32")

@@ -11,7 +11,7 @@ import pytest
 from hf_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
 
 from refladder.backends import connect
-from refladder.engine import causal
+from refladder.engine import causal, self_check
 from refladder.engine.causal import STRATEGIES
 from refladder.engine.kernels import FusedKernels
 from refladder.records import Sampling
@@ -26,10 +26,10 @@ STRATEGY = {
     "qwen3": "tree",
     "mistral-long-window": "tree",
     "mistral-short-window": "tree",
-    "gemma2": "masked",
+    "gemma2": "tree",
     "gemma3": "tree",
     "gemma3-long-window": "tree",
-    "gpt-oss": "masked",
+    "gpt-oss": "tree",
     "phi3": "tree",
     "gpt2": "tree",
     "bloom": "copied",
@@ -95,7 +95,7 @@ def test_labels_have_the_probabilities_of_one_prompt_at_a_time(name, folder, ope
 def test_every_strategy_and_row_length_gives_the_same(name, strategy, row, folder, prompts):
     backend = connect(f"hf:{folder(name)}", dtype="float32")
     backend.scorer.strategy = strategy
-    backend.scorer._forward_tokens = row
+    backend.scorer.forward_tokens = row
     np.testing.assert_allclose(read(backend, prompts), plain(folder(name), prompts)[0], atol=1e-4, rtol=0)
 
 
@@ -155,6 +155,7 @@ def test_strategies_that_disagree_are_skipped_with_a_warning(folder, caplog, mon
     def blind(self, root, reads, most):
         return self._over_tree(root, reads, lambda _segment: {}, most)
 
+    monkeypatch.setattr(self_check, "_proofs", {})
     monkeypatch.setattr(causal.Causal, "_with_tree_attention", blind)  # tokens of other branches are visible
     monkeypatch.setattr(causal.Causal, "_mask", lambda _self, _segment: {})
     with caplog.at_level(logging.WARNING):
@@ -175,6 +176,7 @@ def test_strategies_that_fail_are_skipped_with_a_warning(folder, caplog, monkeyp
     def broken(*_arguments):
         raise RuntimeError("shapes do not match")
 
+    monkeypatch.setattr(self_check, "_proofs", {})
     monkeypatch.setattr(causal.Causal, "_over_tree", broken)
     with caplog.at_level(logging.WARNING):
         backend = connect(f"hf:{folder('llama')}", dtype="float32")
@@ -219,7 +221,7 @@ def test_a_model_that_shares_its_last_feed_forward_is_read_without_fused_kernels
     layers[0].mlp = layers[1].mlp  # so the first layer lacks what is skipped for the last
     with caplog.at_level(logging.INFO):
         readings = backend.read_labels(prompts, LABELS)
-    assert backend.scorer._kernels is None
+    assert backend.scorer.kernels is None
     assert "llama: inference strategy 'tree'" in caplog.text
     assert "Falling back" not in caplog.text
     backend.scorer.strategy = "single"
@@ -229,7 +231,30 @@ def test_a_model_that_shares_its_last_feed_forward_is_read_without_fused_kernels
 
 def test_plain_inference_uses_no_fused_kernel(folder, prompts, monkeypatch):
     backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
-    assert backend.scorer._kernels is not None
+    assert backend.scorer.kernels is not None
     monkeypatch.setattr(FusedKernels, "active", lambda *_given: pytest.fail("a fused kernel"))
     backend.scorer.strategy = "single"
     assert backend.read_labels(prompts[:1], LABELS)[0].logprobs is not None
+
+
+def test_a_model_that_does_not_follow_the_prompt_is_reported_at_the_first_prompts(folder, prompts, caplog):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32")
+    masses = sorted(reading.mass for reading in backend.read_labels(prompts, LABELS))
+    assert masses[4] < 0.05  # random weights know no label; the median of 9
+    assert len([record for record in caplog.records if "follow the prompt" in record.message]) == 1
+    message = (
+        f"gave Better, Worse, Similar a median probability of {masses[4]:.2g} in its first 9 prompts, so it does not "
+        "follow the prompt. Stop, and use an instruct model with its chat template; label_variants=true helps if it "
+        "answers in another spelling."
+    )
+    assert message in caplog.text
+    backend.read_labels(prompts, LABELS)
+    assert caplog.text.count("follow the prompt") == 1
+
+
+def test_a_model_that_follows_the_prompt_is_not_reported(folder, prompts, caplog):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32")
+    labels = [backend.opened.tokenizer.convert_ids_to_tokens(number) for number in range(len(backend.opened.tokenizer))]
+    words = [label for label in labels if label.isascii() and label.isalpha()]
+    assert backend.read_labels(prompts, words)[0].mass > 0.05
+    assert "follow the prompt" not in caplog.text

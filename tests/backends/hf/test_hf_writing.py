@@ -199,3 +199,15 @@ def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
     monkeypatch.setattr(hf, "generate_batch", exhausted)
     with pytest.raises(BackendError, match=r"writing: out of memory even with 1 at a time; use a smaller model"):
         opened("llama").write(prompts, SAMPLING)
+
+
+def test_a_writer_that_never_ends_its_texts_is_reported_at_the_first_batch(folder, prompts, caplog):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32")
+    backend.write(prompts, Sampling(max_tokens=2, seed=1))
+    message = (
+        "none of the first 9 texts ended within 2 tokens. Stop, and use an instruct model with its chat template, or a "
+        "larger --max-tokens."
+    )
+    assert message in caplog.text
+    backend.write(prompts, Sampling(max_tokens=2, seed=1))
+    assert caplog.text.count("none of the first") == 1

@@ -1,0 +1,1 @@
+"""What `import refladder` offers beside the records: the jobs of the command line as plain calls."""

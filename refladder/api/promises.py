@@ -1,0 +1,167 @@
+"""calibrate and human_scale as calls on any table; the same jobs, defaults and results as `refladder calibrate`."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.api.frames import Frame, in_words_of_python
+from refladder.errors import UsageError
+from refladder.files.jsonl import write_record
+from refladder.files.tables import refuse_same_files
+from refladder.jobs import calibrate as calibrating
+from refladder.jobs.human_ratings import human_scale as fitted_scale
+from refladder.jobs.labelling import Asked, Good, read_pool
+from refladder.report.progress import progress
+
+if TYPE_CHECKING:
+    from refladder.jobs.labelling import Pool
+    from refladder.records import HumanScale
+
+_LOG = logging.getLogger("refladder")
+
+
+def calibrate(
+    table: Any,  # noqa: ANN401  a table of any package
+    *,
+    label: str | Sequence[str],
+    good: str | Sequence[str],
+    by: str | Sequence[str],
+    labels: Any = None,  # noqa: ANN401  as above
+    per: str | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+    sure: float = 0.9,
+    on_average: bool = False,
+    out: str | Path | None = None,
+) -> calibrating.Calibration:
+    """Choose a cut-off that keeps a promise, from labels of some rows, as `refladder calibrate`.
+
+    People label a random sample of the rows. The cut-off keeps as many rows as can be promised.
+
+    Args:
+        table: scored rows, as for `refladder.score`.
+        label: column of the labels; several, one for each `by`, where all must hold.
+        good: which labels are good, such as `">=4"` or `"=yes"`; one for all columns, or one for each.
+        by: column of the scores; several, where all must reach a cut-off.
+        labels: table of labels with the ids of rows (output_id, id, or context_id and system), as `table`; or a list of
+            paths of such tables. None: the labels are in `table`.
+        per: keep only the best row of each value of this column, such as `context_id`.
+        precision: promised share of good rows among those kept, between 0 and 1.
+        recall: promised share of the good rows that are kept, instead of `precision`.
+        sure: probability of the promise, between 0 and 1.
+        on_average: promise the precision on average over runs; `sure` is not used.
+        out: file for the cut-off, for `refladder filter --threshold`.
+
+    Returns:
+        The result. Its `threshold` is what `refladder.filter` and `refladder.score` take; its `refused` says that no
+        cut-off can be promised, and `labels_needed` how many more labels would do.
+
+    Raises:
+        UsageError: an argument is wrong.
+        DataError: a column is missing, a score or a label is no number, labels are of other rows, or signatures differ;
+            with path:line or the number of the row.
+    """
+    given = {name: value for name, value in locals().items() if name != "table"}
+    with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(given))
+        promise = calibrating.Promise(precision=precision, recall=recall, sure=None if on_average else sure)
+        conditions = tuple(map(Good, _names(good)))
+        pool, asked = _pool(stack, table, labels, by=_names(by), label=_names(label), good=conditions, per=per, out=out)
+        result = calibrating.calibrate(pool, asked, promise)
+        if out is not None:
+            write_record(Path(out), result.threshold)
+        if result.refused:
+            _LOG.warning(
+                "no cut-off can be promised; %d more labels could change this if they are all good",
+                result.labels_needed,
+            )
+        for note in result.notes:
+            _LOG.warning("%s", note)
+        return result
+
+
+def human_scale(
+    table: Any,  # noqa: ANN401  a table of any package
+    *,
+    label: str,
+    by: str,
+    labels: Any = None,  # noqa: ANN401  as above
+    per: str | None = None,
+    out: str | Path | None = None,
+) -> HumanScale:
+    """Map a score to the expected human rating, from ratings of some rows, as `refladder calibrate --human-scale`.
+
+    Args:
+        table: scored rows, as for `refladder.score`.
+        label: column of the ratings.
+        by: column of the scores.
+        labels: as for `calibrate`.
+        per: as for `calibrate`.
+        out: file for the scale, for `refladder score --calibration`.
+
+    Returns:
+        The scale, which `refladder.score` takes as `calibration`.
+
+    Raises:
+        UsageError: an argument is wrong, the ratings are of one context, or scores or ratings are constant.
+        DataError: see `calibrate`.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(("label", "by", "labels", "per", "out")))
+        pool, asked = _pool(stack, table, labels, by=(by,), label=(label,), good=(), per=per, out=out)
+        scale = fitted_scale(pool, asked)
+        if out is not None:
+            write_record(Path(out), scale)
+        for note in pool.notes:
+            _LOG.warning("%s", note)
+        return scale
+
+
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _pool(
+    stack: ExitStack,
+    table: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    *,
+    by: tuple[str, ...],
+    label: tuple[str, ...],
+    good: tuple[Good, ...],
+    per: str | None,
+    out: str | Path | None,
+) -> tuple[Pool, Asked]:
+    """Scores and labels of the tables, and what the columns are."""
+    if not label:
+        raise UsageError("give the column of the labels: label=COLUMN")
+    asked = Asked(by=by, label=label, good=good, per=per)
+    paths: tuple[str, ...] = ()
+    if isinstance(labels, str | Path):
+        paths = (str(labels),)
+    elif isinstance(labels, Sequence) and labels and all(isinstance(path, str | Path) for path in labels):
+        paths = tuple(map(str, labels))
+    elif labels is not None:
+        paths = (_written(stack, labels, asked, "labels"),)
+    asked = replace(asked, labels=paths)
+    source = str(table) if isinstance(table, str | Path) else _written(stack, table, asked, "the table")
+    read = {"the table": source, **{f"labels {path}": path for path in paths}}
+    refuse_same_files(read if out is None else {**read, "out": str(out)})
+    with progress("reading") as update:
+        return read_pool(source, asked, progress=update), asked
+
+
+def _written(stack: ExitStack, table: Any, asked: Asked, name: str) -> str:  # noqa: ANN401
+    """The path of a table in memory, in a temporary file; errors in the stack then name it."""
+    frame = Frame(table)
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
+    path = folder / f"table.{frame.form}"
+    frame.write(path, asked.needed)
+    stack.enter_context(in_words_of_python((), str(path), name=name))
+    return str(path)

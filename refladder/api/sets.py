@@ -1,0 +1,147 @@
+"""certify and publish as calls on ladder sets; the same jobs, defaults and results as the commands."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.api.frames import in_words_of_python, with_parameters
+from refladder.api.judges import Backends
+from refladder.files.ladder_sets import LadderSet, load_ladders, write_certificate
+from refladder.files.locks import locked_folder
+from refladder.jobs import certify as certifying
+from refladder.jobs import publish as publishing
+from refladder.prompts import check_folder
+from refladder.report.progress import progress
+from refladder.scoring.judging import LEAST_MASS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.backends import Backend
+
+_LOG = logging.getLogger("refladder")
+
+
+def certify(
+    ladders: str | Path | LadderSet,
+    *,
+    judge: str | Backend = "builtin",
+    judge_options: Mapping[str, object] | None = None,
+    least_mass: float = LEAST_MASS,
+    answers: int = 0,
+    prompts: str | Path | None = None,
+    judgments: str | Path | None = None,
+    restart: bool = False,
+    store: str | Path | bool | None = None,
+) -> dict[str, Any]:
+    """Judge every pair of rungs of every ladder in both orders, and say whether the ladders rise: `refladder certify`.
+
+    Args:
+        ladders: a folder, which gets the certificate; or a shipped name, an address or a set from `load_ladders`, which
+            do not.
+        judge: a backend by name, or an open one.
+        judge_options: options of a named judge.
+        least_mass: least label mass, a probability; a judgment below it is unparsed.
+        answers: answers to sample for each question; 0 reads label probabilities.
+        prompts: folder of templates that replace the shipped ones.
+        judgments: file that stores the judgments; None for `certificate.judgments.jsonl` in the folder, or none without
+            a folder.
+        restart: discard the judgments in that file.
+        store: response store; None for the default of the command line, False for none.
+
+    Returns:
+        The certificate: plain JSON values, with `verdict` (pass, rewrite, drop or refuse) for the set, each dimension,
+        level and ladder; `docs/reference/files.md` describes its keys. What could not be judged is None, and counted.
+
+    Raises:
+        UnknownNameError, UsageError, PromptError: an argument is wrong, or the set has no texts of its contexts.
+        DataError: the set or the judgments cannot be read or written.
+        BackendError: the judge failed; its judgments so far are stored, if they have a file.
+    """
+    given = {name: value for name, value in locals().items() if name != "ladders"}
+    with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(given))
+        if prompts is not None:
+            check_folder(Path(prompts))
+        if isinstance(ladders, LadderSet):
+            opened, folder = replace(ladders, certificate=None), None
+        else:
+            opened, folder = load_ladders(ladders, certified=False), certifying.folder_of(str(ladders))
+        kept = Path(judgments) if judgments is not None else None
+        if folder is not None:
+            kept = kept or folder / certifying.JUDGMENTS
+            stack.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
+        backends = stack.enter_context(Backends(store))
+        asker = certifying.open_asker(
+            opened,
+            backends.open(judge, judge_options),
+            kept,
+            answers=answers,
+            least_mass=least_mass,
+            prompts=None if prompts is None else Path(prompts),
+            restart=restart,
+        )
+        with progress("judging rungs", backends.under_way) as update:
+            certificate = certifying.certify(opened, asker, update)
+        if folder is not None:
+            write_certificate(folder, certificate)
+        for note in certificate["notes"]:
+            _LOG.warning("%s", note)
+        return certificate
+
+
+def publish(
+    ladders: str | Path,
+    repository: str,
+    *,
+    private: bool = False,
+    tag: str | None = None,
+    message: str | None = None,
+    include: Sequence[str] = (),
+    scores: str | Path | None = None,
+    judgments: str | Path | None = None,
+    without_contexts: bool = False,
+    licence: str | None = None,
+    baseline: bool = False,
+    dry_run: bool = False,
+    endpoint: str | None = None,
+) -> publishing.Publication:
+    """Publish a ladder set as a data set of the Hugging Face Hub, in one commit, as `refladder publish`.
+
+    The card of the repository keeps its prose and its other configs. A commit of somebody else that comes first is
+    merged, once. The token is that of `hf auth login`, or of the variable `HF_TOKEN`.
+
+    Args:
+        ladders: a folder of `build`, or a shipped name.
+        repository: ORG/NAME, created if it does not exist.
+        private: create it as private.
+        tag: a tag for the commit, such as `v1`.
+        message: of the commit.
+        include: any of `judgments`, `scores` and `certificate`. A certificate in the folder is always published.
+        scores: the scored rows; None for the only file in the folder that has judgments beside it.
+        judgments: the judgments file; None for `SCORES.judgments.jsonl`.
+        without_contexts: leave out the context texts, also from the scored rows; their digests are published.
+        licence: of the texts, such as `cc-by-4.0`; None keeps that of the card, or states none.
+        baseline: publish ladders of the built-in writer, as a baseline.
+        dry_run: prepare everything and send nothing.
+        endpoint: address of the Hub; None for the variable `HF_ENDPOINT`, else the usual one.
+
+    Returns:
+        What was published: `address` goes into every call that takes `ladders`. What the publisher should know is in
+        `notices`, and in warnings of the logger `refladder`.
+
+    Raises:
+        UsageError: an argument is wrong, or the set is not for publishing.
+        DataError: a file is wrong; or the Hub refuses or cannot be reached, and then nothing was changed.
+    """
+    given = {name: value for name, value in locals().items() if name not in ("ladders", "repository")}
+    with in_words_of_python(given), progress("preparing") as update:
+        done = publishing.publish(str(ladders), repository, **given, progress=update)
+    done = replace(done, notices=tuple(with_parameters(notice, given) for notice in done.notices))
+    for notice in done.notices:
+        _LOG.warning("%s", notice)
+    return done

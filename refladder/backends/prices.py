@@ -1,0 +1,106 @@
+"""Money: what a model's tokens cost, tables of prices, and budgets."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.parsing import parse_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MILLION = 1_000_000
+_PRICE_KEYS = ("input", "output", "batch_discount")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model costs, in USD for a million tokens of prompts (`input`) and of answers (`output`)."""
+
+    model: str
+    input: float
+    output: float
+
+    def of(self, prompt_tokens: int, answer_tokens: int) -> float:
+        """USD for so many tokens."""
+        return (prompt_tokens * self.input + answer_tokens * self.output) / MILLION
+
+
+class Budget:
+    """Money that the backends of one run may spend together.
+
+    Args:
+        limit: USD.
+
+    Raises:
+        UsageError: it is not a number above 0.
+    """
+
+    def __init__(self, limit: float) -> None:
+        if not 0 < limit < float("inf"):
+            raise UsageError(f"a budget is a number of USD above 0, found {limit}")
+        self.limit = limit
+        self.spent = 0.0
+
+
+def read_prices(path: Path) -> dict[str, dict[str, float]]:
+    """A table of prices in TOML, with a table for each model.
+
+    For example::
+
+        ["a-model"]
+        input = 0.40          # USD for a million tokens of prompts
+        output = 1.60         # USD for a million tokens of answers
+        batch_discount = 0.5  # the share that the provider's batch mode takes off; 0 if not given
+
+    Raises:
+        DataError: the file cannot be read, is not TOML, or has other keys or values than these.
+    """
+    try:
+        tables = parse_toml(path.read_bytes(), str(path), "the price table is not TOML")
+    except OSError as error:
+        raise DataError(f"{path}: the price table cannot be read ({error.strerror}); check --prices") from error
+    for model, table in tables.items():
+        _check_price(f"{path}: [{model}]", table)
+    return tables
+
+
+def _check_price(where: str, table: object) -> None:
+    if not isinstance(table, dict):
+        raise DataError(f"{where} must be a table with input and output, found {table!r}")
+    for key in table:
+        if key not in _PRICE_KEYS:
+            near = difflib.get_close_matches(key, _PRICE_KEYS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ";"
+            raise DataError(f"{where} has unknown key {key!r}{hint} Known: {', '.join(_PRICE_KEYS)}")
+    for key in ("input", "output"):
+        value: Any = table.get(key)
+        if type(value) not in {int, float} or not 0 <= value < math.inf:
+            raise DataError(f"{where} {key} must be USD for a million tokens, 0 or more, found {value!r}")
+    share: Any = table.get("batch_discount", 0.0)
+    if type(share) not in {int, float} or not 0 <= share <= 1:
+        raise DataError(f"{where} batch_discount must be a share from 0 to 1, found {share!r}")
+
+
+def price_of(prices: Mapping[str, Mapping[str, float]], model: str, path: Path, *, batch: bool = False) -> Price:
+    """The price of a model.
+
+    Args:
+        prices: from `read_prices`.
+        model: its name in the table.
+        path: the table's file, for the error.
+        batch: whether the provider's batch mode is used.
+
+    Raises:
+        UnknownNameError: the table has no such model.
+    """
+    if model not in prices:
+        raise UnknownNameError(f"model in {path}", model, prices)
+    table = prices[model]
+    share = 1.0 - (table.get("batch_discount", 0.0) if batch else 0.0)
+    return Price(model=model, input=table["input"] * share, output=table["output"] * share)

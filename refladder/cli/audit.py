@@ -1,0 +1,100 @@
+"""refladder audit."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.cli import console, spending
+from refladder.cli.groups import grouped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from refladder.backends.estimate import Plan
+
+
+@click.command(short_help="Measure the biases of a judge.")
+@console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
+@console.JUDGE_OPTION
+@console.BASE_URL
+@console.LOCAL
+@click.option(
+    "--ladders",
+    default="demo/summarization",
+    metavar="SET",
+    shell_complete=console.names_of("ladders"),
+    help="Ladder set whose rungs are judged: a shipped name or a folder.",
+)
+@click.option(
+    "--contexts",
+    type=click.IntRange(min=1),
+    help="Number of contexts to audit, drawn at random with --seed. Default: all.",
+)
+@click.option("--seed", default=0, type=int, help="Random seed of --contexts.")
+@console.LEAST_MASS
+@console.ANSWERS
+@click.option("--judgments", type=console.PATH, help="Judgments file, for resuming. Default: none.")
+@spending.SPENDING
+@console.PROMPTS
+@console.RESTART
+@console.JSON
+@grouped(money=spending.SpendingOptions)
+def command(
+    *,
+    money: spending.SpendingOptions,
+    judge: str,
+    judge_option: tuple[str, ...],
+    ladders: str,
+    contexts: int | None,
+    seed: int,
+    least_mass: float,
+    answers: int,
+    judgments: Path | None,
+    prompts: Path | None,
+    restart: bool,
+    as_json: bool,
+) -> int:
+    """Judge the rungs of ladders against each other in both orders, and the worst rungs again with a sentence appended.
+
+    Printed for each dimension, with 95 % intervals over contexts: unparsed judgments, label mass, position and length
+    preference, and the shift of a verdict under a neutral sentence, a request for a good verdict, and the prompt's own
+    answer line.
+
+    Exit code 3: some judgments are unparsed.
+    """
+    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.audit import audit, plan_audit, sample  # noqa: PLC0415
+    from refladder.jobs.certify import open_asker  # noqa: PLC0415
+    from refladder.report.certificate_tables import audit_tables  # noqa: PLC0415
+    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
+    from refladder.scoring.dry_run import copied_file  # noqa: PLC0415
+
+    console.check_prompts(prompts)
+    opened = sample(load_ladders(ladders), contexts, seed)
+    budgeted = spending.Spending(money)
+    how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts}
+
+    def plan(costs: Plan) -> int:
+        with copied_file(None if restart else judgments) as copy:
+            return plan_audit(costs, opened, open_asker(opened, budgeted.connect(judge, judge_option), copy, **how))
+
+    if not budgeted.continues(plan, as_json=as_json):
+        return 0
+    asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, restart=restart, **how)
+    with console.progress("auditing", budgeted.under_way) as progress:
+        rows = audit(opened, asker, progress)
+    if as_json:
+        for row in rows:
+            line = {"kind": "audit", "judge": asker.signature, "ladders": opened.signature, **row._asdict()}
+            click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
+    else:
+        out = console.console()
+        for part in terminal_tables(audit_tables([row._asdict() for row in rows]), out.width):
+            out.print(part)
+        console.say(f"judge: {asker.signature}")
+        console.say(f"ladders: {opened.signature}")
+        console.tell_spent(budgeted.spent())
+    return console.UNSCORED if any(row.measure == "unparsed" and row.value for row in rows) else 0

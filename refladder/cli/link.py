@@ -1,0 +1,49 @@
+"""refladder link."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.cli import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command(short_help="Map the scores of one judge to the scale of another.")
+@click.option(
+    "--from", "first", type=console.PATH, required=True, help="Judgments file of the scores that are to be mapped."
+)
+@click.option(
+    "--to", "second", type=console.PATH, required=True, help="Judgments file of the scores whose scale is the target."
+)
+@click.option("--out", type=console.PATH, required=True, help="Output file for the link.")
+@console.RULE
+@console.LEAST_MASS
+@console.JSON
+def command(*, first: Path, second: Path, out: Path, rule: str, least_mass: float, as_json: bool) -> None:
+    """Map scores and grades of one judge to the scale of another, from rows that both have judged on the same ladders.
+
+    `filter --link` and `show --link` use the file. The errors are those on contexts that were held out.
+    """
+    from refladder.files.jsonl import write_record  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.link import link  # noqa: PLC0415
+    from refladder.report.link_table import link_table  # noqa: PLC0415
+    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
+    from refladder.scoring.columns import Scale  # noqa: PLC0415
+
+    record = link(first, second, Scale(rule=rule, weights={}, least_mass=least_mass))
+    write_record(out, record)
+    if as_json:
+        click.echo(console.printable_json(json.dumps(dataclasses.asdict(record), ensure_ascii=False)))
+        return
+    shown = console.console()
+    for part in terminal_tables([link_table(record)], shown.width):
+        shown.print(part)
+    worse = [column.column for column in record.columns if column.error >= column.identity_error]
+    if worse:
+        console.say(f"No better than unlinked scores on held-out contexts: {', '.join(worse)}.", err=True)

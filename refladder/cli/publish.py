@@ -1,0 +1,107 @@
+"""refladder publish."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.cli import console
+
+if TYPE_CHECKING:
+    from refladder.jobs.publish import Publication
+
+
+@click.command(short_help="Publish a ladder set on the Hugging Face Hub.")
+@click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
+@click.argument("repository", metavar="ORG/NAME")
+@click.option("--private", is_flag=True, help="Create the repository as private.")
+@click.option("--tag", metavar="NAME", help="Tag for the commit, such as v1.")
+@click.option("--message", help="Message of the commit.")
+@click.option(
+    "--with",
+    "include",
+    metavar="LIST",
+    help="Publish these too, separated by commas: judgments, scores, certificate. They are looked up in SET.",
+)
+@click.option(
+    "--scores", metavar="FILE", help="Output of `refladder score`. Default: the only one in SET that has judgments."
+)
+@click.option("--judgments", metavar="FILE", help="Judgments file. Default: SCORES.judgments.jsonl.")
+@click.option("--without-contexts", is_flag=True, help="Leave out the context texts, and publish their digests only.")
+@click.option("--licence", "--license", metavar="ID", help="Licence of the texts, such as cc-by-4.0.")
+@click.option("--baseline", is_flag=True, help="Publish ladders of the built-in writer, as a baseline.")
+@click.option("--dry-run", is_flag=True, help="Print the files and the card, and send nothing.")
+@click.option("--endpoint", metavar="URL", help="Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.")
+@console.JSON
+def command(
+    *,
+    ladders: str,
+    repository: str,
+    private: bool,
+    tag: str | None,
+    message: str | None,
+    include: str | None,
+    scores: str | None,
+    judgments: str | None,
+    without_contexts: bool,
+    licence: str | None,
+    baseline: bool,
+    dry_run: bool,
+    endpoint: str | None,
+    as_json: bool,
+) -> None:
+    """Publish SET as the data set ORG/NAME: Parquet files, a manifest and a card, in one commit.
+
+    The card of an existing repository keeps its prose and its other configs. The token is that of `hf auth login`, or
+    of the variable HF_TOKEN.
+    """
+    from refladder.jobs.publish import publish  # noqa: PLC0415  --help stays quick
+
+    with console.progress("preparing") as progress:
+        done = publish(
+            ladders,
+            repository,
+            private=private,
+            tag=tag,
+            message=message,
+            include=[name.strip() for name in (include or "").split(",") if name.strip()],
+            scores=scores,
+            judgments=judgments,
+            without_contexts=without_contexts,
+            licence=licence,
+            baseline=baseline,
+            dry_run=dry_run,
+            endpoint=endpoint,
+            progress=progress,
+        )
+    for notice in done.notices:
+        console.say(notice, err=True)
+    if as_json:
+        click.echo(console.printable_json(json.dumps(_plain(done), ensure_ascii=False)))
+    elif done.commit is None:
+        _print_plan(done)
+    else:
+        console.say(f"{done.url} is now at {done.commit}", err=True)
+        console.say(f"hub:{repository}@{done.commit}")
+
+
+def _plain(done: Publication) -> dict[str, object]:
+    return {
+        "address": done.address,
+        "commit": done.commit,
+        "url": done.url,
+        "files": dict(done.files),
+        "removed": list(done.removed),
+        "card": done.card,
+    }
+
+
+def _print_plan(done: Publication) -> None:
+    width = max(map(len, done.files))
+    for path, size in sorted(done.files.items()):
+        console.say(f"{path:<{width}} {math.ceil(size / 1000):>9,} kB")
+    console.say(f"\n{done.card}")
+    console.say("Nothing was sent. A card that the repository has keeps its prose and its other configs.", err=True)

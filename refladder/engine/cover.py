@@ -1,0 +1,206 @@
+"""Which keys each token of a packed tree sees, as a few ranges: runs, pieces and spans. Pure Python and numpy.
+
+A token sees its ancestors only, and those lie in a few ranges of keys. Keys that many queries see (the article before
+them) form a span: all of these queries see all of its keys. Short runs and small subtrees are pieces: each has its
+queries and a copy of the keys that no span covers. In a layer with a sliding window (`windowed`) a token sees only the
+nearest of its ancestors, and a span loses the keys that are too far away for all or for some of its queries.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from refladder.engine.trie import Segment
+
+_PIECE_TOKENS = 128  # neighbouring subtrees of at most so many tokens share a piece
+_SHORT = 256  # tokens: a longer run is no piece, and of more keys than that most go to spans instead of being copied
+_STEP = 16  # keys of spans, queries and keys of pieces: other sizes make the kernel up to a third slower
+_SHORT_CHUNK = 64  # tokens: a chunk of a run that is cut to its window is a piece if it is shorter
+
+Range = tuple[int, int]
+
+
+class Run(NamedTuple):
+    """Tokens `first` to `last` (excluded) of a segment; each sees those before it."""
+
+    first: int
+    last: int
+
+
+class Piece(NamedTuple):
+    """Tokens of a segment whose queries see all keys of `before` (ranges of the cache) and some of each other's."""
+
+    first: int
+    last: int
+    before: tuple[Range, ...]
+
+
+class Span(NamedTuple):
+    """Queries `first` to `last` of a segment, which all see the keys `key_first` to `key_last` of the cache."""
+
+    first: int
+    last: int
+    key_first: int
+    key_last: int
+
+
+class Cover(NamedTuple):
+    """Runs and pieces hold each token once; together with spans and bands they show each token every visible key once.
+
+    A band has the form of a span, but a query sees only those of its keys that lie in its window. No query of a band
+    sees none of its keys.
+    """
+
+    runs: list[Run]
+    pieces: list[Piece]
+    spans: list[Span]
+    bands: list[Span]
+
+
+def cover(segment: Segment, piece_tokens: int = _PIECE_TOKENS, short: int = _SHORT, step: int = _STEP) -> Cover:
+    """Divide a segment into runs, pieces and spans.
+
+    Args:
+        segment: a packed tree and the number of tokens in the cache before it.
+        piece_tokens: maximum number of tokens of subtrees that share a piece.
+        short: maximum length of a run that becomes a piece, and of the keys before a piece. The keys may be slightly
+            more, as the remainders of spans add up.
+        step: spans hold multiples of this number of keys, except those before long runs.
+    """
+    ends, past = segment.ends, segment.start
+    size = int(ends.size)
+    edges = np.append(1 + np.flatnonzero(np.diff(ends)), size)  # neighbouring nodes have different ends
+    parts = Cover([], [], [], [])
+    pending: list[tuple[int, int, tuple[Range, ...]]] = [(0, size, ((0, past),) if past else ())]
+    while pending:  # sibling subtrees, which see the keys `before`
+        index, last, before = pending.pop()
+        first = index  # of the tokens that are in no piece yet
+        while index < last:
+            end, stop = int(ends[index]), int(edges[np.searchsorted(edges, index, side="right")])
+            if (end < last or stop - index <= short) and keys_in(before) > short:
+                before = _add_spans(parts.spans, index, last, before, step)
+            if end - index <= piece_tokens:
+                if end - first > piece_tokens:
+                    parts.pieces.append(Piece(first, index, before))
+                    first = index
+                index = end
+                continue
+            if index > first:
+                parts.pieces.append(Piece(first, index, before))
+            if stop - index <= short:
+                parts.pieces.append(Piece(index, stop, before))
+            else:
+                parts.runs.append(Run(index, stop))
+                parts.spans.extend(Span(index, stop, *keys) for keys in before)
+            if stop < end:
+                pending.append((stop, end, _appended(before, (past + index, past + stop))))
+            first = index = end
+        if index > first:
+            parts.pieces.append(Piece(first, index, before))
+    return parts
+
+
+def keys_in(ranges: tuple[Range, ...]) -> int:
+    """The number of keys in some ranges."""
+    return sum(last - first for first, last in ranges)
+
+
+def _appended(ranges: tuple[Range, ...], more: Range) -> tuple[Range, ...]:
+    if ranges and ranges[-1][1] == more[0]:
+        return (*ranges[:-1], (ranges[-1][0], more[1]))
+    return (*ranges, more)
+
+
+def _add_spans(spans: list[Span], first: int, last: int, before: tuple[Range, ...], step: int) -> tuple[Range, ...]:
+    """Add spans for the keys that all these queries see, and return the remainders that are no multiple of `step`."""
+    remainders = []
+    for key_first, key_last in before:
+        boundary = key_last - (key_last - key_first) % step
+        if boundary > key_first:
+            spans.append(Span(first, last, key_first, boundary))
+        if boundary < key_last:
+            remainders.append((boundary, key_last))
+    return tuple(remainders)
+
+
+def key_positions(segment: Segment) -> NDArray[np.int64]:
+    """The position in its sequence of each key: those of the cache, then those of the segment."""
+    return np.concatenate([np.arange(segment.start), segment.positions])
+
+
+def windowed(segment: Segment, full: Cover, window: int, short_chunk: int = _SHORT_CHUNK) -> Cover:
+    """Restrict a cover to a sliding window: a query at position p sees the keys at positions p - window + 1 to p.
+
+    Pieces keep some keys that are too far away for a part of their queries; the mask of a piece hides them.
+
+    Args:
+        segment: a packed tree and the number of tokens in the cache before it.
+        full: the cover of the segment without a window.
+        window: number of keys that a query sees at most, itself included.
+        short_chunk: a chunk of a run that is longer than the window becomes a piece if it has fewer tokens.
+    """
+    runs, pieces, spans = _chunks(segment, full, window, short_chunk)
+    positions, keys = segment.positions, key_positions(segment)
+    befores = [
+        _nearest(piece.before, keys, int(positions[piece.first : piece.last].min()) - window) for piece in pieces
+    ]
+    piece_starts, run_starts = [piece.first for piece in pieces], [run.first for run in runs]
+    clear_spans: list[Span] = []
+    bands: list[Span] = []
+    for span in spans:
+        inside = positions[span.first : span.last]
+        low, high = int(inside.min()) - window, int(inside.max()) - window  # the last position that is hidden
+        offset = span.key_first - int(keys[span.key_first])  # positions grow by one inside a span
+        near = min(max(span.key_first, low + 1 + offset), span.key_last)
+        clear = min(max(near, high + 1 + offset), span.key_last)
+        if clear < span.key_last:
+            clear_spans.append(Span(span.first, span.last, clear, span.key_last))
+        if near == clear:
+            continue
+        for number in range(bisect_left(piece_starts, span.first), bisect_left(piece_starts, span.last)):
+            first, last, _ = pieces[number]
+            hidden = int(positions[first:last].min()) - window
+            befores[number] += _nearest(((near, clear),), keys, hidden)
+        for number in range(bisect_left(run_starts, span.first), bisect_left(run_starts, span.last)):
+            first, last = runs[number]
+            start = max(near, int(positions[first]) - window + 1 + offset)
+            # a query sees a key of the band unless all of them lie at or before its position - window
+            last = min(last, first + int(keys[clear - 1]) + window - int(positions[first]))
+            if start < clear and last > first:
+                bands.append(Span(first, last, start, clear))
+    narrowed = [Piece(*piece[:2], before) for piece, before in zip(pieces, befores, strict=True)]
+    return Cover(runs, narrowed, clear_spans, bands)
+
+
+def _chunks(segment: Segment, full: Cover, window: int, short_chunk: int) -> tuple[list[Run], list[Piece], list[Span]]:
+    """Runs, pieces and spans of a cover whose runs are not longer than the window; in order of their tokens."""
+    most = min(_SHORT, max(window - window % _STEP, min(window, _STEP)))
+    runs, pieces, spans = [], list(full.pieces), list(full.spans)
+    for run in full.runs:
+        size = run.last - run.first
+        if size <= window:
+            runs.append(run)
+            continue
+        edges = np.linspace(run.first, run.last, -(-size // most) + 1).astype(int).tolist()
+        for first, last in itertools.pairwise(edges):
+            if last - first < short_chunk:
+                pieces.append(Piece(first, last, ()))
+            else:
+                runs.append(Run(first, last))
+            if first > run.first:
+                spans.append(Span(first, last, segment.start + run.first, segment.start + first))
+    return sorted(runs), sorted(pieces), spans
+
+
+def _nearest(ranges: tuple[Range, ...], keys: NDArray[np.int64], hidden: int) -> tuple[Range, ...]:
+    """The parts of key ranges whose positions are larger than `hidden`."""
+    return tuple(
+        (start, last) for first, last in ranges if (start := max(first, first + hidden + 1 - int(keys[first]))) < last
+    )

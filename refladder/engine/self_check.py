@@ -1,0 +1,210 @@
+"""Which strategy a causal model is read with: the fastest that provably returns the numbers of plain inference.
+
+The structure (masks, positions, cache) is proved in float32 on a small copy of the architecture (see `small_copy`). On
+the real weights a short check remains: the numbers are finite, and no further from float32 than those of plain
+inference in the same precision are, times a small factor.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from refladder.engine.causal import STRATEGIES, Causal
+from refladder.engine.small_copy import VOCABULARY, in_float32, small_copy
+from refladder.engine.trie import Read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from refladder.arrays import FloatArray
+    from refladder.engine.kernels import FusedKernels
+
+log = logging.getLogger(__name__)
+
+_TOLERANCE = 1e-3  # nats, between two strategies in float32: correct ones differ by 1e-4 at most, planted faults by .1
+_REAL_TOLERANCE = 1e-2  # nats, in float32 on real weights, once the structure is proved
+_HALF_TOLERANCE = 0.1  # nats, in half precision where there is neither a proof nor memory for float32
+_FACTOR, _SLACK = 3.0, 0.02  # of the distance of plain inference from float32, and nats
+_LONGEST_CHECK = 1100  # tokens; without a proof, and with a window up to this, the prompts are longer than the window
+_SHORT_ROW = 96  # tokens: with rows this short, the prompts of a proof are pushed on the cache and popped
+_ERRORS = (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError)
+
+
+class Proof(NamedTuple):
+    """The fastest strategy that is right for an architecture, and whether it is right with fused kernels."""
+
+    strategy: str
+    fused: bool
+
+
+_proofs: dict[str, Proof | None] = {}  # by configuration and library versions
+
+
+def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
+    """Give a model the first of its strategies that agrees with plain inference; a warning names those that do not.
+
+    A strategy that disagrees is tried again without fused kernels.
+
+    Args:
+        causal: the model; its `strategy` is set.
+        ids: tokens of plain text, 200 or more.
+    """
+    key = _key(causal.model)
+    if key not in _proofs:
+        _proofs[key] = prove(causal.model)
+    proof = _proofs[key]
+    candidates = [*itertools.product(causal.strategies, dict.fromkeys((causal.kernels, None)))]
+    if proof is not None:
+        proved = causal.strategies.index(proof.strategy)
+        candidates = [
+            (strategy, kernels)
+            for strategy, kernels in candidates
+            if causal.strategies.index(strategy) >= proved + (kernels is not None and not proof.fused)
+        ]
+    _settle(causal, candidates, _real_check(causal, ids, proved=proof is not None))
+    log.info("%s: inference strategy %r", causal.name, causal.strategy)
+    causal.tokens_run = 0
+
+
+def prove(model: Any) -> Proof | None:  # noqa: ANN401  of transformers
+    """Find the first strategy that returns the numbers of plain inference on a small copy of a model.
+
+    Returns:
+        None if no small copy can be made or its numbers are not finite.
+    """
+    small = small_copy(model)
+    if small is None:
+        return None
+    causal = Causal(small, "float32", memory=2**30)
+    ids = np.random.default_rng(0).integers(3, VOCABULARY, 200).tolist()
+    sequences, reads = _prompts(ids, 40 if causal.window is None else 3 * causal.window + 10, 40)
+    try:
+        plain = _plain(causal, sequences, reads)
+    except _ERRORS:
+        return None
+    if not np.isfinite(plain).all():
+        return None
+
+    def disagrees() -> str | None:
+        rows = causal.forward_tokens
+        for causal.forward_tokens in (_SHORT_ROW, rows):
+            difference = _largest(causal.logprobs(sequences, reads) - plain)
+            if not difference <= _TOLERANCE:
+                return f"disagrees with plain inference by {difference:.2g} nats (limit {_TOLERANCE:#.2g})"
+        return None
+
+    _settle(causal, itertools.product(causal.strategies, dict.fromkeys((causal.kernels, None))), disagrees)
+    return Proof(causal.strategy, fused=causal.kernels is not None)
+
+
+def _key(model: Any) -> str:  # noqa: ANN401
+    import torch  # noqa: PLC0415  optional
+    import transformers  # noqa: PLC0415  optional
+
+    config = model.config.get_text_config()
+    attention = model.config._attn_implementation  # noqa: SLF001  no public name exists
+    parts = (type(model).__qualname__, attention, model.device.type, transformers.__version__, torch.__version__)
+    return "|".join([*parts, config.to_json_string(use_diff=False)])
+
+
+def _settle(
+    causal: Causal,
+    candidates: Iterator[tuple[str, FusedKernels | None]] | list[tuple[str, FusedKernels | None]],
+    disagrees: Callable[[], str | None],
+) -> None:
+    for causal.strategy, causal.kernels in candidates:
+        if causal.strategy == "single":
+            break
+        try:
+            reason = disagrees()
+        except _ERRORS as error:
+            reason = f"fails ({error})"
+        if reason is None:
+            break
+        if causal.kernels is None:
+            log.warning(
+                "%s: %s %s. Falling back to a slower strategy.", causal.name, STRATEGIES[causal.strategy], reason
+            )
+
+
+def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int]], list[Read]]:
+    """Four prompts: an article and each of two rungs with each of two outputs; and what is read of them."""
+    text = list(ids) * (article // len(ids) + 1)
+    pieces = [list(ids[start : start + part]) for start in range(20, 20 + 4 * part, part)]
+    sequences = [[*text[:article], *rung, *output] for rung in pieces[:2] for output in pieces[2:]]
+    reads = [
+        Read(number, position, int(ids[5 + position % 7]))
+        for number, sequence in enumerate(sequences)
+        for position in (article + 3 * part // 4, article + part + part // 2, len(sequence) - 1)
+    ]
+    return sequences, reads
+
+
+def _plain(causal: Causal, sequences: list[list[int]], reads: list[Read]) -> FloatArray:
+    before = causal.strategy, causal.kernels
+    causal.strategy, causal.kernels = "single", None
+    try:
+        return causal.logprobs(sequences, reads)
+    finally:
+        causal.strategy, causal.kernels = before
+
+
+def _largest(differences: FloatArray) -> float:
+    return float(np.max(np.abs(differences)))
+
+
+def _rms(differences: FloatArray) -> float:
+    return float(np.sqrt(np.mean(np.square(differences))))
+
+
+def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable[[], str | None]:
+    """The check on the real weights: a function that says how the present strategy is wrong, or None."""
+    article, part = (24, 12) if proved else (40, 40)
+    if not proved and causal.window is not None and causal.window <= _LONGEST_CHECK:
+        article = causal.window + 10
+    sequences, reads = _prompts(ids, article, part)
+    plain = _plain(causal, sequences, reads)
+    if not np.isfinite(plain).all():  # each prompt with such a number is reported when it is read
+        return lambda: None
+    if causal.dtype == "float32":
+        return lambda: _apart(causal.logprobs(sequences, reads) - plain, _REAL_TOLERANCE if proved else _TOLERANCE)
+    largest_module = max(
+        sum(parameter.numel() for parameter in module.parameters(recurse=False)) for module in causal.model.modules()
+    )
+    if 2 * 4 * largest_module > causal.memory:
+        before, causal.strategy = causal.strategy, "batches"
+        noise = _largest(causal.logprobs(sequences, reads) - plain)
+        causal.strategy = before
+        limit = max(_HALF_TOLERANCE, _FACTOR * noise) if np.isfinite(noise) else _HALF_TOLERANCE
+        return lambda: _apart(causal.logprobs(sequences, reads) - plain, _FACTOR * limit if proved else limit)
+    with in_float32(causal.model):
+        exact = _plain(causal, sequences, reads)
+    plain_distance = _rms(plain - exact)
+    limit = _FACTOR * plain_distance + _SLACK
+
+    def disagrees() -> str | None:
+        if not proved:
+            with in_float32(causal.model), causal.masks_in_float32():
+                reason = _apart(causal.logprobs(sequences, reads) - exact, _TOLERANCE)
+            if reason is not None:
+                return reason
+        distance = _rms(causal.logprobs(sequences, reads) - exact)
+        if distance <= limit:
+            return None
+        return (
+            f"differs from float32 by {distance:.2g} nats, and plain inference by {plain_distance:.2g} "
+            f"(limit {limit:#.2g})"
+        )
+
+    return disagrees
+
+
+def _apart(differences: FloatArray, limit: float) -> str | None:
+    difference = _largest(differences)
+    if difference <= limit:
+        return None
+    return f"disagrees with plain inference by {difference:.2g} nats (limit {limit:#.2g})"

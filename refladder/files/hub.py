@@ -1,0 +1,320 @@
+"""Ladder sets on a Hub: an address becomes a commit, its files come from the usual cache, and new ones go up at once.
+
+`hub:ORG/NAME@REVISION` names a set, where the revision is a commit, a tag or a branch. The token is the one that
+huggingface_hub finds (`HF_TOKEN`, or `hf auth login`); it is never read here.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError, UsageError
+from refladder.files.release import MANIFEST, Manifest, read_manifest, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+PREFIX = "hub:"
+CARD = "README.md"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_log = logging.getLogger("refladder.hub")  # a warning is printed on standard error unless the program decides otherwise
+
+
+class StaleParentError(Exception):
+    """Another commit came first; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A repository of data sets, and a commit, tag or branch of it; None is its main branch."""
+
+    repository: str
+    revision: str | None
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.repository}" + (f"@{self.revision}" if self.revision else "")
+
+
+def check_repository(name: str) -> str:
+    """The name of a repository, if it is one.
+
+    Raises:
+        UsageError: it is not ORG/NAME.
+    """
+    if not _NAME.fullmatch(name) or "--" in name or ".." in name:
+        raise UsageError(f"repository {name!r} must be ORG/NAME in letters, digits, '-', '_' and '.'")
+    return name
+
+
+def parse_address(text: str) -> Address:
+    """Parse `hub:ORG/NAME` or `hub:ORG/NAME@REVISION`.
+
+    Raises:
+        UsageError: the text is neither.
+    """
+    repository, at, revision = text.removeprefix(PREFIX).partition("@")
+    if at and not _REVISION.fullmatch(revision):
+        raise UsageError(f"{text!r}: after @ must be a commit, a tag or a branch, found {revision!r}")
+    if not _NAME.fullmatch(repository):
+        raise UsageError(f"{text!r} must be hub:ORG/NAME or hub:ORG/NAME@REVISION")
+    return Address(check_repository(repository), revision or None)
+
+
+def _library() -> Any:  # noqa: ANN401  the module
+    try:
+        import huggingface_hub  # noqa: PLC0415  an extra
+        import huggingface_hub.constants  # noqa: PLC0415  these are not loaded with it
+        import huggingface_hub.errors  # noqa: PLC0415
+        import huggingface_hub.utils  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError("the Hub needs the package huggingface_hub; pip install huggingface_hub pyarrow") from error
+    return huggingface_hub
+
+
+@contextmanager
+def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
+    """Every error of the client as one sentence of ours, which never quotes a request: it may hold the token."""
+    hub = _library()
+    try:
+        with _quiet(hub):
+            yield
+    except (hub.errors.HTTPError, OSError, RuntimeError) as error:  # the last around the upload of one file
+        raise _translated(what, _shown(endpoint or hub.constants.ENDPOINT), hub.errors, error) from error
+
+
+def _shown(endpoint: str) -> str:
+    """An address without a name and a password in it."""
+    return re.sub(r"//[^/@]*@", "//", endpoint)
+
+
+def _translated(what: str, server: str, errors: Any, error: Exception) -> Exception:  # noqa: ANN401  the module
+    sentences = {
+        errors.GatedRepoError: f"access to it must be requested on its page at {server}; then try again",
+        errors.RepositoryNotFoundError: (
+            f"no such data set on {server}, or it is private and the token may not read it; check the name, or log in "
+            "with `hf auth login` (or set HF_TOKEN)"
+        ),
+        errors.RevisionNotFoundError: f"no such commit, tag or branch; see the history of the data set on {server}",
+        errors.LocalEntryNotFoundError: (
+            f"{server} cannot be reached, and this revision is not complete in the cache; check the network, or name a "
+            "revision that was used before"
+        ),
+        errors.EntryNotFoundError: (
+            f"no {MANIFEST}, or a file of it is missing; it is not a ladder set of `refladder publish`"
+        ),
+    }
+    for kind, sentence in sentences.items():
+        if isinstance(error, kind):
+            return DataError(f"{what}: {sentence}")
+    if "xet-" in str(error):  # the address of the missing service, in an error of the package hf_xet
+        return _without_xet(what, server)
+    cause = error.__cause__ if isinstance(error, RuntimeError) else error
+    if isinstance(cause, errors.HfHubHTTPError):
+        return _refusal(what, server, cause)
+    name = type(cause or error).__name__
+    if isinstance(error, RuntimeError):
+        return DataError(
+            f"{what}: the upload to {server} broke off ({name}), and nothing was changed; run the same command again"
+        )
+    return DataError(f"{what}: {server} cannot be reached ({name}); check the network and the address")
+
+
+def _refusal(what: str, server: str, error: Any) -> Exception:  # noqa: ANN401  of the client
+    status = error.response.status_code
+    sentences = {
+        401: "there is no token, or it is not valid (status 401); log in with `hf auth login` (or set HF_TOKEN)",
+        403: (
+            "the token may not write there (status 403); make a token with the right to write and log in with "
+            "`hf auth login` (or set HF_TOKEN)"
+        ),
+        429: f"{server} has had too many requests from you (status 429); try again in an hour",
+    }
+    if status == 412:  # noqa: PLR2004
+        return StaleParentError()
+    return DataError(f"{what}: {sentences.get(status, f'{server} refused the request (status {status}); try again')}")
+
+
+def _without_xet(what: str, server: str) -> DataError:
+    return DataError(
+        f"{what}: {server} has no Xet service, and nothing was sent; set the environment variable "
+        "HF_HUB_DISABLE_XET=1 and run the same command again"
+    )
+
+
+@contextmanager
+def _quiet(hub: Any) -> Iterator[None]:  # noqa: ANN401  the module
+    """No progress bars where standard error is no terminal."""
+    if sys.stderr.isatty() or hub.utils.are_progress_bars_disabled():
+        yield
+        return
+    hub.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        hub.utils.enable_progress_bars()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of a commit in the cache."""
+
+    address: Address  # with the commit as its revision
+    folder: Path
+    manifest: Manifest
+
+
+def fetch(text: str, configs: Sequence[str]) -> Snapshot:
+    """Download a published ladder set into the Hub cache, or find it there; a commit in the cache needs no network.
+
+    A revision that can move (none, a branch) is reported once, with the commit that it is now.
+
+    Args:
+        text: `hub:ORG/NAME@REVISION`.
+        configs: which files are needed; those that the set lacks are left out.
+
+    Raises:
+        UsageError: the address is none, or huggingface_hub is not installed.
+        DataError: no such data set or revision, no right to read it, no network, or a file that does not match the
+            manifest.
+    """
+    address = parse_address(text)
+    hub = _library()
+    with _explained(str(address)):
+        path = Path(_download(hub, address, MANIFEST))
+    folder, commit = path.parent, path.parent.name
+    pinned = Address(address.repository, commit)
+    if address.revision != commit:
+        _report_moving(address, pinned)
+    manifest = read_manifest(path, str(pinned))
+    shards = [shard for config in configs for shard in manifest.of(config)]
+    with _explained(str(pinned)):
+        for shard in shards:
+            _download(hub, pinned, shard.path)
+    verify(folder, shards, str(pinned))
+    return Snapshot(pinned, folder, manifest)
+
+
+def _download(hub: Any, address: Address, path: str) -> str:  # noqa: ANN401  the module
+    options = {"repo_type": "dataset", "revision": address.revision}
+    try:
+        return str(hub.hf_hub_download(address.repository, path, **options))
+    except (hub.errors.HfHubHTTPError, hub.errors.EntryNotFoundError):
+        raise
+    except (hub.errors.HTTPError, OSError):  # the connection broke off
+        return str(hub.hf_hub_download(address.repository, path, local_files_only=True, **options))
+
+
+@functools.cache
+def _report_moving(address: Address, pinned: Address) -> None:
+    """Say once which commit a branch is at; a tag or a shortened commit is taken as it is."""
+    with _explained(str(address)):
+        try:
+            refs = _library().HfApi().list_repo_refs(address.repository, repo_type="dataset")
+        except (OSError, _library().errors.HTTPError):
+            _log.warning("%s: the Hub cannot be reached; %s is used, from the cache", address, pinned)
+            return
+    if address.revision is None or address.revision in {branch.name for branch in refs.branches}:
+        _log.warning("%s names a branch, which can move; it is now at %s", address, pinned)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest commit of a repository: its paths, its card and manifest (None without one), and its tags."""
+
+    commit: str
+    paths: frozenset[str]
+    card: str | None
+    manifest: Manifest | None
+    private: bool
+    tags: Mapping[str, str]
+
+
+class Publisher:
+    """A repository that is written to.
+
+    Args:
+        repository: ORG/NAME.
+        endpoint: address of the Hub; None for the usual one.
+    """
+
+    def __init__(self, repository: str, endpoint: str | None = None) -> None:
+        self.repository = check_repository(repository)
+        self._hub = _library()
+        self.endpoint = (endpoint or self._hub.constants.ENDPOINT).rstrip("/")
+        self._api = self._hub.HfApi(endpoint=self.endpoint)
+
+    @property
+    def page(self) -> str:
+        """Address of the repository's page."""
+        return f"{_shown(self.endpoint)}/datasets/{self.repository}"
+
+    def create(self, *, private: bool) -> None:
+        """Create the repository unless it exists.
+
+        Raises:
+            DataError: no right to do so, or no network.
+        """
+        with _explained(self.repository, self.endpoint):
+            self._api.create_repo(self.repository, repo_type="dataset", private=private or None, exist_ok=True)
+
+    def head(self) -> Head:
+        """The newest commit.
+
+        Raises:
+            DataError: see `fetch`.
+        """
+        with _explained(self.repository, self.endpoint):
+            info = self._api.dataset_info(self.repository)
+            paths = frozenset(sibling.rfilename for sibling in info.siblings or ())
+            refs = self._api.list_repo_refs(self.repository, repo_type="dataset")
+            card, manifest = (self._read(path, info.sha) if path in paths else None for path in (CARD, MANIFEST))
+        return Head(
+            commit=info.sha,
+            paths=paths,
+            card=None if card is None else Path(card).read_bytes().decode("utf-8", "replace"),
+            manifest=None if manifest is None else read_manifest(Path(manifest), self.repository),
+            private=bool(info.private),
+            tags={tag.name: tag.target_commit for tag in refs.tags},
+        )
+
+    def _read(self, path: str, commit: str) -> str:
+        return str(self._api.hf_hub_download(self.repository, path, repo_type="dataset", revision=commit))
+
+    def commit(self, parent: str, files: Mapping[str, Path | bytes], removed: Iterable[str], message: str) -> str:
+        """Add and remove files in one commit on a known parent, and return the commit.
+
+        Raises:
+            StaleParentError: the repository has another newest commit; nothing was changed.
+            DataError: see `fetch`.
+        """
+        hub = self._hub
+        operations = [
+            *(
+                hub.CommitOperationAdd(path, content if isinstance(content, bytes) else str(content))
+                for path, content in files.items()
+            ),
+            *(hub.CommitOperationDelete(path) for path in removed),
+        ]
+        with _explained(self.repository, self.endpoint):
+            done = self._api.create_commit(
+                self.repository, operations, commit_message=message, repo_type="dataset", parent_commit=parent
+            )
+        return str(done.oid)
+
+    def tag(self, name: str, commit: str) -> None:
+        """Give a commit a tag.
+
+        Raises:
+            DataError: see `fetch`.
+        """
+        with _explained(self.repository, self.endpoint):
+            self._api.create_tag(self.repository, tag=name, revision=commit, repo_type="dataset", exist_ok=True)

@@ -1,0 +1,360 @@
+"""A ladder set as it is published: Parquet shards by config, and a manifest with the digest of every shard.
+
+FOLDER/
+  manifest.json             schema, what the set is, and path, rows, bytes and SHA-256 of every shard
+  data/ladders/*.parquet    one ladder a row, with its recipe and what its dimension is
+  data/contexts/*.parquet   the contexts; absent where their texts may not be distributed
+  data/failures/*.parquet   ladders that failed, if any
+  data/judgments, data/scores, data/certificate   if they were published
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from refladder.errors import DataError
+from refladder.files.jsonl import SCHEMAS, cannot_write, from_line, from_lines, read_bytes
+from refladder.files.tables import Row, parquet_library, read_rows
+from refladder.parsing import parse_json
+from refladder.records import Context, Dimension, Ladder, LadderFailure, Recipe, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+T = TypeVar("T")
+
+MANIFEST = "manifest.json"
+SCHEMA, _FAMILY = "ladder-release/1", "ladder-release/"
+WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
+CONFIGS = ("ladders", "contexts", "failures", "judgments", "scores", "certificate")  # the first is the default
+_ROWS = 2048  # of a row group, which is what a reader holds in memory
+_BYTES = 256 << 20  # a shard ends after the row group that reaches this size
+_DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A file of a release: its path in the folder, its config, and what the manifest promises of it."""
+
+    path: str
+    config: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What is in a release.
+
+    `ladders`, `contexts` and `failures` are counts; `contexts` is None where the texts are not published. `digest` is
+    that of the ladders (`LadderSet.digest`). `run` is the run of the judgments, if they are published.
+    """
+
+    refladder: str
+    name: str
+    digest: str
+    task: str
+    rungs: int
+    ladders: int
+    contexts: int | None
+    failures: int
+    dimensions: tuple[Dimension, ...]
+    files: tuple[Shard, ...]
+    run: Run | None = None
+
+    def of(self, config: str) -> list[Shard]:
+        """The shards of a config, in order."""
+        return [shard for shard in self.files if shard.config == config]
+
+
+def to_manifest(manifest: Manifest) -> dict[str, Any]:
+    """A manifest as a JSON object."""
+    return {"schema": SCHEMA, **dataclasses.asdict(manifest)}
+
+
+def read_manifest(path: Path, label: str) -> Manifest:
+    """Read a manifest strictly.
+
+    Args:
+        path: the file.
+        label: what it belongs to, for the errors.
+
+    Raises:
+        DataError: it cannot be read, is of a newer refladder, or does not follow its schema.
+    """
+    fields = parse_json(read_bytes(path).decode("utf-8", "replace"), f"{label}: {MANIFEST}")
+    schema = fields.pop("schema", None) if isinstance(fields, dict) else None
+    if schema != SCHEMA:
+        if isinstance(schema, str) and schema.startswith(_FAMILY):
+            raise DataError(
+                f"{label}: {MANIFEST} has the schema {schema!r} of another version of refladder, and this version "
+                f"reads {SCHEMA!r}; update refladder"
+            )
+        raise DataError(f"{label}: {MANIFEST} has the schema {schema!r}; a set of `refladder publish` has {SCHEMA!r}")
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  50 ms at start-up
+
+    try:
+        manifest = TypeAdapter(Manifest).validate_json(json.dumps(fields), strict=True, extra="forbid")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise DataError(f"{label}: {MANIFEST} field {field!r}: {first['msg']}; publish the set again") from error
+    for shard in manifest.files:
+        if PurePosixPath(shard.path).is_absolute() or ".." in PurePosixPath(shard.path).parts:
+            raise DataError(
+                f"{label}: {MANIFEST} names the file {shard.path!r} outside of the set; do not use this set"
+            )
+    return manifest
+
+
+def verify(folder: Path, shards: Iterable[Shard], label: str) -> None:
+    """Compare shards with what the manifest says of them.
+
+    Raises:
+        DataError: a shard is missing, or its content is another.
+    """
+    for shard in shards:
+        path = folder / shard.path
+        if not path.is_file():
+            raise DataError(f"{label}: {shard.path} is in {MANIFEST} but not in the set; publish the set again")
+        size, digest = path.stat().st_size, digest_of_file(path)
+        if (size, digest) != (shard.bytes, shard.sha256):
+            raise DataError(
+                f"{label}: {shard.path} does not match {MANIFEST} (SHA-256 {digest[:12]}..., {size:,} bytes; expected "
+                f"{shard.sha256[:12]}..., {shard.bytes:,} bytes); it was changed or damaged: delete the file "
+                f"{path} to download it again, or name another revision"
+            )
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    with open(path, "rb") as stream:  # noqa: PTH123  hashlib wants a file of its own, not an unpacked one
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The records of a ladder set; the iterators read its files as they go.
+
+    `context_digests` is filled by `ladders`. `certificate` is as it was read, unchecked; None if there is none.
+    """
+
+    name: str
+    dimensions: tuple[Dimension, ...]
+    contexts: Iterator[Context]
+    ladders: Iterator[Ladder]
+    failures: Iterator[LadderFailure]
+    context_digests: dict[str, str]
+    certificate: dict[str, Any] | None = None
+
+
+def read_release(folder: Path, label: str) -> Parts:
+    """The records of a release, verified against its manifest.
+
+    Args:
+        folder: with `manifest.json`.
+        label: name of the set, for the errors.
+
+    Raises:
+        DataError: a shard does not match the manifest, or a row does not follow its schema.
+    """
+    manifest = read_manifest(folder / MANIFEST, label)
+    shards = {config: manifest.of(config) for config in ("ladders", "contexts", "failures", "certificate")}
+    verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
+    digests: dict[str, str] = {}
+    return Parts(
+        name=label,
+        dimensions=manifest.dimensions,
+        contexts=(record for _, record in records_of(Context, rows_of(folder, shards["contexts"]))),
+        ladders=ladders_of_rows(rows_of(folder, shards["ladders"]), {}, digests),
+        failures=(record_of(LadderFailure, row) for row in rows_of(folder, shards["failures"])),
+        context_digests=digests,
+        certificate=_certificate_of(rows_of(folder, shards["certificate"])),
+    )
+
+
+def _certificate_of(rows: Iterable[Row]) -> dict[str, Any] | None:
+    """The whole certificate, which is one of the rows of its config."""
+    for row in rows:
+        if row.fields.get("name") == WHOLE_CERTIFICATE:
+            certificate = parse_json(str(row.fields.get("json")), row.where)
+            return certificate if isinstance(certificate, dict) else None
+    return None
+
+
+def rows_of(folder: Path, shards: Iterable[Shard]) -> Iterator[Row]:
+    """The rows of shards, in order, a row group at a time."""
+    for shard in shards:
+        yield from read_rows(str(folder / shard.path), "parquet")
+
+
+def ladders_of_rows(
+    rows: Iterable[Row], dimensions: dict[str, Dimension], context_digests: dict[str, str]
+) -> Iterator[Ladder]:
+    """Ladders from the rows of the config `ladders`; other columns are ignored.
+
+    Args:
+        rows: with the columns of `ladder_row`.
+        dimensions: gets the dimensions of the rows, by name.
+        context_digests: gets the digests of the contexts, by id.
+
+    Raises:
+        DataError: with path:line, a column is missing or of the wrong type, or a dimension is described in two ways.
+    """
+    recipes: dict[Recipe, Recipe] = {}  # one object for all ladders of a recipe
+    read: dict[tuple[str, ...], Dimension] = {}
+    for row, ladder in records_of(Ladder, rows):
+        described = {"name": ladder.dimension, **{field: row.fields.get(name) for name, field in _DIMENSION.items()}}
+        key = tuple(map(repr, described.values()))
+        if key not in read:
+            read[key] = record_of(Dimension, Row(row.where, described))
+        dimension = read[key]
+        if dimensions.setdefault(dimension.name, dimension) != dimension:
+            raise DataError(f"{row.where}: dimension {dimension.name!r} has another description than in an earlier row")
+        if isinstance(digest := row.fields.get("context_digest"), str):
+            context_digests[ladder.context_id] = digest
+        yield dataclasses.replace(ladder, recipe=recipes.setdefault(ladder.recipe, ladder.recipe))
+
+
+def record_of(kind: type[T], row: Row) -> T:
+    """A row as a record, as strictly as a line of a file; other columns are ignored.
+
+    Raises:
+        DataError: with path:line, a column is missing or of the wrong type.
+    """
+    return from_line(kind, _line(kind, row), row.where)
+
+
+def records_of(kind: type[T], rows: Iterable[Row]) -> Iterator[tuple[Row, T]]:
+    """Each row with its record, as `record_of` gives it, but faster."""
+    source = iter(rows)
+    while chunk := list(itertools.islice(source, _ROWS)):
+        yield from zip(chunk, from_lines(kind, [(row.where, _line(kind, row)) for row in chunk]), strict=True)
+
+
+def _line(kind: type, row: Row) -> str:
+    names = [field.name for field in dataclasses.fields(kind)]
+    body = json.dumps({name: row.fields[name] for name in names if name in row.fields}, default=str)
+    return f'{{"schema":"{SCHEMAS[kind]}",{body[1:]}'
+
+
+def ladder_row(ladder: Ladder, dimension: Dimension, context_digest: str | None) -> dict[str, Any]:
+    """A ladder as a row of the config `ladders`, complete in itself."""
+    return {
+        "context_id": ladder.context_id,
+        "task": ladder.task,
+        "dimension": ladder.dimension,
+        **{name: getattr(dimension, field) for name, field in _DIMENSION.items()},
+        "rungs": [dataclasses.asdict(rung) for rung in ladder.rungs],
+        "recipe": dataclasses.asdict(ladder.recipe),
+        "context_digest": context_digest,
+    }
+
+
+def write_shards(
+    folder: Path, config: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str] | None = None
+) -> list[Shard]:
+    """Write the rows of a config as Parquet; memory holds one row group.
+
+    Args:
+        folder: of the release.
+        config: one of CONFIGS.
+        rows: the rows, all with the same columns.
+        columns: Arrow types of columns of another table; the other columns get the types of the first row group. The
+            configs of records have types of their own.
+
+    Returns:
+        The shards; none without rows.
+
+    Raises:
+        DataError: the rows do not fit one table.
+    """
+    pa, parquet = parquet_library()
+    schema = _schema_of(pa, config)
+    shards: list[Shard] = []
+    source = iter(rows)
+    group = list(itertools.islice(source, _ROWS))
+    if not group:
+        return shards
+    if schema is None:
+        schema = inferred_schema(pa, config, group, columns or {})
+    (folder / "data" / config).mkdir(parents=True, exist_ok=True)
+    while group:
+        path, count = folder / "data" / config / f"{len(shards):05d}.parquet", 0
+        try:
+            with path.open("wb") as stream, parquet.ParquetWriter(stream, schema, compression="zstd") as writer:
+                while group:
+                    writer.write_table(pa.Table.from_pylist(group, schema=schema))
+                    count += len(group)
+                    group = list(itertools.islice(source, _ROWS))
+                    if stream.tell() >= _BYTES:
+                        break
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+            raise DataError(
+                f"{config}: the rows do not fit one Parquet table ({error}); give them the same types"
+            ) from error
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        name = path.relative_to(folder).as_posix()
+        shards.append(
+            Shard(path=name, config=config, rows=count, bytes=path.stat().st_size, sha256=digest_of_file(path))
+        )
+    return shards
+
+
+def inferred_schema(pa: Any, config: str, rows: list[Mapping[str, Any]], columns: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """An Arrow schema from the first rows; columns without a value are text."""
+    try:
+        inferred = pa.Table.from_pylist(rows).schema
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{config}: the rows do not fit one Parquet table ({error}); give them the same types"
+        ) from error
+    types = [
+        columns.get(field.name) or ("string" if pa.types.is_null(field.type) else field.type) for field in inferred
+    ]
+    return pa.schema(list(zip(inferred.names, types, strict=True)))
+
+
+def _schema_of(pa: Any, config: str) -> Any:  # noqa: ANN401
+    """The Arrow schema of a config of records; None for a table."""
+    text, texts = pa.string(), pa.list_(pa.string())
+    sampling = {"max_tokens": pa.int64(), "temperature": pa.float64(), "top_p": pa.float64(), "seed": pa.int64()}
+    recipe = pa.struct({"backend": text, "prompts": texts, "sampling": pa.struct(sampling), "version": text})
+    rung = pa.struct({"level": pa.int64(), "text": text, "between": pa.list_(pa.int64())})
+    identity = {"context_id": text, "task": text, "dimension": text}
+    schemas = {
+        "ladders": {
+            **identity,
+            "dimension_description": text,
+            "low": pa.float64(),
+            "high": pa.float64(),
+            "rungs": pa.list_(rung),
+            "recipe": recipe,
+            "context_digest": text,
+        },
+        "contexts": {"id": text, "task": text, "text": text, "background": text, "references": texts},
+        "failures": {**identity, "level": pa.int64(), "reasons": texts, "recipe": recipe},
+        "judgments": {
+            "context_id": text,
+            "dimension": text,
+            "subject": text,
+            "against": text,
+            "outcomes": texts,
+            "logprobs": pa.list_(pa.float64()),
+            "mass": pa.float64(),
+            "key": text,
+            "recipe": text,
+            "note": text,
+            "cut": pa.bool_(),
+        },
+    }
+    return pa.schema(list(schemas[config].items())) if config in schemas else None

@@ -1,0 +1,60 @@
+"""What every adapter shares: one number for each text, and where its context comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.api.texts import Scorer
+    from refladder.records import Score
+
+CONTEXT_FIELDS = ("context_id", "context", "background")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleScore:
+    """The number of one text.
+
+    `value` is the score of the only dimension by the scorer's rule, or the weighted score of several dimensions between
+    0 and 1; None where it could not be scored. `reason` says why, or why the number is unreliable. `scores` has every
+    dimension.
+    """
+
+    value: float | None
+    reason: str | None
+    scores: tuple[Score, ...]
+
+
+def single_scores(scorer: Scorer, texts: Sequence[str | None], fields: Mapping[str, Any]) -> list[SingleScore]:
+    """Score texts, each with one number.
+
+    Args:
+        scorer: what scores them.
+        texts: the texts.
+        fields: lists with a value for each text: `context_id` or `context`, perhaps `background`; others are ignored.
+
+    Raises:
+        UsageError: there is neither a `context_id` nor a `context`.
+        BackendError: the judge failed as a whole.
+    """
+    contexts = {name: fields[name] for name in CONTEXT_FIELDS if fields.get(name) is not None}
+    if not {"context_id", "context"} & contexts.keys():
+        names = ", ".join(sorted(map(str, fields))) or "none"
+        raise UsageError(f"a text to score needs a field context_id (of the ladder set) or context; fields: {names}")
+    size = len(scorer.dimensions)
+    scores = scorer.score(texts, **contexts)
+    rows = [tuple(scores[start : start + size]) for start in range(0, len(scores), size)]
+    values = [score.value for score in scores] if size == 1 else scorer.overall(scores)
+    return [
+        SingleScore(
+            value=value,
+            reason="; ".join(f"{score.dimension}: {score.reason}" for score in row if score.reason) or None,
+            scores=row,
+        )
+        for value, row in zip(values, rows, strict=True)
+    ]

@@ -1,0 +1,59 @@
+"""A reward function for the trainers of TRL. Needs `pip install trl`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from refladder.api.texts import Scorer
+from refladder.integrations.single_scores import single_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
+
+    Completion = str | Sequence[dict[str, Any]]  # a text, or the messages of a conversation
+
+
+def reward(
+    *,
+    ladders: str | Path | LadderSet,
+    judge: str | Backend = "builtin",
+    **settings: Any,  # noqa: ANN401  those of Scorer
+) -> Callable[..., list[float | None]]:
+    """Make a reward function: `GRPOTrainer(reward_funcs=reward(ladders=..., judge=...), ...)`.
+
+    The data set needs a column `context_id` (an id of the ladder set) or `context`, beside `prompt`; `background` is
+    optional. A completion that cannot be scored has the reward None, which TRL leaves out of the loss, and the share of
+    such completions is logged as `refladder/unscored`.
+
+    Args:
+        ladders: see `refladder.Scorer`.
+        judge: see `refladder.Scorer`. It is opened now, once in each process.
+        settings: other arguments of `refladder.Scorer`, such as `dimensions=["coherence"]`.
+
+    Returns:
+        A function for `reward_funcs`. The reward is the score of the dimension (for the rule `ladder-sum` and N rungs
+        between -N(N+1)/2 and N(N+1)/2), or the overall score between 0 and 1 of several dimensions.
+
+    Raises:
+        RefladderError: see `refladder.Scorer`.
+    """
+    scorer = Scorer(ladders=ladders, judge=judge, **settings)
+
+    def refladder(completions: Sequence[Completion], **columns: Any) -> list[float | None]:  # noqa: ANN401  TRL's own
+        results = single_scores(scorer, [_text(completion) for completion in completions], columns)
+        rewards = [result.value for result in results]
+        if (log_metric := columns.get("log_metric")) is not None:
+            log_metric("refladder/unscored", rewards.count(None) / len(rewards))
+        return rewards
+
+    return refladder
+
+
+def _text(completion: Completion) -> str | None:
+    """The text of a completion, or of its last message; None if that is no text."""
+    content = completion if isinstance(completion, str) else completion[-1].get("content") if completion else None
+    return content if isinstance(content, str) else None

@@ -1,0 +1,362 @@
+"""certify: a ladder set and a judge -> every pair of rungs judged in both orders -> a certificate.
+
+The certificate is a plain JSON object, see docs/reference/files.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder.backends import connect
+from refladder.backends.sampled import ANSWER_TOKENS
+from refladder.errors import UsageError
+from refladder.files.ladder_sets import CERTIFICATE_SCHEMA, certificate_digest, published_names
+from refladder.metaeval.correction import holm
+from refladder.metaeval.correlation import correlate
+from refladder.prompts import load_template
+from refladder.ranking.bias import intransitive_triples
+from refladder.ranking.davidson import davidson
+from refladder.records import LOSS, OUTCOMES, TIE, WIN, Sampling
+from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.columns import is_faint
+from refladder.scoring.judging import LEAST_MASS
+from refladder.scoring.judgment_file import JudgmentIndex
+from refladder.scoring.question import rung_questions
+from refladder.scoring.rules import probabilities_from
+from refladder.synth.checks import same_text
+from refladder.trust import certificate as trust
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.arrays import FloatArray
+    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Judgment, Ladder, Progress
+    from refladder.scoring.question import Question
+
+ROLE = "compare"  # the prompt that scores are made with
+JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
+BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
+_SURFACE = "builtin"
+
+
+def folder_of(name: str) -> Path | None:
+    """The folder that gets the certificate of a ladder set; None for a shipped set, an address or a table.
+
+    Args:
+        name: as for `load_ladders`, which can open it.
+    """
+    return None if name in published_names() or not Path(name).is_dir() else Path(name)
+
+
+def open_asker(
+    ladders: LadderSet,
+    judge: Backend,
+    judgments: Path | None = None,
+    *,
+    answers: int = 0,
+    least_mass: float = LEAST_MASS,
+    prompts: Path | None = None,
+    restart: bool = False,
+) -> Asker:
+    """A judge of rungs with the prompt that scores are made with.
+
+    Args:
+        ladders: the set.
+        judge: the backend.
+        judgments: file that stores the judgments; None stores nothing.
+        answers: sampled answers for each question; 0 reads label probabilities.
+        least_mass: a judgment with less label mass is unparsed.
+        prompts: the user's own templates.
+        restart: discard the judgments in that file.
+
+    Raises:
+        UsageError: the set has no texts of its contexts, or the file is of another judge.
+        DataError: the file cannot be read or written.
+    """
+    if not ladders.contexts:
+        raise UsageError(
+            f"{ladders.name}: the set has no contexts.jsonl, and a judge has to see the contexts; add their texts"
+        )
+    template = load_template(ladders.task, ROLE, prompts)
+    sampling = Sampling(max_tokens=ANSWER_TOKENS) if answers else None
+    log = JudgmentIndex(judgments, run_of(judge, template, answers=answers, sampling=sampling), restart=restart)
+    return Asker(judge, template, log, least_mass, batch=BATCH)
+
+
+def set_questions(ladders: LadderSet) -> list[Question]:
+    """Every comparison of two rungs of every ladder, in both orders, ladder by ladder."""
+    dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
+    return [
+        question
+        for (context_id, name), ladder in ladders.ladders.items()
+        for question in rung_questions(ladders.contexts[context_id], dimensions[name], ladder)
+    ]
+
+
+def outcome_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
+    """Probabilities of win, loss and tie of the text that each judgment is about, shape (n, 3); NaN if unparsed."""
+    rows = []
+    for judgment in judgments:
+        if judgment.logprobs is None:
+            rows.append([math.nan] * len(OUTCOMES))
+        else:
+            value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
+            rows.append([value[WIN], value[LOSS], value[TIE]])
+    return probabilities_from(np.array(rows).reshape(-1, len(OUTCOMES)))
+
+
+def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
+    """The judgments of `set_questions`, shape (ladders, pairs, 2, 3), for `refladder.trust.certificate.preferences`."""
+    return outcome_probabilities(judgments).reshape(-1, rungs * (rungs - 1) // 2, 2, len(OUTCOMES))
+
+
+def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> dict[str, Any]:
+    """Judge every pair of rungs of a set in both orders, and say which rungs rise.
+
+    Judgments that the asker's file holds are not asked again, so an interrupted run resumes.
+
+    Args:
+        ladders: the set.
+        asker: from `open_asker`.
+        progress: called with the judgments done and all new ones.
+
+    Returns:
+        The certificate, JSON values only. What could not be judged is None and counted in `unparsed`.
+
+    Raises:
+        BackendError: the judge failed; its judgments so far are stored.
+        DataError: the judgments cannot be stored.
+    """
+    questions = set_questions(ladders)
+    judgments = asker.ask(questions, progress)
+    surface = judgments
+    if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:
+        run = run_of(baseline, asker.template)  # any prompt: the built-in judge reads its slots, never its words
+        surface = Asker(baseline, asker.template, JudgmentIndex(None, run)).ask(questions)
+    certificate: dict[str, Any] = _rounded(_certificate(ladders, asker, judgments, surface))
+    return {**certificate, "digest": certificate_digest(certificate)}
+
+
+def _rounded(value: Any) -> Any:  # noqa: ANN401  any JSON value
+    """Numbers with six digits, so that every machine writes the same certificate."""
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _certificate(
+    ladders: LadderSet, asker: Asker, judgments: Sequence[Judgment], surface: Sequence[Judgment]
+) -> dict[str, Any]:
+    verdicts = verdict_arrays(judgments, ladders.rungs)
+    w = trust.preferences(verdicts, ladders.rungs)
+    of_surface = trust.preferences(verdict_arrays(surface, ladders.rungs), ladders.rungs)
+    members = {
+        dimension.name: [number for number, (_, name) in enumerate(ladders.ladders) if name == dimension.name]
+        for dimension in ladders.dimensions
+    }
+    members = {name: numbers for name, numbers in members.items() if numbers}
+    steps = {name: trust.steps_in_order(w[numbers]) for name, numbers in members.items()}
+    p_values = {name: trust.sign_test(*counts) for name, counts in steps.items()}
+    corrected = iter(holm([float(p) for values in p_values.values() for p in values]))
+    adjusted = {name: np.array([next(corrected) for _ in values]) for name, values in p_values.items()}
+    levels = {name: trust.level_verdicts(trust.mean_preferences(w[members[name]]), adjusted[name]) for name in members}
+    rows = _ladder_rows(ladders, judgments, verdicts=verdicts, w=w, of_surface=of_surface, levels=levels)
+    dimensions = []
+    for name, numbers in members.items():
+        own = [rows[number] for number in numbers]
+        strengths, ties = _strengths(verdicts[numbers], ladders.rungs)
+        means = _means(np.diagonal(w[numbers], offset=1, axis1=1, axis2=2))
+        surface_means = _means(np.diagonal(of_surface[numbers], offset=1, axis1=1, axis2=2))
+        dimensions.append(
+            {
+                "dimension": name,
+                "verdict": trust.worst(levels[name]),
+                "ladders": len(numbers),
+                **_counts(own),
+                "ties": ties,
+                "levels": [
+                    {"level": level, "verdict": verdict, "strength": strength}
+                    for level, (verdict, strength) in enumerate(zip(levels[name], strengths, strict=True), start=1)
+                ],
+                "steps": [
+                    {
+                        "from": step + 1,
+                        "to": step + 2,
+                        "in_order": int(steps[name][0][step]),
+                        "decided": int(steps[name][1][step]),
+                        "p": float(p_values[name][step]),
+                        "p_holm": float(adjusted[name][step]),
+                        "w": means[step],
+                        "surface_w": surface_means[step],
+                    }
+                    for step in range(ladders.rungs - 1)
+                ],
+            }
+        )
+    return {
+        "schema": CERTIFICATE_SCHEMA,
+        "ladders": ladders.digest,
+        "verdict": trust.worst([dimension["verdict"] for dimension in dimensions]),
+        "judge": {"fingerprint": asker.backend.fingerprint, "signature": asker.signature},
+        "refladder": __version__,
+        "counts": {
+            "contexts": len({context for context, _ in ladders.ladders}),
+            "ladders": len(rows),
+            "rungs": ladders.rungs,
+            "judgments": len(judgments),
+            "unparsed": sum(judgment.logprobs is None for judgment in judgments),
+            "low_mass": sum(map(is_faint, judgments)),
+            **_counts(rows),
+        },
+        "tests": {
+            "kind": "exact one-sided sign test over contexts, Holm",
+            "tests": sum(map(len, adjusted.values())),
+            "alpha": trust.ALPHA,
+        },
+        "built": None,
+        "notes": _notes(asker, members, sum(map(len, adjusted.values()))),
+        "dimensions": dimensions,
+        "of_ladders": rows,
+    }
+
+
+def _ladder_rows(
+    ladders: LadderSet,
+    judgments: Sequence[Judgment],
+    *,
+    verdicts: FloatArray,
+    w: FloatArray,
+    of_surface: FloatArray,
+    levels: Mapping[str, Sequence[str]],
+) -> list[dict[str, Any]]:
+    """What the certificate says of each ladder."""
+    disagreements, parsed = trust.order_disagreements(verdicts)
+    pairs = np.array(trust.rung_pairs(ladders.rungs))
+    each = 2 * len(pairs)
+    rows = []
+    for number, ((context_id, name), ladder) in enumerate(ladders.ladders.items()):
+        own = _without_copies(trust.rung_verdicts(w[number], levels[name]), ladder)
+        in_order, of = _adjacent(w[number])
+        surface_in_order, _ = _adjacent(of_surface[number])
+        wrong, triples = intransitive_triples(ladders.rungs, pairs, w[number][pairs[:, 0], pairs[:, 1]])
+        lengths = _lengths(ladder)
+        spearman = correlate(np.arange(1.0, ladders.rungs + 1), lengths)
+        masses = [judgment.mass for judgment in judgments[number * each : (number + 1) * each]]
+        known = [mass for mass in masses if mass is not None]
+        rows.append(
+            {
+                "context_id": context_id,
+                "dimension": name,
+                "verdict": trust.worst(own),
+                "rungs": own,
+                "adjacent": {"in_order": in_order, "of": of},
+                "intransitive": {"count": wrong, "of": triples},
+                "inconsistent": {"count": int(disagreements[number]), "of": int(parsed[number])},
+                "mass": sum(known) / len(known) if known else None,
+                "spearman_length": None if math.isnan(spearman) else spearman,
+                "length_climbs": trust.length_climbs(lengths),
+                "surface_climbs": surface_in_order == ladders.rungs - 1,
+            }
+        )
+    return rows
+
+
+def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
+    """The verdicts, where the copy of a lower rung is to be rewritten, whatever the judge prefers."""
+    settled: dict[int, str] = {}
+    checked = []
+    for verdict, rung in zip(verdicts, ladder.rungs, strict=True):
+        copy = verdict in {trust.PASS, trust.REFUSE} and same_text(rung.text, settled) is not None
+        checked.append(trust.REWRITE if copy else verdict)
+        if checked[-1] in {trust.PASS, trust.REFUSE}:
+            settled[rung.level] = rung.text
+    return checked
+
+
+def _lengths(ladder: Ladder) -> FloatArray:
+    """Words of each rung, from the worst."""
+    return np.array([len(rung.text.split()) for rung in ladder.rungs], dtype=np.float64)
+
+
+def _adjacent(w: FloatArray) -> tuple[int, int]:
+    """Steps of a ladder that rise, and steps that were judged."""
+    steps = np.diagonal(w, offset=1)
+    return int((np.nan_to_num(steps) > 0.5 + trust.EVEN).sum()), int((~np.isnan(steps)).sum())
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Counts over ladders."""
+    verdicts = Counter(verdict for row in rows for verdict in row["rungs"])
+    lengths = [row["spearman_length"] for row in rows if row["spearman_length"] is not None]
+    masses = [row["mass"] for row in rows if row["mass"] is not None]
+    return {
+        "of_rungs": {verdict: verdicts[verdict] for verdict in trust.SEVERITY},
+        "adjacent": _summed(rows, "adjacent", "in_order"),
+        "intransitive": _summed(rows, "intransitive", "count"),
+        "inconsistent": _summed(rows, "inconsistent", "count"),
+        "mass": sum(masses) / len(masses) if masses else None,
+        "spearman_length": sum(lengths) / len(lengths) if lengths else None,
+        "length_climbs": sum(row["length_climbs"] for row in rows),
+        "surface_climbs": sum(row["surface_climbs"] for row in rows),
+    }
+
+
+def _summed(rows: Sequence[Mapping[str, Any]], name: str, count: str) -> dict[str, int]:
+    return {count: sum(row[name][count] for row in rows), "of": sum(row[name]["of"] for row in rows)}
+
+
+def _means(values: FloatArray) -> list[float | None]:
+    """Means of columns over what was judged; None where nothing was."""
+    means: list[float | None] = []
+    for column in values.T:
+        known = column[~np.isnan(column)]
+        means.append(float(known.mean()) if known.size else None)
+    return means
+
+
+def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], float | None]:
+    """Davidson strengths of the levels over all ladders, level 1 at 0, and the weight of a tie."""
+    wins, ties = np.zeros((rungs, rungs)), np.zeros((rungs, rungs))
+    for number, (low, high) in enumerate(trust.rung_pairs(rungs)):
+        first, second = verdicts[:, number, 0], verdicts[:, number, 1]
+        wins[high, low] = np.nansum(first[:, 0]) + np.nansum(second[:, 1])
+        wins[low, high] = np.nansum(first[:, 1]) + np.nansum(second[:, 0])
+        ties[low, high] = ties[high, low] = np.nansum(first[:, 2]) + np.nansum(second[:, 2])
+    if not (wins + ties).any():
+        return [None] * rungs, None
+    fit = davidson(wins, ties)
+    return [float(value) for value in fit.strengths - fit.strengths[0]], fit.ties
+
+
+def _notes(asker: Asker, members: Mapping[str, Sequence[int]], tests: int) -> list[str]:
+    """What a reader has to know to read the certificate."""
+    notes = []
+    if asker.backend.fingerprint == connect(_SURFACE).fingerprint:
+        notes.append(
+            "The judge is builtin, which measures the surface of texts and reads no meaning: a pass says that surface "
+            "features rise, not that quality does. Certify with the judge that scores."
+        )
+    needed = trust.contexts_needed(tests)
+    few = [name for name, numbers in members.items() if len(numbers) < needed]
+    if few:
+        notes.append(
+            f"{', '.join(few)}: fewer than {needed} contexts, so no sign test of {tests} can pass even if all ladders "
+            "rise; build ladders for more contexts."
+        )
+    return notes
+
+
+def plan_certify(costs: Plan, ladders: LadderSet, asker: Asker) -> int:
+    """Add the prompts that `certify` would ask to a plan; returns how many judgments the asker's file holds."""
+    return sum(judgment is not None for judgment in asker.plan(costs, set_questions(ladders)))

@@ -1,0 +1,243 @@
+"""check-drift: judge a few pairs of rungs again, and say whether the judge has changed since the first time."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import read_record, write_record
+from refladder.files.locks import locked
+from refladder.records import OUTCOMES, DriftWatch, Probe
+from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.judging import trusted
+from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.question import question_about, rung_id
+from refladder.scoring.rules import probabilities_from
+from refladder.trust.drift import changes_of, evidence_of, ranks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from refladder.arrays import FloatArray
+    from refladder.backends import Backend
+    from refladder.records import Recipe
+    from refladder.scoring.question import Question
+    from refladder.scoring.scorer import LadderScorer
+
+ALPHA = 0.01  # probability that a judge that never changes ever causes an alarm
+MOST_PROBES, LEAST_PROBES = 64, 8  # that have a first reading
+EACH_LOOK = 8  # probes judged again in a run
+REPEATS = 32  # probes judged again in the first run, which show the changes without drift
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftReport:
+    """What the looks so far show.
+
+    `evidence` is that of this look and `highest` that of any look; `alarm` is whether the highest reached `limit`.
+    `changes` is the mean change of this look, None at the first run, which only makes the first readings. `unparsed`
+    of the `asked` probes of this run could not be read.
+    """
+
+    file: str
+    looks: int
+    asked: int
+    unparsed: int
+    changes: float | None
+    evidence: float
+    highest: float
+    limit: float
+    alarm: bool
+
+
+def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftReport:
+    """Take one look at a judge, and add it to the file of the earlier ones.
+
+    The first look makes the file: readings of the probes, and repeats that show how much they change without drift.
+
+    Args:
+        scorer: judge, prompts and ladder set.
+        backend: the judge, without a response store: a stored answer cannot change.
+        path: the file with the looks so far.
+
+    Raises:
+        UsageError: the file is of another judge, of other prompts or of another ladder set, which is no drift; or the
+            ladder set has too few pairs of rungs.
+        DataError: the file is damaged or cannot be written, or the judge cannot be read on the probes.
+        BackendError: the judge failed.
+    """
+    with locked(path):
+        watch = read_record(DriftWatch, path) if path.exists() else None
+        if watch is not None:
+            _check_same(path, watch, scorer)
+        questions = probe_questions(scorer)
+        asker = Asker(
+            backend,
+            scorer.template,
+            JudgmentLog(
+                None,
+                run_of(backend, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling),
+            ),
+        )
+        if watch is None:
+            watch = _first_readings(scorer, asker, questions)
+            asked = [*watch.repeats]
+        else:
+            chosen = _drawn(len(watch.probes), EACH_LOOK, len(watch.looks) + 1)
+            now = _shares(asker, _asked(path, watch, questions, chosen), scorer.scale.least_mass)
+            before = np.array([watch.probes[number].shares for number in chosen])
+            asked = [None if change != change else change for change in changes_of(before, now).tolist()]  # noqa: PLR0124  NaN
+            watch = replace(watch, looks=(*watch.looks, tuple(asked)))
+        write_record(path, watch)
+    return report_of(watch, str(path), asked)
+
+
+def report_of(watch: DriftWatch, file: str, asked: Sequence[float | None] = ()) -> DriftReport:
+    """What the looks of a file show.
+
+    Args:
+        watch: the looks so far.
+        file: its path, for people.
+        asked: the changes of the last look, or the repeats.
+    """
+    evidence = [1.0]
+    if watch.looks:
+        repeats, looks = np.array([watch.repeats], dtype=np.float64), np.array([watch.looks], dtype=np.float64)
+        evidence = evidence_of(ranks_of(repeats, looks))[0].tolist()
+    seen = [change for change in asked if change is not None]
+    return DriftReport(
+        file=file,
+        looks=len(watch.looks),
+        asked=len(asked) + (0 if watch.looks else len(watch.probes)),
+        unparsed=len(asked) - len(seen),
+        changes=float(np.mean(seen)) if seen and watch.looks else None,
+        evidence=evidence[-1],
+        highest=max(evidence),
+        limit=1 / ALPHA,
+        alarm=max(evidence) >= 1 / ALPHA,
+    )
+
+
+def drift_line(report: DriftReport) -> str:
+    """The result of a look in one sentence."""
+    if not report.looks:
+        return f"drift: first readings of the probes ({report.asked:,} calls) are in {report.file}"
+    looks = f"{report.looks:,} look{'s' if report.looks > 1 else ''}"
+    if report.alarm:
+        return (
+            f"drift: the judge has changed (evidence {report.highest:,.3g} in {looks}, alarm at {report.limit:g}); "
+            "these scores are not comparable with those before. Score the earlier outputs again, or link the two "
+            f"judges with `refladder link`; delete {report.file} to watch the judge from now on"
+        )
+    changes = "no probe could be read" if report.changes is None else f"mean change {report.changes:.3f}"
+    return f"drift: none shown ({changes}; evidence {report.evidence:.3g} in {looks}, alarm at {report.limit:g})"
+
+
+def probe_questions(scorer: LadderScorer) -> list[Question]:
+    """At most `MOST_PROBES` pairs of neighbouring rungs of a ladder set, in an order that depends on their texts only.
+
+    Raises:
+        UsageError: there are too few.
+    """
+    questions = []
+    contexts = scorer.ladders.contexts
+    dimensions = {dimension.name: dimension for dimension in scorer.ladders.dimensions}
+    for (context_id, name), ladder in scorer.ladders.ladders.items():
+        for lower, upper in zip(ladder.rungs, ladder.rungs[1:], strict=False):
+            if context_id in contexts:
+                texts = {"target": upper.text, "reference": lower.text}
+                subject, against = rung_id(upper.level), rung_id(lower.level)
+                questions.append(
+                    question_about(
+                        contexts[context_id], dimensions[name], subject=subject, against=against, texts=texts
+                    )
+                )
+    if len(questions) < LEAST_PROBES:
+        raise UsageError(
+            f"{scorer.ladders.name}: {len(questions)} pairs of neighbouring rungs with the text of their context, and "
+            f"--check-drift needs {LEAST_PROBES}; use a set with more ladders, or with the texts of its contexts"
+        )
+    order = sorted(questions, key=lambda question: hashlib.blake2b(question.key.encode(), digest_size=8).digest())
+    return order[:MOST_PROBES]
+
+
+def _first_readings(scorer: LadderScorer, asker: Asker, questions: Sequence[Question]) -> DriftWatch:
+    shares = _shares(asker, questions, scorer.scale.least_mass)
+    read = [number for number, row in enumerate(shares) if not np.isnan(row).any()]
+    if len(read) < LEAST_PROBES:
+        raise DataError(
+            f"{scorer.ladders.name}: the judge could be read on {len(read)} of {len(questions)} pairs of rungs, and "
+            f"--check-drift needs {LEAST_PROBES}; see why scores of this judge are missing first"
+        )
+    probes = tuple(_probe(questions[number], shares[number]) for number in read)
+    repeats: list[float | None] = []
+    for batch in range(REPEATS // EACH_LOOK):  # drawn and asked as in every later look
+        chosen = _drawn(len(probes), EACH_LOOK, -batch)
+        now = _shares(asker, [questions[read[number]] for number in chosen], scorer.scale.least_mass)
+        before = np.array([probes[number].shares for number in chosen])
+        repeats += [None if change != change else change for change in changes_of(before, now).tolist()]  # noqa: PLR0124
+    run = scorer.run
+    return DriftWatch(
+        recipe=run.recipe, ladders=run.ladders, answers=run.answers, probes=probes, repeats=tuple(repeats)
+    )
+
+
+def _probe(question: Question, shares: FloatArray) -> Probe:
+    win, loss, tie = shares.tolist()
+    return Probe(
+        context_id=question.context.id,
+        dimension=question.dimension.name,
+        level=int(question.comparison.against.rpartition(":")[2]),
+        key=question.key,
+        shares=(win, loss, tie),
+    )
+
+
+def _drawn(probes: int, number: int, look: int) -> list[int]:
+    """Which probes a look judges, drawn with replacement; the repeats of the first run have the looks 0, -1, ..."""
+    chosen: list[int] = np.random.default_rng([look + REPEATS, probes]).integers(0, probes, size=number).tolist()
+    return chosen
+
+
+def _asked(path: Path, watch: DriftWatch, questions: Sequence[Question], chosen: Sequence[int]) -> list[Question]:
+    by_key = {question.key: question for question in questions}
+    missing = [probe for probe in watch.probes if probe.key not in by_key]
+    if missing:
+        raise UsageError(
+            f"{path}: the pair of rungs {missing[0].level} and {missing[0].level + 1} of context "
+            f"{missing[0].context_id!r} is no longer in the ladder set; name another file with --drift-file"
+        )
+    return [by_key[watch.probes[number].key] for number in chosen]
+
+
+def _shares(asker: Asker, questions: Sequence[Question], least_mass: float) -> FloatArray:
+    """Probabilities of win, loss and tie of the upper rung; NaN where the judge could not be read."""
+    shares = np.full((len(questions), len(OUTCOMES)), np.nan)
+    for number, judgment in enumerate(trusted(asker.judge(questions), least_mass)):
+        if judgment.logprobs is not None:
+            value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
+            shares[number] = [value[outcome] for outcome in OUTCOMES]
+    return probabilities_from(shares)
+
+
+def _check_same(path: Path, watch: DriftWatch, scorer: LadderScorer) -> None:
+    run = scorer.run
+    if _judge(watch.recipe, watch.answers) != _judge(run.recipe, run.answers):
+        raise UsageError(
+            f"{path}: the probes were judged by {watch.recipe.signature}, and this judge is {run.recipe.signature}. "
+            "Another judge is no drift: link the two with `refladder link`, and name another file with --drift-file"
+        )
+    if watch.ladders != run.ladders:
+        raise UsageError(
+            f"{path}: the probes are of ladders {watch.ladders}, and this run's are {run.ladders}; name another file "
+            "with --drift-file"
+        )
+
+
+def _judge(recipe: Recipe, answers: int) -> tuple[object, ...]:
+    return recipe.backend, recipe.prompts, recipe.sampling, answers

@@ -1,0 +1,145 @@
+"""diff: what changed between two ladder sets; memory holds digests of their texts only."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from refladder.files.jsonl import to_line
+from refladder.files.ladder_sets import Checks, new_digest, open_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What is only in the first set, only in the second, in both but changed, and in both unchanged."""
+
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    changed: Mapping[str, tuple[str, ...]]
+    same: int
+
+    @property
+    def any(self) -> bool:
+        """Whether something changed."""
+        return bool(self.removed or self.added or self.changed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What changed between two ladder sets.
+
+    Attributes:
+        names: of the two sets; of a published one with its commit.
+        digests: of their ladders (`LadderSet.digest`).
+        ladders: by `CONTEXT DIMENSION`; changed ones with the parts that changed: `rung 1`, ..., `recipe`.
+        recipes: by signature; none is `changed`.
+        contexts: by id; text and background together, by their digest.
+        dimensions: by name; changed ones with `description`, `low` or `high`.
+        uncompared: contexts that could not be compared, as one set has neither texts nor digests of them.
+    """
+
+    names: tuple[str, str]
+    digests: tuple[str, str]
+    ladders: Changes
+    recipes: Changes
+    contexts: Changes
+    dimensions: Changes
+    uncompared: int
+
+    @property
+    def same(self) -> bool:
+        """Whether both are the same scale: nothing changed that a score depends on."""
+        return not (self.ladders.any or self.contexts.any or self.dimensions.any)
+
+    @property
+    def reordered(self) -> bool:
+        """Whether the same ladders are in another order, which changes the digest and no score."""
+        return not self.ladders.any and self.digests[0] != self.digests[1]
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {**asdict(self), "same": self.same}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summary:
+    """What is in a set, by name: each part of it as a short text or a digest."""
+
+    name: str
+    digest: str
+    ladders: Mapping[str, Mapping[str, str]]
+    recipes: Mapping[str, Mapping[str, str]]
+    contexts: Mapping[str, Mapping[str, str]]
+    dimensions: Mapping[str, Mapping[str, str]]
+
+
+def compare_sets(first: str, second: str) -> Difference:
+    """Compare two ladder sets.
+
+    Args:
+        first: a shipped name, a folder, or `hub:ORG/NAME@REVISION`.
+        second: likewise.
+
+    Raises:
+        UnknownNameError, DataError, UsageError: see `refladder.files.ladder_sets.load_ladders`.
+    """
+    before, after = _summary(first), _summary(second)
+    silent = not (before.contexts and after.contexts)
+    return Difference(
+        names=(before.name, after.name),
+        digests=(before.digest, after.digest),
+        ladders=_changes(before.ladders, after.ladders),
+        recipes=_changes(before.recipes, after.recipes),
+        contexts=_changes({}, {}) if silent else _changes(before.contexts, after.contexts),
+        dimensions=_changes(before.dimensions, after.dimensions),
+        uncompared=max(len(before.contexts), len(after.contexts)) if silent else 0,
+    )
+
+
+def _summary(name: str) -> _Summary:
+    parts = open_parts(name)
+    digests = {context.id: context.digest for context in parts.contexts}
+    checks, state = Checks(parts.name, parts.dimensions, {}), new_digest()
+    ladders: dict[str, dict[str, str]] = {}
+    recipes: dict[str, dict[str, str]] = {}
+    for ladder in parts.ladders:
+        checks.add(ladder)
+        state.update(to_line(ladder))
+        recipes[ladder.recipe.signature] = {}
+        rungs = {f"rung {rung.level}": _short(rung.text) for rung in ladder.rungs}
+        ladders[f"{ladder.context_id} {ladder.dimension}"] = {**rungs, "recipe": ladder.recipe.digest}
+    checks.finish()
+    return _Summary(
+        name=parts.name,
+        digest=state.hexdigest(),
+        ladders=ladders,
+        recipes=recipes,
+        contexts={context_id: {"text": digest} for context_id, digest in (parts.context_digests | digests).items()},
+        dimensions={
+            each.name: {"description": each.description, "low": f"{each.low:g}", "high": f"{each.high:g}"}
+            for each in parts.dimensions
+        },
+    )
+
+
+def _short(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _changes(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> Changes:
+    shared = [name for name in before if name in after]
+    changed = {
+        name: tuple(part for part in {**before[name], **after[name]} if before[name].get(part) != after[name].get(part))
+        for name in shared
+        if before[name] != after[name]
+    }
+    return Changes(
+        removed=tuple(name for name in before if name not in after),
+        added=tuple(name for name in after if name not in before),
+        changed=changed,
+        same=len(shared) - len(changed),
+    )

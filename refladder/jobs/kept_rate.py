@@ -1,0 +1,82 @@
+"""The share of good rows among those that a threshold keeps, from labels that did not choose it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.errors import UsageError
+from refladder.trust.rate import LEAST, Rate, cross_fitted, prediction_powered, wilson
+
+if TYPE_CHECKING:
+    from refladder.jobs.labelling import Asked, Pool
+    from refladder.records import Threshold
+
+_TWO = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRate:
+    """The result of `kept_rate`.
+
+    `rate` is the share of good rows among the labels of kept rows with Wilson's interval, `powered` the same with the
+    scores; both are None where there are no labels to take them from. `labels` were used, and `reused` others were not
+    because they chose the threshold. `kept` of `rows` rows are kept. `bound` is the promised precision, or None.
+    """
+
+    rate: Rate | None
+    powered: Rate | None
+    labels: int
+    reused: int
+    kept: int
+    rows: int
+    bound: float | None
+    sure: float | None
+    notes: tuple[str, ...]
+
+
+def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
+    """Estimate the share of good rows among those kept; labels that chose the threshold are left out.
+
+    Args:
+        pool: scores of all rows, and labels of some.
+        asked: what the columns are.
+        threshold: of `refladder calibrate`.
+
+    Raises:
+        UsageError: no cut-off could be promised, or the scores have another signature.
+    """
+    if threshold.cutoffs is None:
+        raise UsageError("this threshold file holds a refusal, so it keeps no rows; calibrate with more labels")
+    if threshold.signature != pool.signature:
+        raise UsageError(
+            f"the threshold was made for scores with another signature, {threshold.signature or 'none'}; these have "
+            f"{pool.signature or 'none'}"
+        )
+    kept = np.logical_and.reduce(pool.scores >= np.array(threshold.cutoffs), axis=1)
+    used = set(threshold.used)
+    fresh = np.array([digest not in used for digest in pool.digests], dtype=np.bool_)
+    chosen = fresh & kept[pool.labelled]
+    good = pool.good(asked.conditions)[chosen]
+    rate = wilson(int(good.sum()), len(good)) if len(good) else None
+    powered = None
+    if len(good) >= LEAST and len(np.unique(pool.contexts[chosen])) >= _TWO:
+        others = kept.copy()
+        others[pool.labelled] = False
+        if others.sum() >= _TWO:
+            scores = pool.scores.mean(axis=1)
+            predicted = cross_fitted(good, scores[pool.labelled[chosen]], pool.contexts[chosen], scores[others])
+            powered = prediction_powered(good, *predicted)
+    return KeptRate(
+        rate=rate,
+        powered=powered,
+        labels=len(good),
+        reused=int((~fresh).sum()),
+        kept=int(kept.sum()),
+        rows=len(kept),
+        bound=threshold.precision if threshold.sure is not None else None,
+        sure=threshold.sure,
+        notes=tuple(pool.notes),
+    )

@@ -1,0 +1,399 @@
+"""Scored rows and the labels that people gave to some of them, read in one pass for the jobs of `calibrate`."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import re
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from refladder.errors import DataError, UsageError
+from refladder.files.tables import Row, number_in, parse_number, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.records import Progress
+
+SAMPLED = 2000  # texts that are measured for the surface baseline, besides those with labels
+_IDS = (("output_id",), ("id",), ("context_id", "system", "output"))
+_CONDITION = re.compile(r"\s*(>=|<=|==|!=|>|<|=)\s*(.*\S)\s*")
+_PROGRESS_EVERY = 8192
+
+
+class Good:
+    """A condition on a label, such as `>=4` or `=yes`.
+
+    Args:
+        text: `>=`, `>`, `<=`, `<`, `=` or `!=`, and a number; `=` and `!=` also take a word.
+
+    Raises:
+        UsageError: it is not such a condition.
+    """
+
+    def __init__(self, text: str) -> None:
+        match = _CONDITION.fullmatch(text)
+        number = parse_number(match[2]) if match else None
+        if match is None or (number is None and match[1] not in {"=", "==", "!="}):
+            raise UsageError(f"--good {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'")
+        self.text, self.sign, self.word, self.number = text, match[1], match[2], number
+
+    def read(self, row: Row, column: str) -> float | str | None:
+        """The label of a row as a number, or as a word for a condition with a word; None where it is empty.
+
+        Raises:
+            DataError: with path:line, there is no such column, or it holds no finite number.
+        """
+        if self.number is not None or column not in row.fields:
+            return number_in(row, column)
+        value = row.fields[column]
+        return None if value is None or value == "" else str(value).lower() if type(value) is bool else str(value)
+
+    def meets(self, labels: Sequence[float | str]) -> BoolArray:
+        """Which labels meet the condition."""
+        if self.number is None:
+            equal = np.array([label == self.word for label in labels], dtype=np.bool_)
+            return ~equal if self.sign == "!=" else equal
+        values, bar = np.asarray(labels, dtype=np.float64), self.number
+        # Means of a few ratings are not exact: 4 may be 3.9999999999999996.
+        values = np.where(np.isclose(values, bar, rtol=0, atol=1e-9), bar, values)
+        met: BoolArray = {
+            ">=": values >= bar, ">": values > bar, "<=": values <= bar, "<": values < bar, "!=": values != bar,
+        }.get(self.sign, values == bar)  # fmt: skip
+        return met
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What to read: score columns, label columns with their conditions, and where labels are.
+
+    `labels` are tables of labels; without one, the label columns are in the scored table. `per` is the column of
+    which only the best row of each value counts. `good` is empty where labels are used as ratings.
+    """
+
+    by: tuple[str, ...]
+    label: tuple[str, ...] = ()
+    good: tuple[Good, ...] = ()
+    labels: tuple[str, ...] = ()
+    per: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.by:
+            raise UsageError("give the column of the scores: --by COLUMN")
+        if len(set(self.by)) < len(self.by):
+            raise UsageError(f"--by names a column twice: {', '.join(self.by)}; name each once")
+        if self.per is not None and len(self.by) > 1:
+            raise UsageError("--per keeps the best row by one column; give one --by with it")
+        if len(self.label) > 1 and len(self.label) != len(self.by):
+            raise UsageError(f"{len(self.label)} --label for {len(self.by)} --by; give one for all, or one for each")
+        if len(self.good) > 1 and len(self.good) != len(self.label):
+            raise UsageError(
+                f"{len(self.good)} --good for {len(self.label)} --label; give one for all, or one for each"
+            )
+
+    @property
+    def needed(self) -> set[str]:
+        """Every column of the tables that `read_pool` reads."""
+        ids = {name for names in _IDS for name in names}
+        bounds = {sampled_above(column) for column in self.by}
+        return {*self.by, *self.label, *ids, *bounds, "context", "signature", *([self.per] if self.per else [])}
+
+    @property
+    def conditions(self) -> tuple[Good, ...]:
+        """The condition of each label column."""
+        return self.good if len(self.good) == len(self.label) else self.good * len(self.label)
+
+
+class Texts(NamedTuple):
+    """The text of a row beside that of its context, which is empty where the row has none; and the row's number."""
+
+    position: int
+    context: str
+    output: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Pool:
+    """Rows with a score, and labels of some of them.
+
+    `scores` has shape (rows, columns); `row_numbers` has shape (rows,) and counts the rows of the table from 0.
+    `labelled` holds the positions of labelled rows in these; `labels` (a list for each label column), `contexts` (a
+    number for each context), `digests` (of the ids) and `texts` (empty where one has none) are in the same order.
+    `sample` holds the texts of a random sample of all rows.
+    """
+
+    scores: FloatArray
+    labelled: IntArray
+    labels: list[list[float | str]]
+    contexts: IntArray
+    digests: list[str]
+    row_numbers: IntArray
+    signature: str | None
+    lowest: FloatArray | None
+    unscored: int
+    texts: list[Texts]
+    sample: list[Texts]
+    notes: list[str] = field(default_factory=list)
+
+    def good(self, conditions: Sequence[Good]) -> BoolArray:
+        """Which labelled rows meet every condition."""
+        met = [condition.meets(column) for condition, column in zip(conditions, self.labels, strict=True)]
+        return np.logical_and.reduce(met) if met else np.ones(len(self.labelled), np.bool_)
+
+
+def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that identify a row: output_id, id, or those of context_id, system and output that there are."""
+    present = (tuple(column for column in ids if column in columns) for ids in _IDS)
+    return next(filter(None, present), ())
+
+
+def sampled_above(column: str) -> str:
+    """The column of a file from `calibrate --plan` with the least score of the rows that it was drawn from."""
+    return f"{column}_sampled_above"
+
+
+def read_pool(source: str, asked: Asked, given: str | None = None, progress: Progress | None = None) -> Pool:
+    """Read scores and labels in one pass; only scores, labels and a sample of texts are kept in memory.
+
+    Several labels of one row count as one, their mean.
+
+    Raises:
+        DataError: with path:line: a column is missing, a score or a label is not a finite number, scores have
+            different signatures, or a labelled id appears twice in the scored rows.
+    """
+    return _Reader(asked).read(source, given, progress)
+
+
+class _Reader:
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.columns = [array("d") for _ in asked.by]
+        self.positions: list[int] = []
+        self.cells: list[tuple[float | str, ...]] = []
+        self.contexts: list[Any] = []
+        self.digests: list[str] = []
+        self.groups: dict[Any, int] = {}
+        self.group_of = array("q")
+        self.row_numbers = array("q")
+        self.texts: dict[int, Texts] = {}
+        self.sample: list[Texts] = []
+        self.with_text = 0
+        self.random = random.Random(0)  # noqa: S311  a sample for a table, no secret
+        self.signature: str | None = None
+        self.first: str | None = None  # the first row with scores
+        self.unscored = 0
+        self.notes: list[str] = []
+
+    def read(self, source: str, given: str | None, progress: Progress | None) -> Pool:
+        rows = read_rows(source, given)
+        ids, labels, lowest = self._labels(rows.columns() or [], source)
+        used: set[Any] = set()
+        for number, row in enumerate(rows):
+            if number % _PROGRESS_EVERY == 0 and progress is not None:
+                progress(number, None)
+            position = self._add(row)
+            if position is None:
+                continue
+            self.row_numbers.append(number)
+            cells = labels.get(_key(row, ids)) if labels is not None else self._label_beside(row)
+            if cells is not None:
+                key = _key(row, ids)
+                if key in used:
+                    raise DataError(f"{row.where}: {_named(ids, key)} appears twice, and labels are found by it")
+                used.add(key)
+                self._add_label(row, position, key, cells)
+            self._sample(row, position, labelled=cells is not None)
+        missing = [] if labels is None else [key for key in labels if key not in used]
+        if missing and labels is not None:
+            text = f"{len(missing):,} of {len(labels):,} labels are of rows that {source} does not score, such as "
+            text += _named(ids, missing[0])
+            if len(missing) == len(labels):
+                raise DataError(f"{self.asked.labels[0]}: {text}; check that both tables have the same ids")
+            self.notes.append(f"{text}; they are not used")
+        return self._pool(lowest)
+
+    def _add(self, row: Row) -> int | None:
+        """Keep the scores of a row; its number among the rows with scores, None where it has not all of them."""
+        values = [number_in(row, column) for column in self.asked.by]
+        if None in values:
+            self.unscored += 1
+            return None
+        signature = row.fields.get("signature") or None
+        if self.first is None:
+            self.first, self.signature = row.where, signature
+        elif signature != self.signature:
+            raise DataError(
+                f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
+                f"by itself: {signature} and {self.signature}"
+            )
+        position = len(self.columns[0])
+        for column, value in zip(self.columns, values, strict=True):
+            column.append(value or 0.0)
+        if self.asked.per is not None:
+            self.group_of.append(self.groups.setdefault(_cell(row, self.asked.per), len(self.groups)))
+        return position
+
+    def _labels(
+        self, columns: Sequence[str], source: str
+    ) -> tuple[tuple[str, ...], dict[Any, tuple[float | str, ...]] | None, FloatArray | None]:
+        """Id columns, labels by id (None where the scored rows have them), and the lowest score that was sampled."""
+        asked = self.asked
+        if not asked.labels or not asked.label:
+            return id_columns(columns), None, None
+        tables = [read_rows(path) for path in asked.labels]
+        shared = list(columns)
+        for path, table in zip(asked.labels, tables, strict=True):
+            have = table.columns() or []
+            shared = [column for column in shared if column in have]
+            if not id_columns(shared):
+                raise DataError(
+                    f"{path}: no id column that {source} also has; both need output_id, id, or context_id and system. "
+                    f"Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
+                )
+        ids = id_columns(shared)
+        read: dict[Any, list[tuple[float | str, ...]]] = {}
+        wheres: dict[Any, str] = {}
+        lowest: list[float] | None = None
+        for row in itertools.chain.from_iterable(tables):
+            cells = self._labels_in(row)
+            if cells is None:
+                continue
+            key = _key(row, ids)
+            read.setdefault(key, []).append(cells)
+            wheres[key] = row.where
+            if all(sampled_above(column) in row.fields for column in asked.by):
+                bounds = [number_in(row, sampled_above(column)) for column in asked.by]
+                if None not in bounds:
+                    limits = [bound or 0.0 for bound in bounds]
+                    lowest = limits if lowest is None else [max(pair) for pair in zip(lowest, limits, strict=True)]
+        repeated = sum(len(cells) > 1 for cells in read.values())
+        if repeated:
+            self.notes.append(f"{repeated:,} rows have several labels, which count as one: their mean")
+        labels = {key: _mean(cells, wheres[key]) for key, cells in read.items()}
+        return ids, labels, None if lowest is None else np.array(lowest)
+
+    def _label_beside(self, row: Row) -> tuple[float | str, ...] | None:
+        """The labels in a scored row; None where a column is absent, as it may be in JSON lines, or empty."""
+        return self._labels_in(row) if all(column in row.fields for column in self.asked.label) else None
+
+    def _labels_in(self, row: Row) -> tuple[float | str, ...] | None:
+        """The labels in a row; None where one is empty."""
+        asked = self.asked
+        if not asked.label:
+            return None
+        if asked.good:
+            cells = [good.read(row, column) for good, column in zip(asked.conditions, asked.label, strict=True)]
+        else:
+            cells = [number_in(row, column) for column in asked.label]
+        values = tuple(cell for cell in cells if cell is not None)
+        return values if len(values) == len(cells) else None
+
+    def _add_label(self, row: Row, position: int, key: object, cells: tuple[float | str, ...]) -> None:
+        fields = row.fields
+        self.positions.append(position)
+        self.cells.append(cells)
+        self.contexts.append(str(fields.get("context_id", fields.get("context", row.where))))
+        self.digests.append(hashlib.blake2b(repr(key).encode("utf-8", "replace"), digest_size=6).hexdigest())
+
+    def _sample(self, row: Row, position: int, *, labelled: bool) -> None:
+        """Keep the texts of labelled rows, and of a random sample of all rows (reservoir sampling)."""
+        text = row.fields.get("output")
+        if type(text) is not str:
+            return
+        self.with_text += 1
+        drawn = len(self.sample) if self.with_text <= SAMPLED else int(self.random.random() * self.with_text)
+        if drawn >= SAMPLED and not labelled:
+            return
+        context = row.fields.get("context")
+        texts = Texts(position, context if type(context) is str else "", text)
+        if labelled:
+            self.texts[position] = texts
+        if drawn < SAMPLED:
+            self.sample[drawn : drawn + 1] = [texts]
+
+    def _pool(self, lowest: FloatArray | None) -> Pool:
+        scores = np.array([np.frombuffer(column) for column in self.columns], dtype=np.float64).T
+        codes: dict[Any, int] = {}
+        contexts = np.array([codes.setdefault(name, len(codes)) for name in self.contexts], dtype=np.int64)
+        pool = Pool(
+            scores=scores.reshape(-1, len(self.columns)),
+            labelled=np.array(self.positions, dtype=np.int64),
+            labels=[list(column) for column in zip(*self.cells, strict=True)] or [[] for _ in self.asked.label],
+            contexts=contexts,
+            digests=self.digests,
+            row_numbers=np.array(self.row_numbers, dtype=np.int64),
+            signature=self.signature,
+            lowest=lowest,
+            unscored=self.unscored,
+            texts=[self.texts[position] for position in self.positions]
+            if len(self.texts) == len(self.positions)
+            else [],
+            sample=self.sample,
+            notes=self.notes,
+        )
+        return pool if self.asked.per is None else _best(pool, np.frombuffer(self.group_of, dtype=np.int64))
+
+
+def _best(pool: Pool, groups: IntArray) -> Pool:
+    """The pool of the best row of each group, the earliest of equal ones; labels of other rows are not used."""
+    order = np.lexsort((np.arange(len(groups)), -pool.scores[:, 0], groups))
+    best = np.sort(order[np.flatnonzero(np.diff(groups[order], prepend=-1))])
+    number_of = {position: number for number, position in enumerate(best.tolist())}
+    chosen = [index for index, position in enumerate(pool.labelled.tolist()) if position in number_of]
+    if len(chosen) < len(pool.labelled):
+        left = len(pool.labelled) - len(chosen)
+        pool.notes.append(f"{left:,} labels are of rows that are not the best of their group; they are not used")
+    return Pool(
+        scores=pool.scores[best],
+        labelled=np.array([number_of[int(pool.labelled[index])] for index in chosen], dtype=np.int64),
+        labels=[[column[index] for index in chosen] for column in pool.labels],
+        contexts=pool.contexts[chosen],
+        digests=[pool.digests[index] for index in chosen],
+        row_numbers=pool.row_numbers[best],
+        signature=pool.signature,
+        lowest=pool.lowest,
+        unscored=pool.unscored,
+        texts=[],
+        sample=[],
+        notes=pool.notes,
+    )
+
+
+def _cell(row: Row, column: str) -> Any:  # noqa: ANN401  a cell may hold anything
+    if column not in row.fields:
+        raise DataError(f"{row.where}: no column {column!r}. Columns: {', '.join(map(str, row.fields)) or 'none'}")
+    value = row.fields[column]
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
+    """What identifies a row; its position where it has no ids. A number and its text are the same id."""
+    if len(ids) == 1:
+        return (str(row.fields.get(ids[0])),)
+    return tuple([str(row.fields.get(name)) for name in ids]) or (row.where,)
+
+
+def _named(ids: Sequence[str], key: Sequence[str]) -> str:
+    return ", ".join(f"{name} {value[:40]!r}" for name, value in zip(ids, key, strict=False)) or key[0]
+
+
+def _mean(cells: Sequence[tuple[float | str, ...]], where: str) -> tuple[float | str, ...]:
+    """Several labels of one row as one: the mean of numbers; words must be equal."""
+    if len(cells) == 1:
+        return cells[0]
+    means: list[float | str] = []
+    for values in zip(*cells, strict=True):
+        numbers = [value for value in values if not isinstance(value, str)]
+        if len(numbers) == len(values):
+            means.append(sum(numbers) / len(numbers))
+        elif len(set(values)) == 1:
+            means.append(values[0])
+        else:
+            raise DataError(f"{where}: a row has different labels, {sorted(set(map(str, values)))}; keep one of them")
+    return tuple(means)

@@ -1,0 +1,211 @@
+"""link: two judges' judgments of the same rows -> a map of the scores of one to the scale of the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import read_record
+from refladder.records import OUTCOMES, Link, LinkedColumn
+from refladder.scoring.columns import column_names, signature_of
+from refladder.scoring.judging import trusted, verdict_logprobs
+from refladder.scoring.judgment_file import check_outcomes, read_judgments
+from refladder.scoring.question import RUNG
+from refladder.scoring.rules import expected_grades, probabilities_from, rule_named
+from refladder.trust import linking
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from refladder.arrays import FloatArray, IntArray
+    from refladder.records import Dimension, Run
+    from refladder.scoring.columns import Scale
+
+LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules that are linear in p(win) - p(loss)
+LEAST_CONTEXTS, LEAST_ROWS = 8, 20  # that both judges must have judged
+
+_Rungs = dict[int, list["FloatArray"]]  # the readings of an output by level, one for each order
+
+
+class _Judged(NamedTuple):
+    """The readings of a file by context, dimension and output, and the digest of the texts of each comparison."""
+
+    run: Run
+    readings: dict[tuple[str, str, str], _Rungs]
+    keys: dict[tuple[str, str, str, str], str]
+
+
+def link(first: Path, second: Path, scale: Scale) -> Link:
+    """Map the scores of one run to the scale of another, from the rows and rungs that both have judged.
+
+    Args:
+        first: judgments file of the run whose scores are to be mapped.
+        second: judgments file of the run whose scale they are mapped to.
+        scale: rule and least label mass of both runs' scores.
+
+    Raises:
+        UsageError: the rule is not linear in the verdicts, or both files are of the same judge.
+        DataError: a file is damaged, or too few rows are in both files.
+    """
+    if scale.rule not in LINEAR:
+        raise UsageError(
+            f"rule {scale.rule!r} cannot be linked, because its score is no smooth function of the verdicts; choose "
+            f"--rule from: {', '.join(LINEAR)}"
+        )
+    one, other = _read(first, scale), _read(second, scale)
+    signatures = signature_of(one.run, scale), signature_of(other.run, scale)
+    if signatures[0] == signatures[1]:
+        raise UsageError(f"{first} and {second} have the same signature, so their scores are on one scale already")
+    if one.run.rungs != other.run.rungs:
+        raise DataError(
+            f"{second}: ladders of {other.run.rungs} rungs, and those of {first} have {one.run.rungs}; link judges "
+            "that compared with the same ladders"
+        )
+    columns: list[LinkedColumn] = []
+    for dimension in one.run.dimensions:
+        columns += _columns(dimension, one, other, scale, f"{first} and {second}")
+    return Link(from_signature=signatures[0], to_signature=signatures[1], columns=tuple(columns), version=__version__)
+
+
+def _read(path: Path, scale: Scale) -> _Judged:
+    run, located = read_judgments(path)
+    if not run.rungs:
+        raise DataError(f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote")
+    readings: dict[tuple[str, str, str], _Rungs] = {}
+    keys = {}
+    for where, judgment in located:
+        check_outcomes(where, judgment, OUTCOMES)
+        against = judgment.against or ""
+        rung, output_id = (
+            (judgment.subject, against) if judgment.subject.startswith(RUNG) else (against, judgment.subject)
+        )
+        row = judgment.context_id, judgment.dimension, output_id
+        keys[judgment.context_id, judgment.dimension, judgment.subject, against] = judgment.key
+        read = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
+        readings.setdefault(row, {}).setdefault(int(rung.removeprefix(RUNG)), []).append(read)
+    return _Judged(run, readings, keys)
+
+
+def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale, files: str) -> list[LinkedColumn]:
+    rungs = first.run.rungs
+    changed = {
+        (context_id, name, subject if against.startswith(RUNG) else against)
+        for (context_id, name, subject, against), key in first.keys.items()
+        if second.keys.get((context_id, name, subject, against), key) != key
+    }
+    common = [
+        row
+        for row in first.readings
+        if row[1] == dimension.name and row not in changed and _whole(first, row, rungs) and _whole(second, row, rungs)
+    ]
+    contexts = np.unique([row[0] for row in common], return_inverse=True)[1]
+    number = len(set(contexts.tolist()))
+    if len(common) < LEAST_ROWS or number < LEAST_CONTEXTS:
+        raise DataError(
+            f"{files}: {len(common)} rows of {number} contexts have a whole ladder of {dimension.name} under both "
+            f"judges with the same texts; at least {LEAST_ROWS} rows of {LEAST_CONTEXTS} contexts are needed. "
+            "Score the same table with both judges"
+        )
+    odds = [linking.log_odds(_probabilities(judged, common, rungs)) for judged in (first, second)]
+    score, grade, *_ = column_names(dimension.name)
+    human = (dimension.low, dimension.high)
+    linked = []
+    for column, rule in ((score, rule_named(scale.rule)), (grade, expected_grades)):
+        ends = np.zeros((rungs + 1, rungs, 3))
+        ends[..., 1] = 1.0
+        ends[np.arange(1, rungs + 1), np.arange(rungs)] = (1.0, 0.0, 0.0)
+        values = rule(ends, human)
+        of = linking.Scale((values[1:] - values[0]) / 2, float(values[0] + np.sum(values[1:] - values[0]) / 2))
+        linked.append(_column(column, odds, contexts, of))
+    return linked
+
+
+def _column(column: str, odds: Sequence[FloatArray], contexts: IntArray, scale: linking.Scale) -> LinkedColumn:
+    first, second = odds
+    knots = linking.knots_of(scale)
+    line = linking.line_between(first, second, scale)
+    least, most = np.quantile(linking.bootstrap_curves(first, second, contexts, scale), [0.025, 0.975], axis=0)
+    held = linking.held_out(first, second, contexts, scale)
+    return LinkedColumn(
+        column=column,
+        scores=tuple(knots.tolist()),
+        values=tuple(linking.linked(knots, first, second, scale).tolist()),
+        least=tuple(least.tolist()),
+        most=tuple(most.tolist()),
+        half_width=linking.half_width(held.residuals),
+        slope=line.slope,
+        shift=line.shift,
+        rows=len(first),
+        contexts=len(set(contexts.tolist())),
+        error=held.linked,
+        identity_error=held.identity,
+        equipercentile_error=held.equipercentile,
+    )
+
+
+def _whole(judged: _Judged, row: tuple[str, str, str], rungs: int) -> bool:
+    levels = judged.readings.get(row, {})
+    return len(levels) == rungs and not any(np.isnan(read).any() for reads in levels.values() for read in reads)
+
+
+def _probabilities(judged: _Judged, rows: Sequence[tuple[str, str, str]], rungs: int) -> FloatArray:
+    """Verdict probabilities, the orders of a pair averaged: shape (rows, rungs, 3)."""
+    return np.array([[np.mean(judged.readings[row][level], axis=0) for level in range(1, rungs + 1)] for row in rows])
+
+
+def open_link(path: Path) -> Linker:
+    """The link in a file.
+
+    Raises:
+        DataError: the file is not one of `refladder link`.
+    """
+    return Linker(read_record(Link, path), path)
+
+
+class Linker:
+    """Numbers of rows on the scale that a link maps to.
+
+    Args:
+        record: the link.
+        path: its file, for errors.
+    """
+
+    def __init__(self, record: Link, path: Path) -> None:
+        self.target = record.to_signature
+        self._from = record.from_signature
+        self._columns: Mapping[str, LinkedColumn] = {column.column: column for column in record.columns}
+        self._path = path
+
+    def maps(self, signature: object, where: str) -> bool:
+        """Whether scores with a signature are to be mapped: not if they are on the scale of the link already.
+
+        Raises:
+            DataError: the link is of other scores.
+        """
+        if signature not in {self._from, self.target}:
+            raise DataError(
+                f"{where}: the link {self._path} maps scores with the signature {self._from} to {self.target}, and "
+                f"this row has {signature or 'no signature'}; link its judgments with `refladder link`"
+            )
+        return signature == self._from
+
+    def value(self, column: str, number: float, where: str) -> tuple[float, float, float]:
+        """A number of a column on the scale of the link, with the 95 % interval of the map.
+
+        Raises:
+            DataError: the link has no such column.
+        """
+        linked = self._columns.get(column)
+        if linked is None:
+            raise DataError(
+                f"{where}: the link {self._path} has no column {column!r}, only {', '.join(self._columns)}; filter by "
+                "one of them"
+            )
+        value, low, high = (
+            float(np.interp(number, linked.scores, line)) for line in (linked.values, linked.least, linked.most)
+        )
+        return value, low, high

@@ -1,0 +1,203 @@
+"""build --certify: rungs that a judge does not find in order are written anew, then dropped, or their ladder fails."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import UsageError
+from refladder.files.jsonl import throw_away
+from refladder.files.ladder_sets import certificate_digest, ladder_set
+from refladder.jobs.certify import JUDGMENTS, certify, open_asker
+from refladder.records import LadderFailure
+from refladder.synth import build_ladders
+from refladder.trust.certificate import DROP, REWRITE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Context, Dimension, Ladder, Progress, Sampling
+    from refladder.scoring.asker import Asker
+
+    Key = tuple[str, str]  # context id, dimension
+
+ROUNDS = 2  # in which rungs are written anew
+_REWRITES = "rewrite-*.journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mender:
+    """Writer, judge and settings of a build whose ladders are certified; call it with the ladders that were built.
+
+    `human` are rungs written by people, which are never written anew. `folder` keeps the judgments and the journals of
+    the rewritten rungs, so an interrupted build resumes. The other fields are as for `refladder.jobs.build.build`.
+    """
+
+    writer: Backend
+    judge: Backend
+    contexts: Sequence[Context]
+    dimensions: Sequence[Dimension]
+    folder: Path
+    sampling: Sampling
+    attempts: int
+    prompts: Path | None = None
+    human: Mapping[Key, Mapping[int, str]] | None = None
+    restart: bool = False
+    progress: Progress | None = None
+
+    def __call__(
+        self, ladders: Sequence[Ladder], failures: Sequence[LadderFailure]
+    ) -> tuple[list[Ladder], list[LadderFailure], dict[str, Any]]:
+        """Ladders that the judge finds in order, the failures with those of the others, and the certificate.
+
+        A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
+        dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept:
+        the certificate says `refuse` for their rungs.
+
+        Raises:
+            UsageError: no ladder is left.
+            BackendError, DataError: see `refladder.jobs.certify.certify` and `refladder.synth.build_ladders`.
+        """
+        current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
+        if not current:
+            raise UsageError("no ladder could be written, so there is none to certify; see --writer")
+        if self.restart:
+            for journal in self.folder.glob(_REWRITES):
+                throw_away(journal)
+        opened = self._set(current)
+        asker = open_asker(opened, self.judge, self.folder / JUDGMENTS, prompts=self.prompts, restart=self.restart)
+        certificate = certify(opened, asker, self.progress)
+        rewritten: set[tuple[Key, int]] = set()
+        rounds = 0
+        while rounds < ROUNDS and (wanted := self._to_rewrite(certificate)):
+            rounds += 1
+            rewritten |= self._rewrite(current, wanted, rounds)
+            certificate = certify(self._set(current), asker, self.progress)
+        dropped = _levels_to_drop(certificate)
+        if dropped:
+            current = {key: _without(ladder, dropped) for key, ladder in current.items()}
+            certificate = certify(self._set(current), asker, self.progress)
+        failed = [self._failure(current, row, asker) for row in certificate["of_ladders"] if _levels(row)]
+        for failure in failed:
+            del current[failure.context_id, failure.dimension]
+        if not current:
+            raise UsageError(
+                f"none of the {len(ladders)} ladders rises for {self.judge.fingerprint} after {rounds} rounds of "
+                "rewriting; try another --writer or --judge, or build without --certify"
+            )
+        if failed:
+            certificate = certify(self._set(current), asker, self.progress)
+        certificate["built"] = {
+            "rounds": rounds,
+            "rewritten": len(rewritten),
+            "dropped": len(dropped),
+            "failed": len(failed),
+        }
+        if rewritten or dropped or failed:
+            certificate["notes"].append(
+                "The same judge chose the rungs of this set, so its p-values describe a selection and are too small; "
+                "certify the set with another judge for a test."
+            )
+        certificate["digest"] = certificate_digest(certificate)
+        return list(current.values()), [*failures, *failed], certificate
+
+    def _set(self, ladders: Mapping[Key, Ladder]) -> LadderSet:
+        return ladder_set(self.folder.name, self.dimensions, self.contexts, list(ladders.values()))
+
+    def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
+        """The levels to write anew, by ladder; people's rungs are left out."""
+        human = self.human or {}
+        wanted = {
+            key: [level for level in _levels(row) if level not in human.get(key, {})]
+            for row in certificate["of_ladders"]
+            for key in [(row["context_id"], row["dimension"])]
+        }
+        return {key: levels for key, levels in wanted.items() if levels}
+
+    def _rewrite(
+        self, current: dict[Key, Ladder], wanted: Mapping[Key, Sequence[int]], number: int
+    ) -> set[tuple[Key, int]]:
+        """Write rungs anew with further seeds, between the rungs that are kept; returns those that were written."""
+        done: set[tuple[Key, int]] = set()
+        sampling = replace(self.sampling, seed=self.sampling.seed + number * self.attempts)
+        for dimension in self.dimensions:
+            contexts = [context for context in self.contexts if (context.id, dimension.name) in wanted]
+            if not contexts:
+                continue
+            fixed = {
+                key: {rung.level: rung.text for rung in current[key].rungs if rung.level not in levels}
+                for key, levels in wanted.items()
+                if key[1] == dimension.name
+            }
+            digest = hashlib.blake2b(dimension.name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+            again, _ = build_ladders(
+                self.writer,
+                contexts,
+                [dimension],
+                rungs=len(next(iter(current.values())).rungs),
+                sampling=sampling,
+                attempts=self.attempts,
+                prompts=self.prompts,
+                journal=self.folder / f"rewrite-{number}-{digest}.journal.jsonl",
+                human=fixed,
+                progress=self.progress,
+            )
+            for ladder in again:
+                key = (ladder.context_id, ladder.dimension)
+                rungs = zip(current[key].rungs, ladder.rungs, strict=True)
+                mended = tuple(new if new.level in wanted[key] else old for old, new in rungs)
+                current[key] = replace(current[key], rungs=mended)
+                done |= {(key, level) for level in wanted[key]}
+        return done
+
+    @staticmethod
+    def _failure(current: Mapping[Key, Ladder], row: Mapping[str, Any], asker: Asker) -> LadderFailure:
+        ladder = current[row["context_id"], row["dimension"]]
+        levels = _levels(row)
+        reason = (
+            f"not certified: {asker.backend.fingerprint} does not find level {', '.join(map(str, levels))} in order"
+        )
+        return LadderFailure(
+            context_id=ladder.context_id,
+            task=ladder.task,
+            dimension=ladder.dimension,
+            level=levels[0],
+            reasons=(reason,),
+            recipe=ladder.recipe,
+        )
+
+
+def _levels(row: Mapping[str, Any]) -> list[int]:
+    """The levels of a ladder that are out of order."""
+    return [level for level, verdict in enumerate(row["rungs"], start=1) if verdict in {REWRITE, DROP}]
+
+
+def _levels_to_drop(certificate: Mapping[str, Any]) -> list[int]:
+    """The levels that every dimension drops; none if fewer than two would be left."""
+    counts = Counter(
+        level["level"]
+        for dimension in certificate["dimensions"]
+        for level in dimension["levels"]
+        if level["verdict"] == DROP
+    )
+    levels = sorted(level for level, count in counts.items() if count == len(certificate["dimensions"]))
+    return levels if certificate["counts"]["rungs"] - len(levels) > 1 else []
+
+
+def _without(ladder: Ladder, dropped: Sequence[int]) -> Ladder:
+    """The ladder without some levels, numbered from 1 again."""
+    left = [rung for rung in ladder.rungs if rung.level not in dropped]
+    level_of = {rung.level: number for number, rung in enumerate(left, start=1)}
+    rungs = []
+    for rung in left:
+        between = rung.between
+        if between is not None:
+            low, high = (level_of.get(level) for level in between)
+            between = None if low is None or high is None else (low, high)
+        rungs.append(replace(rung, level=level_of[rung.level], between=between))
+    return replace(ladder, rungs=tuple(rungs))

@@ -1,0 +1,140 @@
+"""Which rows to label next: a random sample as a file, and what that many labels can promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import bdtr
+
+from refladder.errors import DataError, UsageError
+from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
+from refladder.jobs.calibrate import calibrate
+from refladder.jobs.labelling import id_columns, sampled_above
+from refladder.trust.threshold import least_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from refladder.jobs.calibrate import Promise, Step
+    from refladder.jobs.labelling import Asked, Pool
+
+BATCHES = (20, 50, 100, 200)
+_SHOWN = ("context_id", "system", "context", "output")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What more labels can promise.
+
+    With `more` labels there are `labels` of rows from which the sample is drawn; the promise holds with at most
+    `bad_allowed` bad ones (None: not even with 0), and without any bad one it could be `precision`. `chance` is the
+    probability that the promise can be made if further labels are like those so far; None without labels.
+    """
+
+    more: int
+    labels: int
+    bad_allowed: int | None
+    precision: float
+    chance: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPlan:
+    """The plan: `batches`, the `lowest` candidate above which rows are drawn (None: all rows), and `drawn` rows."""
+
+    batches: tuple[Batch, ...]
+    lowest: Step | None
+    drawn: int
+    rows: int
+    notes: tuple[str, ...]
+
+
+def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, list[int]]:
+    """Plan the next labels.
+
+    Without labels, rows are drawn from all. With labels, they are drawn from the rows above the lowest candidate that
+    the labels allow, so that no label is spent on rows that are not kept.
+
+    Returns:
+        The plan, and the numbers of the drawn rows in the table, in random order.
+
+    Raises:
+        UsageError: a recall or a promise on average is asked for.
+        DataError: no row has a score.
+    """
+    if promise.precision is None or promise.sure is None:
+        raise UsageError("--plan is about --precision with --sure; leave out --recall and --on-average")
+    if not len(pool.scores):
+        raise DataError(f"no row has a number in {', '.join(asked.by)}; score the rows first")
+    result = calibrate(pool, asked, promise) if len(pool.labelled) else None
+    lowest = None if result is None else result.lowest
+    reached = np.ones(len(pool.scores), np.bool_)
+    if lowest is not None:
+        reached = np.logical_and.reduce(pool.scores >= np.array(lowest.cutoffs), axis=1)
+    reached[pool.labelled] = False
+    drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[: BATCHES[-1]]
+    labels, bad = (lowest.labels_above, lowest.bad_above) if lowest else (0, 0)
+    batches = tuple(_batch(more, labels, bad, promise.precision, promise.sure) for more in BATCHES)
+    plan = LabelPlan(batches=batches, lowest=lowest, drawn=len(drawn), rows=len(pool.scores), notes=tuple(pool.notes))
+    return plan, pool.row_numbers[drawn].tolist()
+
+
+def _batch(more: int, labels: int, bad: int, precision: float, sure: float) -> Batch:
+    total = labels + more
+    allowed = -1
+    while least_labels(allowed + 1, precision, sure) <= total:
+        allowed += 1
+    chance = None
+    if labels:
+        share = (bad + 0.5) / (labels + 1)
+        chance = float(bdtr(allowed - bad, more, share)) if allowed >= bad else 0.0
+    return Batch(
+        more=more,
+        labels=total,
+        bad_allowed=allowed if allowed >= 0 else None,
+        precision=float((1 - sure) ** (1 / total)),
+        chance=chance,
+    )
+
+
+def write_rows(
+    source: str,
+    out: str,
+    plan: LabelPlan,
+    rows_drawn: Collection[int],
+    *,
+    by: Sequence[str],
+    label: Sequence[str],
+    given: str | None = None,
+    escape_formulas: bool = False,
+) -> None:
+    """Write the drawn rows with their ids, texts and an empty column for each label, in random order.
+
+    Scores are left out, so that they do not influence people. The lowest score that rows were drawn from is in a column
+    that `calibrate` reads again.
+
+    Raises:
+        UsageError: the scored rows can be read only once.
+        DataError: they have no ids.
+    """
+    if read_once(source):
+        raise UsageError("--plan with --out reads SCORED twice, which standard input and pipes cannot be; give a file")
+    rows = read_rows(source, given)
+    columns = rows.columns() or []
+    ids = id_columns(columns)
+    if not ids:
+        raise DataError(f"{source}: no id column (output_id, id, or context_id and system), by which labels are found")
+    wanted = {number: turn for turn, number in enumerate(rows_drawn)}
+    chosen = sorted((wanted[number], row) for number, row in enumerate(rows) if number in wanted)
+    shown = [column for column in dict.fromkeys([*ids, *_SHOWN]) if column in columns]
+    labels = [column for column in label or ("label",) if column not in shown]
+    bounds = dict.fromkeys(map(sampled_above, by))
+    if plan.lowest is not None:
+        bounds = dict(zip(bounds, plan.lowest.cutoffs, strict=True))
+    header = [*shown, *labels, *bounds]
+    with open_sink(out, standard_form(out, "csv"), {}, header, escape_formulas=escape_formulas) as write:
+        for _, row in chosen:
+            fields = {column: row.fields.get(column) for column in shown}
+            write(Row(row.where, {**fields, **dict.fromkeys(labels), **bounds}))

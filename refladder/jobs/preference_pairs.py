@@ -1,0 +1,328 @@
+"""pairs: scored rows -> pairs of a chosen and a rejected text for preference training."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from refladder.errors import DataError, UsageError
+from refladder.files.ladder_sets import load_ladders
+from refladder.files.tables import (
+    STANDARD,
+    Row,
+    format_of,
+    number_in,
+    open_sink,
+    read_rows,
+    refuse_same_files,
+    standard_form,
+)
+from refladder.jobs.score import items
+from refladder.jobs.scored_tables import one_scale, read_twice, score_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.files.tables import Write
+    from refladder.jobs.score import Item, Mapped
+    from refladder.records import Context, Progress
+
+TEXTS = ("prompt", "chosen", "rejected", "context_id", "chosen_id", "rejected_id")
+ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
+NUMBERS = {"score_chosen": float, "score_rejected": float, "signature": str}
+_ROUNDING = 1e-9  # a difference this much below the margin reaches it: 0.3 - 0.2 is less than 0.1
+_PROGRESS_EVERY = 8192
+
+
+@dataclass(slots=True, kw_only=True)
+class PairReport:
+    """Counts of a run.
+
+    Of the `rows`, `unscored` have no score or no output. Of the pairs of scored rows of one context, `pairs` are
+    written; the others have equal scores (`ties`), differ by less than the margin (`below_margin`), are more than
+    wanted of a context (`over_limit`), or have the same text (`same_text`). `single` contexts have one scored row.
+    `column` is the column of the scores, `widest` the largest difference within a context.
+    """
+
+    column: str
+    rows: int = 0
+    unscored: int = 0
+    contexts: int = 0
+    single: int = 0
+    pairs: int = 0
+    ties: int = 0
+    below_margin: int = 0
+    over_limit: int = 0
+    same_text: int = 0
+    widest: float | None = None
+
+
+def pair_lines(report: PairReport) -> list[str]:
+    """The counts of a run in words."""
+    lines = [
+        f"{report.rows:,} rows of {report.contexts:,} contexts: {report.pairs:,} pairs by {report.column}",
+        (
+            f"not written: {report.ties:,} pairs with equal scores, {report.below_margin:,} below the margin, "
+            f"{report.over_limit:,} over --per-context, {report.same_text:,} with the same text"
+        ),
+    ]
+    if report.unscored or report.single:
+        lines.append(
+            f"without a pair: {report.unscored:,} unscored rows, {report.single:,} contexts with a single scored row"
+        )
+    if not report.pairs and report.widest is not None:
+        lines.append(f"no pair: the largest difference within a context is {report.widest:g}")
+    return lines
+
+
+class _Text(NamedTuple):
+    """What a pair needs of a row."""
+
+    where: str
+    name: str
+    context_id: str
+    prompt: str
+    output: str
+    score: float
+    signature: str | None
+
+
+def preference_pairs(
+    source: str,
+    out: str,
+    *,
+    mapped: Mapped,
+    margin: float,
+    per_context: int | None = None,
+    by: str | None = None,
+    ladders: str | Path | LadderSet | None = None,
+    conversational: bool = False,
+    given: str | None = None,
+    out_given: str | None = None,
+    escape_formulas: bool = False,
+    mix: bool = False,
+    progress: Progress | None = None,
+) -> PairReport:
+    """Write pairs of outputs of one context whose scores differ, in the preference format of TRL with explicit prompts.
+
+    Source: the documentation of TRL 1.16, "Dataset formats and types".
+
+    The pairs of a context are taken in the order of their difference, the widest first; of equal ones, those whose rows
+    come first. A pair is written where its second text is in the table, so the output is the same every time.
+
+    The table is read twice. Kept in memory are 24 bytes a row, about 200 bytes a pair, and the texts of pairs whose
+    other text is still to be read: none but those of one context if the rows of a context follow each other.
+
+    Args:
+        source: scored rows, file or `-`.
+        out: file or `-`; its columns are `TEXTS` and `NUMBERS`.
+        mapped: the columns of context and output by field.
+        margin: least difference of two scores, in units of the score, 0 or more; equal scores are never a pair.
+        per_context: most pairs of a context; None for all.
+        by: the column of the scores; None for `refladder.jobs.scored_tables.score_column`.
+        ladders: a ladder set with the texts of contexts, for rows without them.
+        conversational: write prompt, chosen and rejected as lists of one chat message, in the conversational format.
+        given: format of the source; None to take it from the file's ending.
+        out_given: format of the output, likewise.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
+        mix: compare scores of different signatures.
+        progress: called with rows read in the second pass and the number of rows.
+
+    Returns:
+        The counts.
+
+    Raises:
+        DataError: with path:line, a column is missing or wrong, a context has no text or two, or the signature differs
+            from that of earlier rows.
+        UsageError: the margin is no such number, the score column is not clear, or chat messages in CSV are asked for.
+    """
+    if not 0 <= margin < float("inf"):
+        raise UsageError(f"--margin {margin:g}: a difference of scores, 0 or more, is needed")
+    if per_context is not None and per_context < 1:
+        raise UsageError(f"--per-context {per_context}: a number of pairs must be 1 or more")
+    refuse_same_files({"SOURCE": source, "--out": out})
+    opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+    contexts = {} if opened is None else opened.contexts
+    form = format_of(source, given)
+    form_out = out_given or standard_form(out, form)
+    if conversational and format_of(out, form_out) == "csv":
+        raise UsageError(f"{out}: chat messages are lists, which CSV does not have; write .jsonl or .parquet")
+    with ExitStack() as stack:
+        path = stack.enter_context(read_twice(source, form))
+        columns = read_rows(path, form).columns()
+        report = PairReport(column=by or score_column("<stdin>" if source == STANDARD else source, columns))
+        scored = _scored_rows(path, form, mapped, contexts, report, mix=mix)
+        pairs = _choose(scored, report, margin, per_context)
+        write = stack.enter_context(open_sink(out, form_out, NUMBERS, TEXTS, escape_formulas=escape_formulas))
+        put = _as_messages(write) if conversational else write
+        _write_pairs(_texts(path, form, mapped, contexts, report), pairs, put, report, progress)
+    return report
+
+
+def _as_messages(write: Write) -> Write:
+    def messages(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+        chat = {name: [{"role": role, "content": row.fields[name]}] for name, role in ROLES.items()}
+        write(Row(row.where, {**row.fields, **chat}), values)
+
+    return messages
+
+
+def _items(path: str, form: str, mapped: Mapped, report: PairReport) -> Iterator[tuple[Item, float | None]]:
+    """Each row with its score; None for a row without a score or an output."""
+    for item in items(read_rows(path, form), mapped, check_ids=False):
+        score = number_in(item.row, report.column)
+        yield item, None if item.output is None else score
+
+
+def _scored_rows(
+    path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], report: PairReport, *, mix: bool
+) -> tuple[array[int], array[int], array[float]]:
+    """Context number, row number and score of each scored row."""
+    scale = one_scale([report.column], mix=mix)
+    number_of: dict[str, int] = {}
+    groups, numbers, scores = array("q"), array("q"), array("d")
+    for number, (item, score) in enumerate(_items(path, form, mapped, report)):
+        report.rows += 1
+        if item.output is None or score is None:
+            report.unscored += 1
+            continue
+        if scale is not None:
+            scale.check(item.row)
+        if item.text is None and item.output.context_id not in contexts:
+            raise DataError(
+                f"{item.row.where}: no text of context {item.output.context_id!r} for the prompt; add it in a column "
+                "context (or map one with --column context=NAME), or name the ladder set that has it with --ladders"
+            )
+        groups.append(number_of.setdefault(item.output.context_id, len(number_of)))
+        numbers.append(number)
+        scores.append(score)
+    report.contexts = len(number_of)
+    return groups, numbers, scores
+
+
+def _choose(
+    scored: tuple[array[int], array[int], array[float]], report: PairReport, margin: float, most: int | None
+) -> list[tuple[int, int]]:
+    """The pairs as (chosen row, rejected row)."""
+    groups, numbers, scores = (np.asarray(column) for column in scored)
+    order = np.argsort(groups, kind="stable")
+    ends = np.flatnonzero(np.diff(groups[order])) + 1
+    pairs: list[tuple[int, int]] = []
+    for members in np.split(order, ends) if len(order) else ():
+        values = scores[members]
+        ascending = np.sort(values)
+        equal = np.searchsorted(ascending, ascending, "left")
+        far = np.minimum(equal, np.searchsorted(ascending, ascending - margin + _ROUNDING, "right"))
+        reached, total = int(far.sum()), len(values) * (len(values) - 1) // 2
+        different = int(equal.sum())
+        wanted = reached if most is None else min(reached, most)
+        report.single += len(values) == 1
+        report.ties += total - different
+        report.below_margin += different - reached
+        report.over_limit += reached - wanted
+        if len(values) > 1:
+            report.widest = max(report.widest or 0.0, float(ascending[-1] - ascending[0]))
+        pairs += _widest(values.tolist(), numbers[members].tolist(), wanted)
+    return pairs
+
+
+def _widest(values: Sequence[float], rows: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
+    """The pairs with the largest differences, as (row of the higher, row of the lower value).
+
+    With the values in falling and in rising order, a step on either side never makes a difference larger, so the next
+    pair is always a neighbour of an earlier one.
+    """
+    falling = sorted(range(len(values)), key=lambda position: -values[position])
+    rising = sorted(range(len(values)), key=values.__getitem__)
+
+    def entry(high: int, low: int) -> tuple[float, int, int, int, int]:
+        chosen, rejected = falling[high], rising[low]
+        return values[rejected] - values[chosen], rows[chosen], rows[rejected], high, low
+
+    heap = [entry(0, 0)] if count else []
+    while count:
+        _, chosen, rejected, high, low = heapq.heappop(heap)
+        yield chosen, rejected
+        count -= 1
+        if low + 1 < len(values):
+            heapq.heappush(heap, entry(high, low + 1))
+        if low == 0 and high + 1 < len(values):
+            heapq.heappush(heap, entry(high + 1, 0))
+
+
+def _texts(
+    path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], report: PairReport
+) -> Iterator[_Text | None]:
+    """What pairs need of each row; None for a row without a score."""
+    for item, score in _items(path, form, mapped, report):
+        if item.output is None or score is None:
+            yield None
+            continue
+        context_id = item.output.context_id
+        prompt = contexts[context_id].text if item.text is None else item.text
+        signature = item.row.fields.get("signature")
+        yield _Text(
+            item.row.where,
+            item.output.id,
+            context_id,
+            prompt,
+            item.output.text,
+            score,
+            None if signature is None else str(signature),
+        )
+
+
+def _write_pairs(
+    texts: Iterator[_Text | None],
+    pairs: Sequence[tuple[int, int]],
+    write: Write,
+    report: PairReport,
+    progress: Progress | None,
+) -> None:
+    """Write each pair at its later row, and let go of a text after its last pair."""
+    ready: dict[int, list[tuple[int, int]]] = {}
+    uses: dict[int, int] = {}
+    for pair in pairs:
+        ready.setdefault(max(pair), []).append(pair)
+        for number in pair:
+            uses[number] = uses.get(number, 0) + 1
+    waiting: dict[int, _Text] = {}
+    for number, text in enumerate(texts):
+        if text is not None and number in uses:
+            waiting[number] = text
+        for pair in ready.pop(number, ()):
+            _write_pair(waiting[pair[0]], waiting[pair[1]], write, report)
+            for row in pair:
+                uses[row] -= 1
+                if not uses[row]:
+                    del waiting[row]
+        if progress is not None and number % _PROGRESS_EVERY == 0:
+            progress(number, report.rows)
+
+
+def _write_pair(chosen: _Text, rejected: _Text, write: Write, report: PairReport) -> None:
+    if chosen.prompt != rejected.prompt:
+        raise DataError(
+            f"{rejected.where}: context {chosen.context_id!r} has another text than in {chosen.where}; a pair needs "
+            "one prompt, so give different contexts different ids"
+        )
+    if chosen.output == rejected.output:
+        report.same_text += 1
+        return
+    report.pairs += 1
+    values = (chosen.prompt, chosen.output, rejected.output, chosen.context_id, chosen.name, rejected.name)
+    write(
+        Row(chosen.where, dict(zip(TEXTS, values, strict=True))),
+        {
+            "score_chosen": chosen.score,
+            "score_rejected": rejected.score,
+            "signature": chosen.signature if chosen.signature == rejected.signature else None,
+        },
+    )

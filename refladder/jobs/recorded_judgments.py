@@ -1,0 +1,81 @@
+"""Checks of recorded judgments against the data and the methods that they are used for, before anything is run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from refladder.errors import UsageError
+from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.methods.contract import method_named, plan_nothing
+from refladder.scoring.recorded import ANY, LADDER, PAIRS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.methods.contract import MethodSettings
+    from refladder.records import Benchmark
+    from refladder.scoring.recorded import Recorded
+
+_NEEDED = {LADDER: "comparisons with the rungs of a ladder", PAIRS: "comparisons of pairs of outputs"}
+_DEFAULT = {LADDER: "ladder", PAIRS: "win-ratio"}
+
+
+def default_method(recorded: Recorded) -> str:
+    """The method of `evaluate` for recorded judgments where the user names none."""
+    return _DEFAULT[recorded.kind]
+
+
+def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[str], settings: MethodSettings) -> None:
+    """Check that recorded judgments are about the texts of a benchmark, and that they can answer the methods.
+
+    Args:
+        recorded: the judgments.
+        benchmark: the outputs that they should be about.
+        methods: names of methods to run; those that ask no judge are allowed beside the others.
+        settings: of the methods.
+
+    Raises:
+        UsageError: a method asks for something else, or the ladders are not named.
+        DataError: with path:line, a judgment is about something that does not exist.
+    """
+    if settings.answers or settings.yes_no:
+        raise UsageError("recorded judgments are read as they are; leave out --answers and --yes-no")
+    for name in methods:
+        method = method_named(name.partition(":")[0])
+        if method.plan is plan_nothing or method.recorded in {ANY, recorded.kind}:
+            continue
+        needs = _NEEDED.get(method.recorded or "", "more of a judge than comparisons of given texts")
+        raise UsageError(
+            f"{recorded.path} holds {_NEEDED[recorded.kind]}, and method {name!r} needs {needs}; leave it out of "
+            "--methods, or name another file"
+        )
+    rungs = 0
+    if recorded.kind == LADDER:
+        if settings.ladders is None:
+            raise UsageError(
+                f"{recorded.path} holds {_NEEDED[LADDER]}, and no ladders are named; name those that were judged with "
+                "--ladders SET"
+            )
+        named = settings.ladders
+        rungs = (named if isinstance(named, LadderSet) else load_ladders(named)).rungs
+    outputs: dict[str, set[str]] = {context.id: set() for context in benchmark.contexts}
+    for output in benchmark.outputs:
+        outputs[output.context_id].add(output.id)
+    recorded.check(benchmark.name, outputs, [dimension.name for dimension in benchmark.dimensions], rungs=rungs)
+
+
+def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
+    """Check that recorded judgments are comparisons with the rungs of a ladder set.
+
+    Raises:
+        UsageError: they compare pairs of outputs.
+        DataError: with path:line, the set has no such context, dimension or rung.
+    """
+    if recorded.kind != LADDER:
+        raise UsageError(
+            f"{recorded.path} holds {_NEEDED[recorded.kind]}, and scoring needs {_NEEDED[LADDER]}; see "
+            "`refladder evaluate --judgments-from`"
+        )
+    contexts = dict.fromkeys(context_id for context_id, _ in ladders.ladders)
+    dimensions = [dimension.name for dimension in ladders.dimensions]
+    recorded.check(f"the ladder set {ladders.name}", contexts, dimensions, rungs=ladders.rungs)

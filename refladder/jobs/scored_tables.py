@@ -1,0 +1,135 @@
+"""What commands that read scored rows share: the score column, one scale, and a table that is read twice."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import cannot_write
+from refladder.files.tables import STANDARD, read_once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from refladder.files.tables import Row
+
+OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
+_OVERALL = ("overall_score", "all_dimensions_score")
+
+
+def score_column(source: str, columns: Sequence[str] | None) -> str:
+    """The column that `score` would rank rows by: the overall score, or that of the only dimension.
+
+    Args:
+        source: the table, for the message.
+        columns: its columns; None for a table without rows.
+
+    Raises:
+        UsageError: there is no such column, or several dimensions without an overall score.
+    """
+    names = [name for name in columns or () if str(name).endswith("_score")]
+    overall = [name for name in _OVERALL if name in names]
+    chosen = overall[:1] or names
+    if len(chosen) != 1:
+        problem = f"several score columns ({', '.join(chosen)})" if chosen else "no column NAME_score"
+        raise UsageError(f"{source}: {problem}; name the column with --by COLUMN")
+    return chosen[0]
+
+
+class OneScale:
+    """Checks that all rows have one signature, as scores of different signatures are on different scales.
+
+    Args:
+        column: the column that is compared, for the message.
+    """
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self._first: tuple[object, str] | None = None  # a signature and the row that has it
+
+    def check(self, row: Row) -> None:
+        """Compare a row with the first one.
+
+        Raises:
+            DataError: with path:line, it has another signature.
+        """
+        signature = row.fields.get("signature") or None
+        if self._first is None:
+            self._first = signature, row.where
+        first, where = self._first
+        if signature != first:
+            parts, first_parts = _differing(signature, first)
+            raise DataError(
+                f"{row.where}: the scores in column {self._column!r} are on different scales: {parts} here, "
+                f"{first_parts} in {where}; filter each signature separately, or compare them as they are with --mix"
+            )
+
+
+def one_scale(columns: Sequence[str], *, mix: bool) -> OneScale | None:
+    """The check for these columns; None with `mix`, or if none of them holds scores."""
+    compared = next((name for name in columns if name.endswith(OF_SCORES)), None)
+    return None if mix or compared is None else OneScale(compared)
+
+
+def check_signature(signature: object, wanted: str | None, where: str) -> None:
+    """Refuse scores with another signature than those that a threshold was made for.
+
+    Args:
+        signature: of the scores.
+        wanted: of the scores that the threshold was made for.
+        where: the row or the file, for the error.
+
+    Raises:
+        DataError: it is another one.
+    """
+    if signature != wanted:
+        here, there = _differing(signature, wanted)
+        raise DataError(
+            f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the "
+            "threshold file; run `refladder calibrate` with labels of these scores"
+        )
+
+
+def _differing(first: object, second: object) -> tuple[str, str]:
+    """The parts of two signatures that are not in both."""
+    parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]
+    shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
+    return shown[0] or "no signature", shown[1] or "no signature"
+
+
+@contextmanager
+def read_twice(source: str, form: str) -> Iterator[str]:
+    """The path of a table that can be read more than once: standard input and pipes are copied to a temporary file.
+
+    Errors in the block that name the temporary file name the source instead.
+
+    Args:
+        source: file or `-`.
+        form: its format.
+
+    Raises:
+        DataError: the copy cannot be written.
+    """
+    if not read_once(source):
+        yield source
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"stdin.{form}"
+        try:
+            with (
+                path.open("wb") as spool,
+                sys.stdin.buffer if source == STANDARD else Path(source).open("rb") as stream,
+            ):
+                shutil.copyfileobj(stream, spool)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        try:
+            yield str(path)
+        except (DataError, UsageError) as error:
+            name = "<stdin>" if source == STANDARD else source
+            raise type(error)(str(error).replace(str(path), name)) from error

@@ -1,0 +1,171 @@
+"""A certificate of a ladder set as tables and lines, and the audit of a judge as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from refladder.report.rendering import DASH, PlainTable, number, with_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SHOWN = 5  # ladders that are named in a line
+_STEPS = (
+    ("in order", "ladders whose higher rung is better, of those that decide"),
+    ("p", "exact sign test over contexts, Holm-corrected over all steps of the set; 0.05 or less passes"),
+    ("w", "mean probability that the higher rung is better"),
+    ("surface w", "the same for the builtin judge, which reads no meaning"),
+    ("spacing", "distance of the two levels in log-odds, Davidson's model"),
+    ("levels", "verdict on the lower and the higher level"),
+)
+_SETS = (
+    ("in order", "steps of single ladders whose higher rung is better"),
+    ("intransitive", "triples of rungs without a consistent ranking"),
+    ("inconsistent", "pairs whose two orders disagree"),
+    ("mass", "mean label mass"),
+    ("length", "mean Spearman correlation of level and number of words"),
+    ("by length", "ladders that a rule of length alone orders fully"),
+    ("by surface", "ladders that the builtin judge orders fully"),
+)
+_AUDIT = (
+    ("unparsed", "judgments without a usable answer"),
+    ("low mass", "judgments whose labels have a total probability under 0.5"),
+    ("mass", "mean label mass"),
+    ("P(target)", "how often the text in the target's position wins (0.5 = no position bias)"),
+    ("inconsistent", "pairs whose two orders disagree"),
+    ("P(longer)", "how often the longer of two rungs wins"),
+    ("longer is higher", "how often the longer rung is the higher one: P(longer) of a judge without length bias"),
+    ("shift", "change of the probability that the worst rung is better than a higher one, with a sentence appended"),
+    ("neutral", "a sentence that says nothing: what any sentence does"),
+    ("request", "a sentence that asks for a good verdict"),
+    ("answer line", "the last line of the prompt with the answer that the text is better"),
+)
+VERDICTS = {
+    "pass": "every level is above the one below it",
+    "rewrite": "some levels are not shown to rise; write the rungs named below anew",
+    "drop": "the ladders do not rise at some level",
+    "refuse": "no step is shown to rise, or nothing could be judged; do not use these ladders with this judge",
+}
+
+
+def certificate_tables(certificate: Mapping[str, Any]) -> list[PlainTable]:
+    """The steps of every dimension, and counts over ladders."""
+    steps = []
+    for dimension in certificate["dimensions"]:
+        levels = {level["level"]: level for level in dimension["levels"]}
+        for step in dimension["steps"]:
+            low, high = levels[step["from"]], levels[step["to"]]
+            gap = None if low["strength"] is None else high["strength"] - low["strength"]
+            steps.append(
+                [
+                    f"{dimension['dimension']} {step['from']} to {step['to']}",
+                    f"{step['in_order']}/{step['decided']}",
+                    number(step["p_holm"], 4),
+                    number(step["w"], 3),
+                    number(step["surface_w"], 3),
+                    number(gap, 2),
+                    f"{low['verdict']}, {high['verdict']}",
+                ]
+            )
+    counted = [
+        [
+            dimension["dimension"],
+            dimension["verdict"],
+            str(dimension["ladders"]),
+            _of(dimension["adjacent"], "in_order"),
+            _of(dimension["intransitive"], "count"),
+            _of(dimension["inconsistent"], "count"),
+            number(dimension["mass"], 3),
+            number(dimension["spearman_length"], 2),
+            str(dimension["length_climbs"]),
+            str(dimension["surface_climbs"]),
+        ]
+        for dimension in certificate["dimensions"]
+    ]
+    return [
+        PlainTable("steps from level to level", ["step", *(head for head, _ in _STEPS)], steps, _STEPS),
+        PlainTable(
+            "dimensions", ["dimension", "verdict", "ladders", *(head for head, _ in _SETS)], counted, _SETS, repeated=0
+        ),
+    ]
+
+
+def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
+    """The verdict, what it counts, the rungs and ladders to look at, and notes."""
+    counts = certificate["counts"]
+    rungs = counts["of_rungs"]
+    judged = (
+        f"{counts['judgments']:,} judgments ({counts['unparsed']:,} unparsed, {counts['low_mass']:,} of low label mass)"
+    )
+    lines = [
+        f"verdict: {certificate['verdict']} ({VERDICTS[certificate['verdict']]})",
+        f"certificate {certificate['digest']} by {certificate['judge']['fingerprint']}: {_size(counts)}, {judged}",
+        "rungs: " + ", ".join(f"{count:,} {verdict}" for verdict, count in rungs.items()),
+    ]
+    for verdict in ("rewrite", "drop", "refuse"):
+        named = [
+            f"{row['context_id']} ({row['dimension']}) rung {level}"
+            for row in certificate["of_ladders"]
+            for level, given in enumerate(row["rungs"], start=1)
+            if given == verdict
+        ]
+        lines += _named(verdict, named)
+    lines += _named("climbed by length alone", climbable(certificate))
+    built = certificate["built"]
+    if built is not None:
+        lines.append(
+            f"build: {built['rewritten']:,} rungs rewritten in {built['rounds']} rounds, {built['dropped']:,} levels "
+            f"dropped, {built['failed']:,} ladders failed"
+        )
+    return [*lines, *(f"note: {note}" for note in certificate["notes"])]
+
+
+def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
+    """The figures of an audit, one row for each measure and one column for each dimension.
+
+    Args:
+        rows: dimension, measure, value, low and high of each figure.
+    """
+    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    if len(dimensions) == 2:  # noqa: PLR2004  `all` and the only dimension are the same
+        dimensions = dimensions[1:]
+    cells = {(row["measure"], row["dimension"]): row for row in rows}
+    table = [
+        [measure, *(_figure(cells[measure, dimension]) for dimension in dimensions)]
+        for measure in dict.fromkeys(row["measure"] for row in rows)
+    ]
+    return [PlainTable("audit, with 95 % intervals over contexts", ["measure", *dimensions], table, _AUDIT)]
+
+
+def _figure(row: Mapping[str, Any]) -> str:
+    return with_interval(row["value"], row["low"], row["high"], digits=3)
+
+
+def ladder_line(certificate: Mapping[str, Any], context_id: str, dimension: str) -> str:
+    """The verdicts on the rungs of one ladder."""
+    (row,) = (
+        row for row in certificate["of_ladders"] if row["context_id"] == context_id and row["dimension"] == dimension
+    )
+    rungs = ", ".join(f"{level} {verdict}" for level, verdict in enumerate(row["rungs"], start=1))
+    climbs = "; a rule of length alone orders them" if row["length_climbs"] else ""
+    return f"certificate by {certificate['judge']['fingerprint']}: rungs {rungs}{climbs}"
+
+
+def climbable(certificate: Mapping[str, Any]) -> list[str]:
+    """The ladders that a rule of length alone orders fully, as `context (dimension)`."""
+    return [f"{row['context_id']} ({row['dimension']})" for row in certificate["of_ladders"] if row["length_climbs"]]
+
+
+def _size(counts: Mapping[str, Any]) -> str:
+    return f"{counts['ladders']:,} ladders of {counts['rungs']} rungs"
+
+
+def _named(what: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return [f"{what}: {', '.join(names[:_SHOWN])}{more}"]
+
+
+def _of(counted: Mapping[str, int], name: str) -> str:
+    return f"{counted[name]}/{counted['of']}" if counted["of"] else DASH

@@ -1,0 +1,173 @@
+"""The table and the chart of cut-offs with their labels, and what a calibration found, as sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from refladder.report.rendering import DASH, PlainTable, number
+from refladder.report.svg import Series, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WIDE = 20  # characters of a bar
+_LEGEND = (
+    ("kept", "share of the rows that reach the cut-off"),
+    ("labels", "labelled rows that reach it"),
+    ("bad", "those of them that are not good"),
+    ("precision", "share of good ones among these labels"),
+    ("bound", "lower bound of the precision, exact for this cut-off alone"),
+    ("0 to 1", "-: up to the bound, =: from the bound to the precision, |: the promise"),
+)
+_MARKS = "*: the promised cut-off; n: the cut-off without a promise"
+
+
+class Step(Protocol):
+    """A cut-off with its labels, as in `refladder.jobs.calibrate`."""
+
+    @property
+    def cutoffs(self) -> tuple[float, ...]:
+        """One for each column."""
+
+    @property
+    def kept_share(self) -> float:
+        """Between 0 and 1."""
+
+    @property
+    def labels_above(self) -> int:
+        """Labelled rows that are kept."""
+
+    @property
+    def bad_above(self) -> int:
+        """The bad ones of them."""
+
+    @property
+    def precision(self) -> float | None:
+        """None without labels."""
+
+    @property
+    def low(self) -> float:
+        """Lower bound of the precision."""
+
+
+class Batch(Protocol):
+    """A number of further labels, as in `refladder.jobs.next_labels`."""
+
+    @property
+    def more(self) -> int:
+        """Further labels."""
+
+    @property
+    def labels(self) -> int:
+        """With those that exist."""
+
+    @property
+    def bad_allowed(self) -> int | None:
+        """None if not even 0."""
+
+    @property
+    def precision(self) -> float:
+        """Promised without a bad one."""
+
+    @property
+    def chance(self) -> float | None:
+        """Of the promise; None without labels."""
+
+
+def cutoff_words(columns: Sequence[str], cutoffs: Sequence[float]) -> str:
+    """A cut-off as a condition that a row meets."""
+    return " and ".join(f"{column} >= {cutoff:.6g}" for column, cutoff in zip(columns, cutoffs, strict=True))
+
+
+def steps_table(
+    columns: Sequence[str], steps: Sequence[Step], chosen: int | None, naive: int | None, share: float | None
+) -> PlainTable:
+    """Cut-offs, strictest first, with a bar from the bound to the precision.
+
+    Args:
+        columns: the score columns.
+        steps: the candidates.
+        chosen: the number of the promised one.
+        naive: the number of the one without a promise.
+        share: the promised precision, if one is promised.
+    """
+    rows = []
+    for place, step in enumerate(steps):
+        marks = f"{'*' if place == chosen else ''}{'n' if place == naive else ''}"
+        rows.append(
+            [
+                " ".join([*(f"{cutoff:.4g}" for cutoff in step.cutoffs), *([marks] if marks else [])]),
+                number(step.kept_share, 2),
+                f"{step.labels_above:,}",
+                f"{step.bad_above:,}",
+                number(step.precision, 3),
+                number(step.low, 3),
+                _bar(step, share),
+            ]
+        )
+    heads = [f"{', '.join(columns)} >=", "kept", "labels", "bad", "precision", "bound", "0 to 1"]
+    return PlainTable(f"Cut-offs, strictest first. {_MARKS}", heads, rows, _LEGEND)
+
+
+def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> PlainTable:
+    """What more labels can promise.
+
+    Args:
+        batches: numbers of further labels.
+        precision: the promised one.
+        sure: the probability of the promise.
+    """
+    legend = (
+        ("more", "further labels, all of rows that are drawn as below"),
+        ("labels", "with those of such rows that exist"),
+        ("bad allowed", f"bad ones among them with which a precision of {precision:g} can be promised, sure {sure:g}"),
+        ("without bad", "the precision that can be promised if none of them is bad"),
+        ("chance", "that the promise can be made, if further labels are like those so far"),
+    )
+    rows = [
+        [
+            f"{batch.more:,}",
+            f"{batch.labels:,}",
+            DASH if batch.bad_allowed is None else f"{batch.bad_allowed:,}",
+            number(batch.precision, 3),
+            number(batch.chance, 2),
+        ]
+        for batch in batches
+    ]
+    return PlainTable("What more labels can promise", [term for term, _ in legend], rows, legend)
+
+
+def _bar(step: Step, share: float | None) -> str:
+    if step.precision is None:
+        return ""
+    low, high = round(step.low * _WIDE), round(step.precision * _WIDE)
+    cells = ["-"] * low + ["="] * (high - low) + [" "] * (_WIDE - high)
+    if share is not None:
+        cells[min(round(share * _WIDE), _WIDE - 1)] = "|"
+    return "".join(cells) + "."
+
+
+def kept_chart(title: str, steps: Sequence[Step], share: float | None) -> str:
+    """Precision and its lower bound against the share of rows kept, as SVG.
+
+    Args:
+        title: above the chart.
+        steps: the candidates.
+        share: the promised precision, for a dashed line.
+
+    Raises:
+        UsageError: no candidate has labels.
+    """
+    shown = [step for step in steps if step.precision is not None]
+    series = [
+        Series(
+            name="precision of the labels",
+            points=tuple((step.kept_share, step.precision or 0.0) for step in shown),
+            band=tuple((step.low, step.precision or 0.0) for step in shown),
+        )
+    ]
+    if share is not None:
+        series.append(
+            Series(name="promise", points=tuple((step.kept_share, share) for step in shown), dashed=True, colour=1)
+        )
+    return lines(title, series, "share of the rows kept", "precision, and its lower bound")

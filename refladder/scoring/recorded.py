@@ -1,0 +1,312 @@
+"""Recorded judgments: judgments of any judge, in a table, that answer comparisons by the ids of their texts.
+
+A row is one comparison, and the columns say of which kind the table is::
+
+    context_id, dimension, output, rung, outcome           outcome: win, loss or tie of the output against the rung
+    context_id, dimension, output, rung, win, loss, tie    three probabilities instead
+    context_id, dimension, first, second, winner           winner: first, second, tie, or the id of one of the two
+    context_id, dimension, first, second, p                the probability that the first is better
+
+`first` is the output that was shown first; the swapped pair is another row. In a ladder table, the optional column
+`swapped` is true where the two texts changed places; the outcome is the output's in both orders. A row without a
+judgment is an answer that could not be parsed. Other columns are ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import math
+from typing import TYPE_CHECKING, NoReturn
+
+from refladder.backends import Backend
+from refladder.errors import DataError, UsageError
+from refladder.files.tables import read_rows
+from refladder.loaders.fields import missing_column, name_of, number_of, value_of
+from refladder.records import LOSS, OUTCOMES, TIE, WIN, Comparison, LabelReading
+from refladder.scoring.question import RUNG, rung_id
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from refladder.files.tables import Row
+    from refladder.records import Completion, Prompt, Sampling
+
+LADDER, PAIRS = "ladder", "pairs"  # kinds of tables
+ANY = "any"  # of a method that asks no judge, beside every kind
+IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
+SLACK = 1e-6  # probabilities written with few digits may add to a little more than 1
+EMPTY = "no judgment in the recorded row"
+_SWAPPED = {"true": True, "1": True, "false": False, "0": False, "": False}
+_SHOWN = 5  # names in a message
+
+
+class Recorded(Backend):
+    """Judgments that were made elsewhere, in the place of a judge; nothing is asked of any model.
+
+    Args:
+        path: the file, for messages.
+        kind: `ladder` or `pairs`.
+        readings: log-probabilities of win, loss (and tie, for a ladder) by comparison.
+        lines: the line of each comparison in the file.
+    """
+
+    def __init__(
+        self, path: str, kind: str, readings: Mapping[Comparison, LabelReading], lines: Mapping[Comparison, int]
+    ) -> None:
+        self.path = path
+        self.kind = kind
+        self._readings = readings
+        self._lines = lines
+        self._digest = _digest_of(readings)
+
+    @property
+    def fingerprint(self) -> str:
+        """`recorded@` and a digest of the judgments, which depends on neither the file's format nor the row order."""
+        return f"recorded@{self._digest}"
+
+    @property
+    def notice(self) -> str:
+        """How many judgments the file holds."""
+        texts = "outputs against rungs" if self.kind == LADDER else "pairs of outputs"
+        swapped = sum(comparison.subject.startswith(RUNG) for comparison in self._readings)
+        words = f" ({swapped:,} in the swapped order, which --both-orders uses)" if swapped else ""
+        return f"{self.path}: {len(self._readings):,} recorded judgments of {texts}{words}; no model is asked"
+
+    @property
+    def recorded(self) -> Mapping[Comparison, LabelReading]:
+        """The judgments by comparison."""
+        return self._readings
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """Refuse: there is no model that writes."""
+        del prompts, sampling
+        self._refuse()
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """Refuse: there is no model that reads a prompt."""
+        del prompts, labels
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise UsageError(f"{self.path}: recorded judgments answer comparisons only, and no model is open; name a judge")
+
+    def on(self, dimensions: Collection[str]) -> Recorded:
+        """The judgments of these dimensions alone, for data that was read without the others."""
+        readings = {key: reading for key, reading in self._readings.items() if key.dimension in dimensions}
+        return Recorded(self.path, self.kind, readings, {key: self._lines[key] for key in readings})
+
+    def outputs(self) -> dict[tuple[str, str], str]:
+        """The outputs of the judgments, as (context id, output id), with the path:line of the first one on each."""
+        located: dict[tuple[str, str], str] = {}
+        for comparison, line in self._lines.items():
+            for name in _outputs_of(comparison):
+                located.setdefault((comparison.context_id, name), f"{self.path}:{line}")
+        return located
+
+    def check(
+        self, where: str, outputs: Mapping[str, Collection[str] | None], dimensions: Collection[str], *, rungs: int = 0
+    ) -> None:
+        """Check that every judgment is about texts that exist.
+
+        Args:
+            where: the benchmark or ladder set, for messages.
+            outputs: for each context the ids of its outputs; None where they are not known.
+            dimensions: names of all dimensions.
+            rungs: rungs of every ladder; 0 for judgments of pairs.
+
+        Raises:
+            DataError: with path:line, a context, dimension, output or rung does not exist.
+        """
+        for comparison, line in self._lines.items():
+            row = f"{self.path}:{line}"
+            if comparison.context_id not in outputs:
+                raise _unknown(row, f"{where} has no context", comparison.context_id, outputs)
+            if comparison.dimension not in dimensions:
+                raise _unknown(row, f"{where} has no dimension", comparison.dimension, dimensions)
+            known_ids = outputs[comparison.context_id]
+            for name in _outputs_of(comparison):
+                if known_ids is not None and name not in known_ids:
+                    raise _unknown(row, f"{where}, context {comparison.context_id!r}, has no output", name, known_ids)
+            for name in (comparison.subject, comparison.against):
+                if name.startswith(RUNG) and int(name.removeprefix(RUNG)) > rungs:
+                    raise DataError(f"{row}: rung {name.removeprefix(RUNG)}; the ladders in {where} have {rungs} rungs")
+
+
+def _unknown(row: str, problem: str, name: str, names: Iterable[str]) -> DataError:
+    """The error for an id that does not exist; it suggests a similar one."""
+    ids = sorted(names)
+    near = difflib.get_close_matches(name, ids, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(ids[:_SHOWN])}{', ...' * (len(ids) > _SHOWN)}"
+    return DataError(f"{row}: {problem} {name!r}; {hint}")
+
+
+def _outputs_of(comparison: Comparison) -> list[str]:
+    return [name for name in (comparison.subject, comparison.against) if not name.startswith(RUNG)]
+
+
+def _digest_of(readings: Mapping[Comparison, LabelReading]) -> str:
+    lines = sorted(
+        repr((key.context_id, key.dimension, key.subject, key.against, reading.logprobs))
+        for key, reading in readings.items()
+    )
+    return hashlib.blake2b("\n".join(lines).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def read_recorded(path: str, given: str | None = None) -> Recorded:
+    """Read a table of judgments. Memory grows with its rows.
+
+    Args:
+        path: JSON lines, CSV or Parquet; `-` is standard input.
+        given: the format; None to take it from the file's ending.
+
+    Raises:
+        DataError: with path:line, a column is missing, a value is wrong, or a comparison has two judgments.
+        UsageError: the format is unknown.
+    """
+    rows = read_rows(path, given)
+    first = rows.first()
+    if first is None:
+        raise DataError(f"{path}: no recorded judgments in it; write one comparison per row")
+    kind = _kind_of(first)
+    verdict = _verdict_columns(first, kind)
+    readings: dict[Comparison, LabelReading] = {}
+    lines: dict[Comparison, int] = {}
+    for row in rows:
+        comparison = _rung_comparison(row) if kind == LADDER else _pair_comparison(row)
+        if comparison in readings:
+            raise DataError(
+                f"{row.where}: a second judgment of {_words(comparison)}; the first is in line {lines[comparison]}; "
+                "keep one of them"
+            )
+        readings[comparison] = _reading(row, verdict, comparison)
+        lines[comparison] = int(row.where.rpartition(":")[2])
+    return Recorded("<stdin>" if path == "-" else path, kind, readings, lines)
+
+
+def _kind_of(row: Row) -> str:
+    ladder, pairs = "rung" in row.fields, bool({"first", "second"} & row.fields.keys())
+    if ladder == pairs:
+        problem = "'rung' beside 'first' or 'second'" if ladder else "neither 'rung' nor 'first' and 'second'"
+        raise DataError(
+            f"{row.where}: columns with {problem}; a row needs context_id, dimension, output and rung (a ladder) or "
+            f"context_id, dimension, first and second (pairs). Columns there: {', '.join(map(str, row.fields))}"
+        )
+    return LADDER if ladder else PAIRS
+
+
+def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
+    """The columns that hold the judgment, in a table of that kind."""
+    word, numbers = ("outcome", OUTCOMES) if kind == LADDER else ("winner", ("p",))
+    present = [name for name in (word, *numbers) if name in row.fields]
+    if not present:
+        columns = ", ".join(map(str, row.fields))
+        raise DataError(f"{row.where}: no column {word!r}, nor {', '.join(numbers)}; Columns there: {columns}")
+    if word in present and len(present) > 1:
+        raise DataError(f"{row.where}: the judgment is in {word!r} and in {present[1]!r}; drop one of the columns")
+    if word not in present and len(present) < len(numbers):
+        missing = next(name for name in numbers if name not in present)
+        raise missing_column(row.where, missing, row.fields)
+    return tuple(present) if word in present else numbers
+
+
+def _rung_comparison(row: Row) -> Comparison:
+    level = number_of(row, "rung")
+    if level < 1 or not level.is_integer():
+        raise DataError(f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst")
+    ids = _output(row, "output"), rung_id(int(level))
+    subject, against = ids[::-1] if _is_swapped(row) else ids
+    return _comparison(row, subject, against)
+
+
+def _pair_comparison(row: Row) -> Comparison:
+    comparison = _comparison(row, _output(row, "first"), _output(row, "second"))
+    if comparison.subject == comparison.against:
+        raise DataError(f"{row.where}: output {comparison.subject!r} is compared with itself; drop the row")
+    return comparison
+
+
+def _output(row: Row, column: str) -> str:
+    name = name_of(row, column)
+    if name.startswith(RUNG):
+        raise DataError(f"{row.where}: {column} {name!r} begins with {RUNG!r}, which means a rung; rename it")
+    return name
+
+
+def _comparison(row: Row, subject: str, against: str) -> Comparison:
+    return Comparison(
+        context_id=name_of(row, "context_id"), dimension=name_of(row, "dimension"), subject=subject, against=against
+    )
+
+
+def _is_swapped(row: Row) -> bool:
+    value = row.fields.get("swapped")
+    swapped = _SWAPPED.get("" if value is None else str(value).strip().lower())
+    if swapped is None:
+        raise DataError(f"{row.where}: swapped {value!r:.60}; it must be true or false")
+    return swapped
+
+
+def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> LabelReading:
+    values = [value_of(row, column) for column in columns]
+    if all(value is None or value == "" for value in values):
+        return LabelReading(logprobs=None, mass=None, reason=EMPTY)
+    match columns:
+        case ("outcome",):
+            return _of_outcome(row, comparison)
+        case ("winner",):
+            return _certain(_winner(row, comparison))
+        case ("p",):
+            probability = number_of(row, "p")
+            if not 0 <= probability <= 1:
+                raise DataError(f"{row.where}: p {probability:g}; a probability is between 0 and 1")
+            return _certain(probability)
+    probabilities = [number_of(row, column) for column in columns]
+    if min(probabilities) < 0 or not 0 < sum(probabilities) <= 1 + SLACK:
+        shown = ", ".join(f"{column} {value:g}" for column, value in zip(columns, probabilities, strict=True))
+        raise DataError(f"{row.where}: {shown}; probabilities are 0 or more and add to more than 0 and at most 1")
+    return _seen_from(comparison, probabilities, mass=min(1.0, sum(probabilities)))
+
+
+def _of_outcome(row: Row, comparison: Comparison) -> LabelReading:
+    outcome = row.fields["outcome"]
+    if outcome not in OUTCOMES:
+        raise DataError(f"{row.where}: outcome {outcome!r:.60}; it must be {WIN}, {LOSS} or {TIE}, or empty")
+    return _seen_from(comparison, [float(outcome == name) for name in OUTCOMES], mass=None)
+
+
+def _winner(row: Row, comparison: Comparison) -> float:
+    """The probability that the first is better: 1, 0, or 1/2 for a tie."""
+    winner = name_of(row, "winner")
+    first = winner in {"first", comparison.subject}
+    second = winner in {"second", comparison.against}
+    if first + second + (winner == TIE) > 1:
+        raise DataError(f"{row.where}: winner {winner!r} is both a word and the id of another text; give p instead")
+    if not (first or second or winner == TIE):
+        raise DataError(
+            f"{row.where}: winner {winner!r:.60}; it must be first, second, tie, {comparison.subject!r} or "
+            f"{comparison.against!r}, or empty"
+        )
+    return 1.0 if first else 0.0 if second else 0.5
+
+
+@functools.cache
+def _certain(probability: float) -> LabelReading:
+    """The reading of a pair whose first text is better with this probability; equal ones share one object."""
+    return LabelReading(logprobs=(_log(probability), _log(1 - probability)), mass=None)
+
+
+def _seen_from(comparison: Comparison, probabilities: Sequence[float], *, mass: float | None) -> LabelReading:
+    """The reading of a comparison with a rung, from the output's probabilities of win, loss and tie."""
+    win, loss, tie = map(_log, probabilities)
+    swapped = comparison.subject.startswith(RUNG)
+    return LabelReading(logprobs=(loss, win, tie) if swapped else (win, loss, tie), mass=mass)
+
+
+def _log(probability: float) -> float:
+    return math.log(probability) if probability > 0 else IMPOSSIBLE
+
+
+def _words(comparison: Comparison) -> str:
+    return f"{comparison.subject!r} against {comparison.against!r} ({comparison.dimension}, {comparison.context_id})"

@@ -1,0 +1,1 @@
+"""Promises about scores and ladders (pure numpy)."""

@@ -1,0 +1,79 @@
+"""What an audit of a judge measures: length preference and the shift of a verdict under added sentences."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from refladder.errors import ShapeError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.arrays import FloatArray
+
+
+class Mean(NamedTuple):
+    """A mean over contexts with the ends of its interval; None where there is none. `of` is the number of contexts."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    of: int
+
+
+def mean_over_contexts(values: FloatArray, contexts: Sequence[str], confidence: float = 0.95) -> Mean:
+    """The mean of the means of contexts, with Student's t interval: mean +- t(K - 1) s / sqrt(K) for K contexts.
+
+    Args:
+        values: shape (n,), any unit; NaN is left out.
+        contexts: of each value; values of one context may depend on each other.
+        confidence: between 0 and 1.
+
+    Returns:
+        The ends are None for fewer than two contexts, and where all contexts have the same mean: an interval without
+        width would claim certainty.
+
+    Raises:
+        ShapeError: not one context for each value.
+        UsageError: confidence is not between 0 and 1.
+    """
+    if values.ndim != 1 or len(values) != len(contexts):
+        raise ShapeError(f"values of shape {values.shape} and {len(contexts)} contexts; it needs one for each")
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence must be between 0 and 1; got {confidence}; 0.95 is usual")
+    by_context: dict[str, list[float]] = {}
+    for value, context in zip(values.tolist(), contexts, strict=True):
+        if not math.isnan(value):
+            by_context.setdefault(context, []).append(value)
+    means = np.array([sum(own) / len(own) for own in by_context.values()])
+    count = len(means)
+    if count == 0:
+        return Mean(None, None, None, 0)
+    middle = float(means.mean())
+    if count == 1 or np.ptp(means) <= 1e-12:  # noqa: PLR2004  rounding errors
+        return Mean(middle, None, None, count)
+    error = float(means.std(ddof=1)) / math.sqrt(count)
+    distance = float(stdtrit(count - 1, (1 + confidence) / 2)) * error
+    return Mean(middle, middle - distance, middle + distance, count)
+
+
+def longer_wins(w: FloatArray, lengths: FloatArray) -> tuple[int, int, int]:
+    """How often the longer of two rungs wins, and how often it is the higher one.
+
+    Args:
+        w: shape (N, N), probability that the rung of the column is better than that of the row; NaN if unparsed.
+        lengths: shape (N,), from the worst rung.
+
+    Returns:
+        (pairs in which the longer rung is preferred, pairs in which the longer rung is the higher one, pairs of
+        different length that decide).
+    """
+    low, high = np.triu_indices(len(lengths), 1)
+    preferred = np.sign(np.round(w[low, high] - 0.5, 9))
+    longer = np.sign(lengths[high] - lengths[low])
+    used = ~np.isnan(preferred) & (preferred != 0) & (longer != 0)
+    return int((preferred[used] == longer[used]).sum()), int((longer[used] > 0).sum()), int(used.sum())

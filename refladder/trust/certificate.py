@@ -1,0 +1,218 @@
+"""Does a ladder rise? Statistics of the judgments between the rungs of ladders.
+
+w[i, j] is the probability that rung j is better than rung i: the mean over both orders of P(win) + P(tie) / 2. A ladder
+rises when w[i, j] is above 1/2 for every i < j. Indices are from 0; level 1 of a ladder is index 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from scipy.special import betainc
+
+from refladder.errors import ShapeError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.arrays import BoolArray, FloatArray
+
+PASS, REWRITE, DROP, REFUSE = "pass", "rewrite", "drop", "refuse"
+SEVERITY = (PASS, REWRITE, DROP, REFUSE)  # the mildest first
+ALPHA = 0.05  # of the sign tests of one set together
+EVEN = 1e-9  # a probability this near to 1/2 prefers neither rung
+
+
+def rung_pairs(rungs: int) -> list[tuple[int, int]]:
+    """Every pair (lower, higher) of rungs, by index from 0: (0, 1), (0, 2), ..., (N - 2, N - 1)."""
+    return list(itertools.combinations(range(rungs), 2))
+
+
+def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
+    """The preferences w of every ladder.
+
+    Source: the mean over both orders, arXiv 2307.07889, section 3.
+
+    Args:
+        verdicts: shape (ladders, pairs, 2, 3), pairs as in `rung_pairs`; in the first order the judgment is about the
+            higher rung, in the second about the lower one. Last axis: probability of win, loss, tie; NaN where the
+            judgment could not be parsed.
+        rungs: N.
+
+    Returns:
+        Shape (ladders, N, N), between 0 and 1; w[j, i] = 1 - w[i, j]. NaN on the diagonal and where either order could
+        not be parsed.
+
+    Raises:
+        ShapeError: not this shape.
+    """
+    pairs = rung_pairs(rungs)
+    if verdicts.ndim != 4 or verdicts.shape[1:] != (len(pairs), 2, 3):  # noqa: PLR2004
+        raise ShapeError(f"verdicts must have shape (ladders, {len(pairs)}, 2, 3), found {verdicts.shape}")
+    higher = verdicts[:, :, 0, 0] + verdicts[:, :, 0, 2] / 2
+    lower = verdicts[:, :, 1, 0] + verdicts[:, :, 1, 2] / 2
+    mean = (higher + 1 - lower) / 2
+    w = np.full((len(verdicts), rungs, rungs), np.nan)
+    for number, (low, high) in enumerate(pairs):
+        w[:, low, high] = mean[:, number]
+        w[:, high, low] = 1 - mean[:, number]
+    return w
+
+
+def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Pairs whose two orders have different most probable outcomes, and pairs with both orders parsed, of each ladder.
+
+    Args:
+        verdicts: as for `preferences`.
+
+    Returns:
+        Two arrays of shape (ladders,).
+    """
+    first, second = verdicts[:, :, 0], verdicts[:, :, 1][..., [1, 0, 2]]  # both seen from the higher rung
+    parsed = ~np.isnan(first).any(axis=-1) & ~np.isnan(second).any(axis=-1)
+    differ = np.argmax(np.nan_to_num(first), axis=-1) != np.argmax(np.nan_to_num(second), axis=-1)
+    return (differ & parsed).sum(axis=1).astype(np.float64), parsed.sum(axis=1).astype(np.float64)
+
+
+def rising_chain(w: FloatArray) -> BoolArray:
+    """The largest set of rungs of which each is better than the one before it in the set.
+
+    Of several largest sets, the one with more of the two ends is chosen, because the rungs between were written from
+    them; then the one with the largest sum of w over its neighbours. The other rungs are those to write anew.
+
+    Args:
+        w: shape (N, N), of one ladder. A NaN is no proof of rising.
+
+    Returns:
+        Shape (N,), True for the rungs of the set.
+    """
+    rungs = len(w)
+    best: list[tuple[int, int, float, int]] = []  # of the best chain to each rung: length, ends, sum, the rung before
+    for high in range(rungs):
+        end = int(high in {0, rungs - 1})
+        below = [low for low in range(high) if w[low, high] > 0.5 + EVEN]
+        options = [(best[low][0] + 1, best[low][1] + end, best[low][2] + float(w[low, high]), low) for low in below]
+        best.append(max([(1, end, 0.0, -1), *options], key=lambda option: option[:3]))
+    chain = np.zeros(rungs, dtype=np.bool_)
+    rung = max(range(rungs), key=lambda number: best[number][:3])
+    while rung >= 0:
+        chain[rung] = True
+        rung = best[rung][3]
+    return chain
+
+
+def steps_in_order(w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """For each step from a level to the next: ladders in which the higher rung is better, and ladders that decide.
+
+    Args:
+        w: shape (ladders, N, N). A w of 1/2 or NaN does not decide.
+
+    Returns:
+        Two arrays of shape (N - 1,).
+    """
+    steps = np.diagonal(w, offset=1, axis1=1, axis2=2)
+    decided = ~np.isnan(steps) & (np.abs(steps - 0.5) > EVEN)
+    return (decided & (steps > 0.5)).sum(axis=0).astype(float), decided.sum(axis=0).astype(float)  # noqa: PLR2004
+
+
+def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
+    """Exact one-sided sign test: P(X >= successes) for X of a binomial distribution with probability 1/2.
+
+    Args:
+        successes: any shape, whole numbers.
+        trials: the same shape; ladders of different contexts, one per context.
+
+    Returns:
+        p-values; 1 where there are no trials.
+
+    Raises:
+        UsageError: successes are not between 0 and the trials.
+    """
+    successes, trials = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    if not ((successes >= 0) & (successes <= trials)).all():
+        raise UsageError("successes of a sign test must be between 0 and its trials")
+    # P(X >= k) of n at 1/2 is the incomplete beta function I(k, n - k + 1) at 1/2.
+    tails = betainc(np.maximum(successes, 1.0), trials - successes + 1, 0.5)
+    return np.where(successes == 0, 1.0, tails)
+
+
+def contexts_needed(tests: int, alpha: float = ALPHA) -> int:
+    """The fewest contexts with which one of `tests` steps can pass when all of its ladders are in order."""
+    return max(1, math.ceil(math.log2(tests / alpha)))
+
+
+def level_verdicts(means: FloatArray, adjusted: FloatArray, alpha: float = ALPHA) -> list[str]:
+    """A verdict for each level of a dimension, over all of its ladders.
+
+    pass: the steps to its neighbours rise (adjusted p at most alpha). rewrite: a step is not shown to rise, and on
+    average the level is on the rising chain. drop: likewise, and it is not on that chain. refuse, for every level: no
+    step passes, so there is no scale.
+
+    Args:
+        means: shape (N, N), from `mean_preferences`.
+        adjusted: shape (N - 1,), p-values of the steps after Holm's correction.
+        alpha: between 0 and 1.
+    """
+    passed = np.asarray(adjusted) <= alpha
+    if not passed.any():
+        return [REFUSE] * (len(passed) + 1)
+    chain = rising_chain(means)
+    verdicts = []
+    for level in range(len(means)):
+        around = passed[max(level - 1, 0) : level + 1]
+        verdicts.append(PASS if around.all() else REWRITE if chain[level] else DROP)
+    return verdicts
+
+
+def rung_verdicts(w: FloatArray, levels: Sequence[str]) -> list[str]:
+    """A verdict for each rung of one ladder.
+
+    pass: it is on the rising chain of its ladder. rewrite: it is not. drop: it is not, and its level is to be dropped.
+    refuse: a comparison with a neighbour could not be parsed, so nothing can be said.
+
+    Args:
+        w: shape (N, N).
+        levels: from `level_verdicts`.
+    """
+    chain = rising_chain(w)
+    steps = np.isnan(np.diagonal(w, offset=1))
+    verdicts = []
+    for level in range(len(w)):
+        if steps[max(level - 1, 0) : level + 1].any():
+            verdicts.append(REFUSE)
+        else:
+            verdicts.append(PASS if chain[level] else DROP if levels[level] == DROP else REWRITE)
+    return verdicts
+
+
+def worst(verdicts: Sequence[str]) -> str:
+    """The most severe of verdicts."""
+    return max(verdicts, key=SEVERITY.index)
+
+
+def mean_preferences(w: FloatArray) -> FloatArray:
+    """The mean of w over ladders, without those where it is NaN; NaN where all are.
+
+    Args:
+        w: shape (ladders, N, N).
+
+    Returns:
+        Shape (N, N).
+    """
+    counts = (~np.isnan(w)).sum(axis=0)
+    return cast(
+        "FloatArray", np.divide(np.nansum(w, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+    )
+
+
+def length_climbs(lengths: FloatArray) -> bool:
+    """Whether a rule that knows only the length orders a ladder fully: each rung is longer (or each is shorter).
+
+    Args:
+        lengths: shape (N,), of the rungs from the worst.
+    """
+    steps = np.diff(np.asarray(lengths))
+    return bool((steps > 0).all() or (steps < 0).all())

@@ -1,0 +1,275 @@
+"""A cut-off on scores that keeps its promise, from a random sample of labels, or a refusal.
+
+Promises are about the share of good rows among those that a cut-off keeps (the precision), or about the share of the
+good rows that it keeps (the recall):
+
+- sure: with probability `sure`, the share of this very run is at least the promised one;
+- on average: over many runs, the mean share of bad rows among those kept is at most 1 - precision.
+
+Candidate cut-offs come from all scores and never from labels. Assumption: the labelled rows are a random sample of all
+rows, or of the rows that reach the lowest candidate. The tests are exact for a sample with replacement; a sample
+without replacement is only safer. bench/results/promise.md shows how often the promises hold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from scipy.special import bdtr, betaincinv, ndtri
+
+from refladder.errors import ShapeError, UsageError
+
+if TYPE_CHECKING:
+    from refladder.arrays import BoolArray, FloatArray, IntArray
+
+# Shares of the rows that the candidates keep, and shares that are tried first where there are labels enough. More
+# candidates keep less: a walk ends at its first chance failure, and one bad label among a few is one.
+_SHARES, _FIRST, _ENOUGH = tuple(step / 20 for step in range(1, 21)), (0.01, 0.02, 0.03, 0.04), 40
+_EQUAL = 1e-12  # probabilities that differ by less are equal: rounding must not turn a passing test into a failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Cut-offs, strictest first; each keeps the rows of the one before it, and more.
+
+    `cutoffs` has shape (candidates, columns): a row is kept if every column reaches its cut-off. `rows` has shape
+    (candidates,): the number of rows that each one keeps. `total` is the number of all rows.
+    """
+
+    cutoffs: FloatArray
+    rows: IntArray
+    total: int
+
+    def levels(self, scores: FloatArray) -> IntArray:
+        """The number of the strictest candidate that keeps each row; the number of candidates where none does.
+
+        Args:
+            scores: shape (rows, columns).
+
+        Returns:
+            Shape (rows,).
+        """
+        return _levels(self.cutoffs, scores)
+
+    def counts(self, levels: IntArray) -> IntArray:
+        """How many of some rows each candidate keeps.
+
+        Args:
+            levels: shape (..., rows), from `levels`; several samples at once.
+
+        Returns:
+            Shape (..., candidates).
+        """
+        wide = len(self.cutoffs) + 1
+        samples = levels.reshape(-1, levels.shape[-1])
+        numbered = samples + wide * np.arange(len(samples))[:, np.newaxis]
+        each = np.bincount(numbered.ravel(), minlength=wide * len(samples)).reshape(*levels.shape[:-1], wide)
+        return cast("IntArray", each.cumsum(axis=-1)[..., :-1])
+
+
+def _levels(cutoffs: FloatArray, scores: FloatArray) -> IntArray:
+    columns = [
+        len(steps) - np.searchsorted(steps[::-1], values, side="right")
+        for steps, values in zip(cutoffs.T, scores.T, strict=True)
+    ]
+    return cast("IntArray", np.max(columns, axis=0))
+
+
+def candidates(scores: FloatArray, labels: int, lowest: FloatArray | None = None) -> Candidates:
+    """Cut-offs that keep 5, 10, ..., 100 % of the rows, and 1 to 4 % where 40 labels or more are expected there.
+
+    Several columns are cut at the same rank: a path of joint cut-offs. Rows with equal scores are kept together.
+
+    Args:
+        scores: shape (rows, columns), finite, of all rows, labelled or not.
+        labels: number of labels.
+        lowest: shape (columns,), the least score of the rows from which the labels were drawn; None for all rows.
+
+    Raises:
+        UsageError: there are no rows, or none reaches `lowest`.
+        ShapeError: scores are not two-dimensional.
+    """
+    if scores.ndim != 2:  # noqa: PLR2004  rows and columns
+        raise ShapeError(f"scores must have shape (rows, columns); got {scores.shape}")
+    total = len(scores)
+    if lowest is not None:
+        scores = scores[(scores >= lowest).all(axis=1)]
+    if not len(scores):
+        raise UsageError("no row has a score from which a cut-off could be chosen")
+    shares = np.array([*(share for share in _FIRST if share * labels >= _ENOUGH), *_SHARES])
+    ranks = np.unique(np.ceil(shares * len(scores) - 1e-9).astype(np.int64)) - 1
+    path = np.stack([-np.partition(-column, ranks)[ranks] for column in scores.T], axis=1)
+    rows = np.cumsum(np.bincount(_levels(path, scores), minlength=len(path))[: len(path)])
+    first = np.flatnonzero(np.diff(rows, prepend=0))  # of candidates that keep the same rows
+    return Candidates(cutoffs=path[first], rows=rows[first], total=total)
+
+
+def least_labels(bad: int, share: float, sure: float) -> int:
+    """The fewest labels among which `bad` bad ones still show, with certainty `sure`, that the rest reaches a share.
+
+    The least n with P(X <= bad) <= 1 - sure for X binomial of n and 1 - share. With 0 bad ones it is
+    ln(1 - sure) / ln(share), rounded up.
+    """
+    low, high = bad, bad + 1
+    while not _passes(bad, high, share, sure):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _passes(bad, middle, share, sure) else (middle, high)
+    return high
+
+
+def _passes(bad: int, labels: int, share: float, sure: float) -> bool:
+    return bool(bdtr(bad, labels, 1 - share) <= 1 - sure + _EQUAL)
+
+
+def check_promise(share: float, sure: float) -> None:
+    """Check the two numbers of a promise.
+
+    Raises:
+        UsageError: one is not between 0 and 1.
+    """
+    for name, value in (("precision or recall", share), ("certainty", sure)):
+        if not 0 < value < 1:
+            raise UsageError(f"a promised {name} of {value}: it must be more than 0 and less than 1, such as 0.9")
+
+
+def surely_precise(above: IntArray, bad: IntArray, precision: float, sure: float) -> IntArray:
+    """The candidate with the most rows for which P(precision < the promised one) <= 1 - sure.
+
+    Fixed-sequence testing: from the strictest candidate on, p = P(X <= bad) for X binomial of the labels above and
+    1 - precision. The walk ends before the first p above 1 - sure. Candidates with fewer labels above than
+    `least_labels(0)` cannot pass and are skipped, which looks at no label.
+
+    Source: Angelopoulos et al. 2021, Learn then Test, arXiv 2110.01052; Jung et al. 2024, arXiv 2407.18370.
+
+    Args:
+        above: shape (..., candidates), labelled rows that each candidate keeps.
+        bad: the same shape, the bad ones of them.
+        precision: between 0 and 1.
+        sure: between 0 and 1.
+
+    Returns:
+        Shape (...): the number of the candidate, or -1 where none can be promised.
+    """
+    check_promise(precision, sure)
+    skipped = above < least_labels(0, precision, sure)
+    passed = bdtr(bad, np.maximum(above, 1), 1 - precision) <= 1 - sure + _EQUAL
+    return _last_of_run(passed | skipped, ~skipped)
+
+
+def surely_complete(missed: IntArray, good: IntArray, recall: float, sure: float) -> IntArray:
+    """The strictest candidate for which P(recall < the promised one) <= 1 - sure.
+
+    As `surely_precise`, but the walk starts at the candidate that keeps the most rows, and p = P(X <= missed) for X
+    binomial of the good labels and 1 - recall.
+
+    Args:
+        missed: shape (..., candidates), good labelled rows that each candidate does not keep.
+        good: shape (...), good labelled rows.
+        recall: between 0 and 1.
+        sure: between 0 and 1.
+
+    Returns:
+        Shape (...): the number of the candidate, or -1 where none can be promised.
+    """
+    check_promise(recall, sure)
+    enough = np.asarray(good)[..., np.newaxis]
+    passed = (bdtr(missed, np.maximum(enough, 1), 1 - recall) <= 1 - sure + _EQUAL) & (enough > 0)
+    backwards = _last_of_run(passed[..., ::-1], np.ones(passed.shape, np.bool_))
+    return cast("IntArray", np.where(backwards < 0, -1, missed.shape[-1] - 1 - backwards))
+
+
+def _last_of_run(passed: BoolArray, tested: BoolArray) -> IntArray:
+    """The last tested candidate before the first that does not pass; -1 if there is none."""
+    run = np.logical_and.accumulate(passed, axis=-1) & tested
+    last = run.shape[-1] - 1 - run[..., ::-1].argmax(axis=-1)
+    return cast("IntArray", np.where(run.any(axis=-1), last, -1))
+
+
+def precise_on_average(bad: IntArray, labels: IntArray, rows: IntArray, precision: float) -> IntArray:
+    """The candidate with the most rows whose mean share of bad rows, over many runs, is at most 1 - precision.
+
+    Conformal selection: p = (1 + bad labels above) / (labels + 1) for the rows that a candidate adds, then
+    Benjamini-Hochberg at 1 - precision over all rows. The score of a row is the number of its candidate.
+
+    Source: Jin and Candes 2023, Selection by prediction with conformal p-values, arXiv 2210.01408.
+
+    Args:
+        bad: shape (..., candidates), bad labelled rows that each candidate keeps.
+        labels: shape (...), labelled rows that the last candidate keeps.
+        rows: shape (candidates,), rows that each candidate keeps.
+        precision: between 0 and 1.
+
+    Returns:
+        Shape (...): the number of the candidate, or -1 where none passes.
+    """
+    check_promise(precision, 0.5)
+    p = (1 + bad) / (np.asarray(labels)[..., np.newaxis] + 1)
+    passed = p <= (1 - precision) * rows / rows[-1] + _EQUAL
+    last = passed.shape[-1] - 1 - passed[..., ::-1].argmax(axis=-1)
+    return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
+
+
+def lower_bound(bad: IntArray, labels: IntArray, sure: float) -> FloatArray:
+    """The exact one-sided bound of a share of good rows: it reaches a share just where the test of the share passes.
+
+    Source: Clopper and Pearson 1934. It holds for a cut-off chosen in advance, not for the best of several.
+
+    Args:
+        bad: bad labels.
+        labels: all labels, same shape; the bound of 0 labels is 0.
+        sure: between 0 and 1.
+    """
+    good = np.maximum(labels - bad, 0)
+    return cast("FloatArray", np.where(good > 0, betaincinv(np.maximum(good, 1), bad + 1, 1 - sure), 0.0))
+
+
+def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArray:
+    """The candidate with the most rows whose labels reach the precision, without any allowance for chance.
+
+    Returns:
+        Shape (...): its number, or -1 where none does.
+    """
+    passed = (above > 0) & (bad <= (1 - precision) * above + _EQUAL)
+    last = passed.shape[-1] - 1 - passed[..., ::-1].argmax(axis=-1)
+    return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
+
+
+def area_under_curve(scores: FloatArray, good: BoolArray) -> float | None:
+    """The probability that a good row has a higher score than a bad one; equal scores count one half.
+
+    Args:
+        scores: shape (rows,).
+        good: shape (rows,).
+
+    Returns:
+        Between 0 and 1; None if all rows are good, or none is.
+    """
+    bad = scores[~good]
+    return float(ranks_among(scores[good], bad).mean()) if good.any() and len(bad) else None
+
+
+def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
+    """The share of other scores that are below each score, plus half of the share that are equal."""
+    ordered = np.sort(others)
+    below, reached = (np.searchsorted(ordered, scores, side=side) for side in ("left", "right"))
+    ranks: FloatArray = (below + reached) / (2 * len(others))
+    return ranks
+
+
+def looks_random(scores: FloatArray, everywhere: FloatArray, level: float = 0.001) -> bool:
+    """Whether the mean rank of some rows among all rows is what a random sample would have.
+
+    Args:
+        scores: shape (rows,), of the sample.
+        everywhere: shape (all rows,).
+        level: the probability with which a random sample does not look random.
+    """
+    _, ties = np.unique(everywhere, return_counts=True)
+    variance = (1 - float(((ties / len(everywhere)) ** 3).sum())) / 12  # of the ranks, smaller with ties
+    distance = abs(float(ranks_among(scores, everywhere).mean()) - 0.5)
+    return distance <= -float(ndtri(level / 2)) * math.sqrt(variance / len(scores)) + _EQUAL

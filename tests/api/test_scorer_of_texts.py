@@ -1,0 +1,111 @@
+"""refladder.Scorer: scores of texts without a table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import refladder
+from refladder.errors import UnknownNameError, UsageError
+
+STORY = refladder.load_ladders("demo/story")
+CONTEXT = next(iter(STORY.contexts.values()))
+TEXTS = ["A dog ran home. It was late, and the dog was glad to be back.", "dog dog dog"]
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    return refladder.Scorer(ladders="demo/story")
+
+
+def test_the_command_and_the_object_give_the_same_scores(scorer, command):
+    (context_id, *_) = STORY.contexts
+    arguments = [part for text in TEXTS for part in ("--text", text)]
+    printed = command("score", "--ladders", "demo/story", "--context-id", context_id, "--json", *arguments).rows
+    scores = scorer.score(TEXTS, context_id=context_id)
+    assert [(score.dimension, score.value, score.grade, score.mass) for score in scores] == [
+        (name, row[f"{name}_score"], row[f"{name}_grade"], row[f"{name}_mass"])
+        for row in printed
+        for name in ("coherence", "complexity")
+    ]
+    assert scorer.overall(scores) == [row["overall_score"] for row in printed]
+    assert {score.signature for score in scores} == {scorer.signature} == {row["signature"] for row in printed}
+
+
+def test_ids_are_those_of_a_table(scorer, command, tmp_path):
+    table = tmp_path / "table.jsonl"
+    rows = [{"context": CONTEXT.text, "output": text} for text in TEXTS]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scored = command("score", table, "--ladders", "demo/story").rows
+    # The ids of the shipped contexts are not made from their text, so the text alone leads to no ladder.
+    assert {row["coherence_score"] for row in scored} == {None}
+    by_text = scorer.score(TEXTS, context=CONTEXT.text, dimension="coherence")
+    assert [(score.value, score.reason) for score in by_text] == [(None, row["coherence_note"]) for row in scored]
+    both = scorer.score(TEXTS, context_id=CONTEXT.id, context=CONTEXT.text, dimension="coherence")
+    assert both == scorer.score(TEXTS, context_id=CONTEXT.id, dimension="coherence")
+    assert None not in [score.value for score in both]
+
+
+def test_one_dimension_gives_one_score_for_each_text(scorer):
+    scores = scorer.score(TEXTS, context_id=CONTEXT.id, dimension="complexity")
+    assert [score.dimension for score in scores] == ["complexity"] * 2
+    single = refladder.Scorer(ladders=STORY, dimensions=["complexity"])
+    assert [score.value for score in single.score(TEXTS, context_id=CONTEXT.id)] == [score.value for score in scores]
+
+
+def test_texts_of_several_contexts_are_scored_in_one_call(scorer):
+    first, second = list(STORY.contexts)[:2]
+    together = scorer.score(TEXTS, context_id=[first, second])
+    assert together == [
+        *scorer.score(TEXTS[:1], context_id=first),
+        *scorer.score(TEXTS[1:], context_id=second),
+    ]
+
+
+def test_what_cannot_be_scored_has_a_reason_and_no_value(scorer):
+    scores = scorer.score(["", None, TEXTS[0]], context_id=CONTEXT.id, dimension="coherence")
+    assert [(score.value, score.reason) for score in scores[:2]] == [
+        (None, "the output is empty"),
+        (None, "the output is null"),
+    ]
+    assert scores[2].value is not None
+    (other,) = scorer.score(TEXTS[:1], context_id="no such context", dimension="coherence")
+    assert (other.value, other.reason) == (None, "no coherence ladder for context 'no such context' in demo/story")
+    (changed,) = scorer.score(TEXTS[:1], context_id=CONTEXT.id, context="Another idea.", dimension="coherence")
+    assert changed.reason == f"context {CONTEXT.id!r} has another text in this row than in the ladder set demo/story"
+    assert scorer.overall(scorer.score(["", TEXTS[0]], context_id=CONTEXT.id))[0] is None
+
+
+def test_no_texts_give_no_scores(scorer):
+    assert scorer.score([], context_id=CONTEXT.id) == []
+    assert scorer.overall([]) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"texts": "one text", "context_id": "a"}, "texts must be a list of texts, found one string; put it in a list"),
+        ({"texts": ["a"]}, "the texts have no context; give context_id=ID or context=TEXT"),
+        ({"texts": ["a"], "context_id": ["a", "b"]}, "context_id holds 2 values for 1 texts; give one for each"),
+        ({"texts": ["a"], "context_id": "a", "dimension": "coherense"}, "did you mean 'coherence'?"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(scorer, arguments, message):
+    with pytest.raises(UsageError, match=message.replace("?", r"\?")):
+        scorer.score(**arguments)
+
+
+def test_a_scorer_is_checked_before_its_judge_is_opened():
+    with pytest.raises(UnknownNameError, match="unknown rule 'ladder-sun'; did you mean 'ladder-sum'"):
+        refladder.Scorer(ladders="demo/story", judge="hf:none", rule="ladder-sun")
+    with pytest.raises(UnknownNameError, match="unknown dimension 'fluency'"):
+        refladder.Scorer(ladders="demo/story", judge="hf:none", dimensions=["fluency"])
+    with pytest.raises(UnknownNameError, match="unknown option of backend 'builtin' 'dtype'"):
+        refladder.Scorer(ladders="demo/story", judge_options={"dtype": "bfloat16"})
+    with pytest.raises(UsageError, match="options dtype for a backend that is open already; give them to `connect`"):
+        refladder.Scorer(ladders="demo/story", judge=refladder.connect("builtin"), judge_options={"dtype": "x"})
+    with pytest.raises(UsageError, match="the overall score needs the scores of coherence, complexity for each text"):
+        refladder.Scorer(ladders="demo/story").overall(
+            refladder.Scorer(ladders="demo/story").score(["a b"], context_id=CONTEXT.id, dimension="coherence")
+        )

@@ -1,0 +1,209 @@
+"""The proof on a small copy, planted faults, and models trained until they are sharp, in half precision."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+from refladder.engine import attention, causal, self_check, small_copy  # noqa: E402
+from refladder.engine.causal import Causal  # noqa: E402
+from refladder.engine.self_check import choose_strategy, prove  # noqa: E402
+
+FASTEST = {
+    "llama": "tree",
+    "qwen3": "tree",
+    "mistral-short-window": "tree",
+    "gemma2": "tree",
+    "gemma3": "tree",
+    "gpt-oss": "tree",
+    "phi3-longrope": "tree",
+    "gpt2": "tree",
+    "bloom": "copied",
+    "lfm2": "copied",
+    "qwen3-next": "copied",
+    "mamba2": "batches",
+}
+WINDOWS = ("mistral-short-window", "gemma2", "gemma3", "gpt-oss")
+
+
+@pytest.fixture(autouse=True)
+def _no_proof_is_remembered(monkeypatch):
+    monkeypatch.setattr(self_check, "_proofs", {})
+
+
+def warnings_of(caplog):
+    return [record for record in caplog.records if record.name.startswith("refladder")]
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    torch.set_num_threads(1)
+    return lambda name: transformers.AutoModelForCausalLM.from_pretrained(folder(name), dtype=torch.float32).eval()
+
+
+@pytest.mark.parametrize("name", FASTEST)
+def test_the_proof_finds_the_fastest_strategy_of_an_architecture(name, model, caplog):
+    assert prove(model(name)) == (FASTEST[name], True)
+    assert not warnings_of(caplog)
+
+
+def test_the_copy_of_a_large_configuration_has_a_layer_of_each_kind():
+    config = transformers.Gemma3TextConfig(num_hidden_layers=18, sliding_window=512, vocab_size=262_144)
+    small = small_copy.small_configuration(config)
+    assert small.layer_types == ["sliding_attention", "full_attention"]
+    assert (small.num_hidden_layers, small.vocab_size, small.head_dim, small.sliding_window) == (2, 211, 16, 100)
+    assert config.num_hidden_layers == 18  # the model's own configuration is as before
+
+
+def test_random_numbers_of_the_caller_do_not_change(model):
+    llama = model("llama")
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    prove(llama)
+    torch.testing.assert_close(torch.rand(3), expected)
+
+
+def ignore_windows(monkeypatch):
+    original = attention.parts_of
+
+    def without_window(segment, dtype, indices=None, window=None):
+        del window
+        return original(segment, dtype, indices)
+
+    monkeypatch.setattr(attention, "parts_of", without_window)
+
+
+def shift_positions(monkeypatch):
+    original = Causal._run
+
+    def shifted(self, segment, logprobs, **arguments):
+        positions = segment.positions + segment.positions // 16  # every sixteenth rotation is skipped
+        original(self, dataclasses.replace(segment, positions=positions), logprobs, **arguments)
+
+    monkeypatch.setattr(Causal, "_run", shifted)
+
+
+def show_other_branches(monkeypatch):
+    original = attention.parts_of
+
+    def blind(segment, *arguments, **named):
+        every = np.full(segment.tokens.size, segment.tokens.size)
+        return original(dataclasses.replace(segment, ends=every), *arguments, **named)
+
+    monkeypatch.setattr(attention, "parts_of", blind)
+
+
+def keep_what_is_popped(monkeypatch):
+    monkeypatch.setattr(causal, "Pop", type("NoPop", (), {}))  # a Pop is then taken for a segment, and fails
+    original = causal.plan
+    monkeypatch.setattr(causal, "plan", lambda *given: (step for step in original(*given) if hasattr(step, "segment")))
+
+
+def drop_sinks(monkeypatch):
+    original = attention.attend
+    monkeypatch.setattr(attention, "attend", lambda *given, **named: original(*given, **{**named, "s_aux": None}))
+
+
+def drop_the_cap(monkeypatch):
+    original = attention.attend
+    monkeypatch.setattr(attention, "attend", lambda *given, **named: original(*given, **{**named, "softcap": None}))
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [(name, ignore_windows) for name in WINDOWS]
+    + [(name, fault) for name in FASTEST if FASTEST[name] == "tree" for fault in (shift_positions, show_other_branches)]
+    + [(name, keep_what_is_popped) for name in FASTEST if FASTEST[name] == "tree"]
+    + [("gpt-oss", drop_sinks), ("gemma2", drop_the_cap)],
+)
+def test_a_planted_fault_is_found_and_named(name, fault, model, monkeypatch, caplog):
+    tested = model(name)
+    fault(monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        assert prove(tested).strategy != "tree"
+    assert "Prefix-tree inference" in caplog.text
+    assert "Falling back to a slower strategy." in caplog.text
+
+
+def trained(tested, ids):
+    """The model after a minute of training on a few sentences, so that its predictions are sharp."""
+    text = torch.tensor(ids)
+    torch.manual_seed(0)
+    optimiser = torch.optim.AdamW(tested.parameters(), lr=4e-3)
+    for _ in range(60):
+        starts = torch.randint(0, max(1, len(text) - 49), (8,)).tolist()
+        batch = torch.stack([text[start : start + 48] for start in starts])
+        loss = tested(input_ids=batch, labels=batch).loss
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.5  # nats a token
+    return tested.eval().requires_grad_(requires_grad=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["llama", "qwen3", "mistral-short-window", "gemma2", "gemma3", "gpt-oss", "qwen3-next"]
+)
+def test_the_fast_strategy_is_kept_on_sharp_weights_in_half_precision(name, model, folder, caplog):
+    import tiny_models  # noqa: PLC0415  imports torch
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder(name))
+    ids = tokenizer(" ".join(tiny_models.TEXT[:4] * 2))["input_ids"]
+    sharp = trained(model(name), ids)
+    for dtype in ("bfloat16", "float16"):
+        half = Causal(sharp.to(getattr(torch, dtype)), dtype, 2**30)
+        choose_strategy(half, ids * (200 // len(ids) + 1))
+        assert half.strategy == FASTEST[name]
+        assert not warnings_of(caplog)
+
+
+def test_a_fault_on_the_real_weights_alone_is_found_in_half_precision(model, monkeypatch, caplog):
+    half = Causal(model("llama").to(torch.bfloat16), "bfloat16", 2**30)
+    original = Causal._with_tree_attention
+
+    def wrong(self, *given):
+        return original(self, *given) + (2.0 if self is half else 0.0)
+
+    monkeypatch.setattr(Causal, "_with_tree_attention", wrong)
+    with caplog.at_level(logging.WARNING):
+        choose_strategy(half, list(range(10, 240)))
+    assert half.strategy == "masked"
+    assert "llama: Prefix-tree inference differs from float32 by 2" in caplog.text
+    assert "nats, and plain inference by 0." in caplog.text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("memory", [2**30, 2**10])
+def test_without_a_copy_the_strategies_are_compared_on_the_real_weights(dtype, memory, model, monkeypatch, caplog):
+    monkeypatch.setattr(self_check, "small_copy", lambda _model: None)
+    tested = Causal(model("gemma3").to(getattr(torch, dtype)), dtype, 2**30)
+    tested.memory = memory
+    choose_strategy(tested, list(range(10, 240)))
+    assert tested.strategy == "tree"
+    assert not warnings_of(caplog)
+    ignore_windows(monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        choose_strategy(tested, list(range(10, 240)))
+    assert tested.strategy == "masked"
+    assert "disagrees with plain inference by" in caplog.text
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_float32_a_half_precision_model_gives_the_numbers_of_its_float32_twin(dtype, model):
+    half = model("gpt-oss").to(dtype)
+    twin = model("gpt-oss").to(dtype).to(torch.float32)
+    ids = torch.arange(10, 60)[None]
+    with torch.inference_mode():
+        expected = twin(ids).logits
+        before = half(ids).logits
+        with small_copy.in_float32(half):
+            torch.testing.assert_close(half(ids).logits, expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(half(ids).logits, before, atol=0, rtol=0)
+    assert {parameter.dtype for parameter in half.parameters()} == {dtype}

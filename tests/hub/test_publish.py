@@ -1,0 +1,420 @@
+"""Publishing ladder sets: what goes up, what stays, and how it comes back."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from hub_server import WRITER
+from huggingface_hub import snapshot_download
+from ladders_to_publish import CONTEXTS, RECIPE
+
+from refladder.files.ladder_sets import load_ladders
+from refladder.jobs.publish import publish, without_model_path, without_paths
+from refladder.records import LadderFailure
+
+FAILURE = LadderFailure(context_id="c3", task="story", dimension="wit", level=2, reasons=("too short",), recipe=RECIPE)
+
+
+def metadata(card):
+    return yaml.safe_load(card.split("---\n")[1])
+
+
+def address_of(done):
+    (line,) = done.out.splitlines()
+    return line
+
+
+def test_only_the_set_goes_up_in_one_commit(hub, built, command):
+    done = command("publish", built(failures=[FAILURE]), "me/mine", "--licence", "cc-by-4.0", "--message", "First")
+    assert done.code == 0, done.err
+    assert hub.files("me/mine") == [
+        ".gitattributes",
+        "README.md",
+        "data/contexts/00000.parquet",
+        "data/failures/00000.parquet",
+        "data/ladders/00000.parquet",
+        "manifest.json",
+    ]
+    stored = hub.repositories["me/mine"]
+    assert [stored.messages[name] for name in stored.commits] == ["initial commit", "First"]
+    assert address_of(done) == f"hub:me/mine@{stored.branches['main']}"
+    everything = b"".join(path.read_bytes() for path in hub.blobs.iterdir())
+    assert b"journal" not in everything
+    assert b"/secret" not in everything
+    assert WRITER.encode() not in everything
+
+
+def test_the_set_comes_back_as_it_was(built, command):
+    folder = built(failures=[FAILURE])
+    address = address_of(command("publish", folder, "me/mine"))
+    local, remote = load_ladders(str(folder)), load_ladders(address)
+    assert remote.name == address
+    assert remote.failures == local.failures
+    assert remote.digests == {context.id: context.digest for context in CONTEXTS}
+    assert replace(remote, name="") == replace(local, name="")
+    assert list(remote.ladders) == list(local.ladders)
+
+
+def test_scores_from_the_folder_and_from_the_hub_differ_in_the_address_only(built, command, outputs, tmp_path):
+    folder = built(failures=[FAILURE])
+    address = address_of(command("publish", folder, "me/mine", "--tag", "v1"))
+    for name, ladders in (("local", folder), ("remote", address), ("tagged", "hub:me/mine@v1")):
+        done = command("score", outputs, "--ladders", ladders, "--out", tmp_path / f"{name}.jsonl")
+        assert done.code == 3, done.err
+    local, remote, tagged = ((tmp_path / f"{name}.jsonl").read_text("utf-8") for name in ("local", "remote", "tagged"))
+    assert '"signature": "ladders:mine@' in local
+    assert f'"signature": "ladders:{address}@' in remote
+    assert local.replace("ladders:mine@", f"ladders:{address}@") == remote == tagged
+
+
+def test_every_command_with_a_set_takes_an_address(built, command):
+    assert command("publish", built(), "me/mine", "--tag", "v1").code == 0
+    assert "c2" in command("show", "hub:me/mine@v1").out
+    assert "bottle" in command("show", "hub:me/mine@v1", "c2").out
+    assert command("publish", "demo/story", "me/story", "--tag", "v1").code == 0
+    arguments = ("evaluate", "demo/story", "--methods", "ladder", "--rungs", "5", "--json", "--ladders")
+    there, here = (command(*arguments, ladders) for ladders in ("hub:me/story@v1", "demo/story"))
+    assert there.code == 0, there.err
+    values = [[row["value"] for row in done.rows if row.get("kind") == "agreement"] for done in (there, here)]
+    assert values[0] == values[1]
+
+
+def test_load_dataset_reads_it_and_its_rows_go_back_in(built, command, python, outputs, tmp_path):
+    folder = built()
+    assert command("publish", folder, "me/mine").code == 0
+    printed = python(
+        "import json, sys; from datasets import load_dataset; import refladder\n"
+        "from refladder.files.ladder_sets import ladder_set_of_rows\n"
+        "rows = load_dataset('me/mine', 'ladders')['train']\n"
+        "texts = load_dataset('me/mine', 'contexts')['train']\n"
+        "first = next(iter(load_dataset('me/mine', 'ladders', streaming=True)['train']))\n"
+        "assert first == rows[0] == load_dataset('me/mine')['train'][0], first\n"
+        f"rows.to_parquet({str(tmp_path / 'rows.parquet')!r}); rows.to_json({str(tmp_path / 'rows.jsonl')!r})\n"
+        "opened = ladder_set_of_rows(rows, texts, name='mine')\n"
+        "print(opened.digest, len(opened.contexts))"
+    )
+    local = load_ladders(str(folder))
+    assert printed.split() == [local.digest, "3"]
+    texts = {context.id: context for context in CONTEXTS}
+    rows = [json.loads(line) for line in outputs.read_text("utf-8").splitlines()]
+    with_texts = tmp_path / "with-texts.jsonl"
+    given = [
+        {**row, "context": texts[row["context_id"]].text, "background": texts[row["context_id"]].background}
+        for row in rows
+    ]
+    with_texts.write_text("".join(json.dumps(row) + "\n" for row in given), "utf-8")
+    scores = []
+    for ladders in (folder, tmp_path / "rows.parquet", tmp_path / "rows.jsonl"):
+        done = command("score", with_texts, "--ladders", ladders)
+        scores.append([{name: row[name] for name in row if name != "signature"} for row in done.rows])
+    assert scores[0] == scores[1] == scores[2]
+    assert scores[0][0]["clarity_score"] is not None
+
+
+def test_a_second_publication_keeps_prose_licence_and_other_configs(hub, built, command, python):
+    assert command("publish", built(), "me/mine", "--licence", "cc-by-4.0", "--tag", "v1").code == 0
+    python("from datasets import Dataset; Dataset.from_dict({'n': [1, 2]}).push_to_hub('me/mine', 'extra')")
+    card = hub.text("me/mine", "README.md")
+    hub.change("me/mine", {"README.md": f"{card.replace('# mine', '# Our ladders')}\nThanks to everyone.\n"})
+    done = command("publish", built("mine", last="and nothing"), "me/mine", "--tag", "v2")
+    assert done.code == 0, done.err
+    after = hub.text("me/mine", "README.md")
+    assert "# Our ladders" in after
+    assert after.endswith("\nThanks to everyone.\n")
+    assert after.count("refladder: begin") == 1
+    assert "hub:me/mine@v2" in after
+    assert "hub:me/mine@v1" not in after
+    assert metadata(after)["license"] == "cc-by-4.0"
+    assert [config["config_name"] for config in metadata(after)["configs"]] == ["ladders", "contexts", "extra"]
+    assert [info["config_name"] for info in metadata(after)["dataset_info"]] == ["extra"]
+    loaded = python(
+        "from datasets import load_dataset\n"
+        "print(load_dataset('me/mine', 'extra')['train']['n'][:], load_dataset('me/mine')['train'].num_rows)"
+    )
+    assert loaded == "[1, 2] 6\n"
+    first, second = load_ladders("hub:me/mine@v1"), load_ladders("hub:me/mine@v2")
+    assert first.digest != second.digest
+
+
+def test_the_same_set_again_makes_no_commit(built, command):
+    folder = built()
+    first, second = (address_of(command("publish", folder, "me/mine")) for _ in range(2))
+    assert first == second
+
+
+def test_fewer_shards_leave_no_old_ones(hub, built, command):
+    assert command("publish", built(failures=[FAILURE]), "me/mine").code == 0
+    done = command("publish", built("other"), "me/mine", "--without-contexts", "--json")
+    assert json.loads(done.out)["removed"] == ["data/contexts/00000.parquet", "data/failures/00000.parquet"]
+    assert hub.files("me/mine") == [".gitattributes", "README.md", "data/ladders/00000.parquet", "manifest.json"]
+
+
+def test_a_commit_that_comes_first_is_merged(hub, built, command):
+    assert command("publish", built(), "me/mine").code == 0
+    card = hub.text("me/mine", "README.md")
+    hub.before_commit = lambda: hub.change("me/mine", {"README.md": f"{card}\nMeanwhile.\n", "notes.txt": "kept"})
+    done = command("publish", built(last="and nothing"), "me/mine")
+    assert done.code == 0, done.err
+    assert hub.text("me/mine", "README.md").endswith("\nMeanwhile.\n")
+    assert hub.text("me/mine", "notes.txt") == "kept"
+    commits = [request for request in hub.requests if "/commit/" in request]
+    assert len(commits) == 3
+
+
+def test_two_commits_that_come_first_end_it_with_nothing_sent(hub, built, fails):
+    def again(number=1):
+        hub.change("me/mine", {"notes.txt": str(number)})
+        hub.before_commit = lambda: again(number + 1)
+
+    publish(built(), "me/mine")
+    hub.before_commit = again
+    before = hub.text("me/mine", "manifest.json")
+    assert fails(2, "publish", built(last="and nothing"), "me/mine") == (
+        "refladder: me/mine: it was changed twice while it was published, so nothing was sent; run the same command "
+        "again\n"
+    )
+    assert hub.text("me/mine", "manifest.json") == before
+
+
+def test_two_publishers_at_once_both_succeed_and_the_set_is_whole(hub, built):
+    publish(built("first"), "me/mine")
+    folders = {name: built(name, last=name) for name in ("one", "two")}
+    meeting, errors = threading.Barrier(2, timeout=60), []
+
+    def meet():  # so that both begin with the same parent
+        hub.before_commit = meeting.wait
+        meeting.wait()
+
+    hub.before_commit = meet
+
+    def go(folder):
+        try:
+            publish(folder, "me/mine", message=folder.name)
+        except Exception as error:  # noqa: BLE001  shown below
+            errors.append(error)
+
+    threads = [threading.Thread(target=go, args=(folder,)) for folder in folders.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    stored = hub.repositories["me/mine"]
+    assert sorted(list(stored.messages.values())[2:]) == ["one", "two"]
+    assert len([request for request in hub.requests if "/commit/" in request]) == 1 + 2 + 1  # one was stale
+    last = stored.messages[stored.branches["main"]]
+    opened = load_ladders(f"hub:me/mine@{stored.branches['main']}")
+    assert opened.digest == load_ladders(str(folders[last])).digest
+
+
+def test_after_kill_9_the_old_revision_is_whole_and_the_next_run_succeeds(hub, built, process):
+    publish(built(), "me/mine", tag="v1")
+    before = hub.repositories["me/mine"].branches["main"]
+    hub.slow = 60.0
+    running = process("publish", built(last="and nothing"), "me/mine")
+    waited = time.monotonic() + 20
+    while not any(request.startswith("PUT") for request in hub.requests[-1:]):
+        assert time.monotonic() < waited
+        time.sleep(0.01)
+    running.kill()
+    running.communicate()
+    assert hub.repositories["me/mine"].branches["main"] == before
+    assert load_ladders("hub:me/mine@v1").rungs == 3
+    hub.slow = 0.0
+    assert (
+        publish(built(last="and nothing"), "me/mine").commit == hub.repositories["me/mine"].branches["main"] != before
+    )
+
+
+def test_a_dry_run_prints_files_and_card_and_asks_nothing_of_the_hub(hub, built, command):
+    done = command("publish", built(failures=[FAILURE]), "me/mine", "--dry-run", "--tag", "v1", "--licence", "cc0-1.0")
+    assert done.code == 0
+    assert hub.requests == []
+    assert [line.split()[0] for line in done.out.splitlines()[:5]] == [
+        "README.md",
+        "data/contexts/00000.parquet",
+        "data/failures/00000.parquet",
+        "data/ladders/00000.parquet",
+        "manifest.json",
+    ]
+    for words in (
+        "license: cc0-1.0",
+        "| ladders | 6 |",
+        "| ladders that failed | 1 |",
+        "How witty it is \\| in words.",
+        "| `scripted:writer` | `story/best@0123`, `story/worst@4567` | temperature 1, top-p 1, 512 tokens, seed 0 |",
+        # "Bottle. c1" has 7 + 3 characters, "A keeper finds a bottle. c1" 24 + 3. The best: "A keeper finds a bottle on
+        # the rocks," 37, a space, "and a letter of the sea." 24, " c1" 3.
+        "| 1 | 10 | 10 | 10 |",
+        "| 2 | 27 | 27 | 27 |",
+        "| 3 | 65 | 65 | 65 |",
+        "refladder show hub:me/mine@v1",
+    ):
+        assert words in done.out, words
+
+
+def test_a_licence_is_asked_for_and_never_guessed(built, command):
+    done = command("publish", built(), "me/mine", "--dry-run")
+    assert done.err.startswith("no licence is stated, so others may not know what they may do; add --licence ID\n")
+    assert "| licence | not stated by the publisher |" in done.out
+    assert "license:" not in done.out
+
+
+def test_several_licences_of_a_card_are_kept(hub, built, command):
+    assert command("publish", built(), "me/mine", "--licence", "mit").code == 0
+    card = hub.text("me/mine", "README.md").replace("license: mit", "license:\n- mit\n- cc0-1.0")
+    hub.change("me/mine", {"README.md": card})
+    assert command("publish", built(), "me/mine").code == 0
+    assert metadata(hub.text("me/mine", "README.md"))["license"] == ["mit", "cc0-1.0"]
+    assert "| licence | mit, cc0-1.0 |" in hub.text("me/mine", "README.md")
+
+
+def test_ladders_of_the_built_in_writer_are_a_baseline_or_nothing(hub, built, fails, command):
+    folder = built(recipe=replace(RECIPE, backend="builtin/1"))
+    assert "add --baseline if they are meant as a baseline" in fails(2, "publish", folder, "me/mine")
+    assert hub.requests == []
+    assert "**This set is a baseline.**" in command("publish", folder, "me/mine", "--baseline", "--dry-run").out
+    assert "not of the built-in writer; leave out --baseline" in fails(2, "publish", built("x"), "me/x", "--baseline")
+
+
+def test_without_contexts_a_table_brings_the_texts_and_they_are_checked(hub, built, command, write_jsonl):
+    folder = built()
+    address = address_of(command("publish", folder, "me/mine", "--without-contexts"))
+    assert all(
+        context.text.encode() not in b"".join(path.read_bytes() for path in hub.blobs.iterdir()) for context in CONTEXTS
+    )
+    assert "not included" in hub.text("me/mine", "README.md")
+    right = {"context_id": "c1", "output": "A bottle.", "context": CONTEXTS[0].text, "background": "é"}
+    table = write_jsonl([right, {**right, "context_id": "c2"}])
+    done = command("score", table, "--ladders", address)
+    assert done.code == 3
+    first, second = done.rows
+    assert first["clarity_score"] == command("score", table, "--ladders", folder).rows[0]["clarity_score"]
+    assert second["clarity_score"] is None
+    assert second["clarity_note"] == (
+        f"context 'c2' has another text or background in this row than the ladder set {address} was written for"
+    )
+
+
+def test_paths_of_this_machine_stay_here(built, command):
+    assert without_model_path("hf:/home/me/models/llama@abc,float32") == "hf:llama@abc,float32"
+    assert without_model_path("a|backend:hf:../llama/@abc|b@c") == "a|backend:hf:llama@abc|b@c"
+    assert without_model_path("hf:org/llama@abc") == "hf:org/llama@abc"
+    assert without_model_path(r"hf:C:\models\llama@abc") == "hf:llama@abc"
+    assert without_paths(f"{Path.cwd()}/x.gguf, {Path.home()}/y") == "./x.gguf, ~/y"
+    folder = built(recipe=replace(RECIPE, backend="hf:/home/me/models/llama@abc,float32"))
+    done = command("publish", folder, "me/mine")
+    assert "paths of this machine are left out of the recipes" in done.err
+    opened = load_ladders(address_of(done))
+    assert {ladder.recipe.backend for ladder in opened.ladders.values()} == {"hf:llama@abc,float32"}
+
+
+def test_what_was_downloaded_is_a_folder_to_score_with_and_to_publish(built, command, tmp_path):
+    first = address_of(command("publish", built(), "me/mine", "--without-contexts"))
+    copy = tmp_path / "copy"
+    snapshot_download("me/mine", repo_type="dataset", local_dir=copy)
+    second = address_of(command("publish", copy, "me/copy"))
+    opened = [load_ladders(str(name)) for name in (first, copy, second)]
+    assert opened[0].digests == opened[1].digests == opened[2].digests
+    assert len(opened[0].digests) == 3
+    assert len({each.digest for each in opened}) == 1
+
+
+class TestWhatIsPublishedBeside:
+    @pytest.fixture
+    def scored(self, built, command, outputs):
+        folder = built()
+        assert command("score", outputs, "--ladders", folder, "--out", folder / "scored.jsonl").code == 3
+        return folder
+
+    def test_anyone_computes_the_published_scores_again(self, hub, scored, command, python):
+        address = address_of(command("publish", scored, "me/mine", "--with", "judgments,scores", "--tag", "v1"))
+        again = command("rescore", address)
+        local = command("rescore", scored / "scored.jsonl.judgments.jsonl")
+        assert again.out == local.out
+        printed = python(
+            "import json; from datasets import load_dataset\n"
+            "for row in load_dataset('me/mine', 'scores')['train']: print(json.dumps(row))"
+        )
+        published = [json.loads(line) for line in printed.splitlines()]
+        assert published == [json.loads(line) for line in (scored / "scored.jsonl").read_text("utf-8").splitlines()]
+        names = [name for name in again.rows[0] if name != "output_id"]
+        by_id = {row["output_id"]: row for row in published}
+        for row in again.rows:
+            assert {name: row[name] for name in names} == {name: by_id[row["output_id"]][name] for name in names}
+        assert len(again.rows) == 3
+        assert "`refladder rescore hub:me/mine@v1`" in hub.text("me/mine", "README.md")
+
+    def test_they_stay_with_the_same_ladders_and_go_with_others(self, hub, scored, built, command):
+        assert command("publish", scored, "me/mine", "--with", "judgments,scores").code == 0
+        kept = command("publish", scored, "me/mine", "--licence", "cc0-1.0")
+        assert "judgments, scores of the last publication kept" in kept.err
+        assert command("rescore", address_of(kept)).code == 0
+        gone = command("publish", built("other", last="x"), "me/mine")
+        assert "judgments, scores of the earlier ladders removed" in gone.err
+        assert [path for path in hub.files("me/mine") if "judgments" in path or "scores" in path] == []
+
+    def test_scores_and_judgments_of_other_ladders_are_refused(self, hub, scored, built, fails):
+        other = built("other", last="x")
+        scores = scored / "scored.jsonl"
+        message = fails(2, "publish", other, "me/mine", "--with", "scores", "--scores", scores)
+        assert message.startswith(f"refladder: {scores}:1: scored with other ladders than this set")
+        message = fails(
+            2, "publish", other, "me/mine", "--with", "judgments", "--judgments", f"{scores}.judgments.jsonl"
+        )
+        assert "judgments with other ladders (mine@" in message
+        assert hub.requests == []
+
+    def test_context_texts_leave_the_scores_too(self, hub, built, command, write_jsonl):
+        folder, context = built(), CONTEXTS[0]
+        rows = [{"context_id": "c1", "output": "A bottle.", "article": context.text, "background": "é", "n": 1}]
+        arguments = ("--ladders", folder, "--column", "context=article", "--out", folder / "scored.jsonl")
+        assert command("score", write_jsonl(rows), *arguments).code == 0
+        assert command("publish", folder, "me/mine", "--with", "scores", "--without-contexts").code == 0
+        (shard,) = (path for path in hub.files("me/mine") if path.startswith("data/scores"))
+        from pyarrow import parquet  # noqa: PLC0415
+
+        stored = hub.repositories["me/mine"]
+        columns = parquet.read_schema(hub.blobs / stored.commits[stored.branches["main"]][shard]).names
+        assert columns[:4] == ["context_id", "output", "n", "clarity_score"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (
+                ("--with", "scores"),
+                "no scored table with judgments in this folder; name the output of `refladder score`",
+            ),
+            (("--with", "scores,journal"), "--with journal: must be among judgments, scores, certificate"),
+            (("--with", "certificate"), "certificate.json: no such file"),
+            (("--scores", "x.jsonl"), "--scores x.jsonl: add --with scores to publish it"),
+            (("--with", "scores", "--scores", "x.jsonl"), "x.jsonl: no such file"),
+        ],
+    )
+    def test_what_is_missing_is_said_before_anything_is_sent(self, hub, built, fails, arguments, words):
+        assert words in fails(2, "publish", built(), "me/mine", *arguments)
+        assert hub.requests == []
+
+    def test_a_certificate_is_a_config_and_a_table(self, built, command, hub, python, write_jsonl):
+        folder = built()
+        command("certify", folder)
+        certificate = json.loads((folder / "certificate.json").read_text("utf-8"))
+        address = address_of(command("publish", folder, "me/mine"))
+        card = hub.text("me/mine", "README.md")
+        assert f"| clarity | **{certificate['dimensions'][0]['verdict']}** | ladders " in card
+        assert "| clarity level 1 | **" in card
+        printed = python(
+            "from datasets import load_dataset; print(load_dataset('me/mine', 'certificate')['train']['verdict'][0])"
+        )
+        assert printed == f"{certificate['verdict']}\n"
+        table = write_jsonl([{"context_id": "c1", "output": "A bottle."}])
+        local, remote = (command("score", table, "--ladders", name).rows[0] for name in (folder, address))
+        assert f"|certificate:{certificate['digest']}|" in local["signature"]
+        assert remote["signature"] == local["signature"].replace(f"ladders:{folder.name}@", f"ladders:{address}@")
+        assert {**remote, "signature": ""} == {**local, "signature": ""}

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from labelled_rows import SIGNATURE, scored, split
+from scipy.stats import binom
+
+from refladder.files.jsonl import read_record, write_record
+from refladder.jobs.calibrate import Promise, calibrate
+from refladder.jobs.labelling import Asked, Good, read_pool
+from refladder.records import HumanScale, Threshold
+
+BY = ("--by", "clarity_score")
+GOOD = ("--label", "rating", "--good", ">=4")
+PROMISE = ("--precision", "0.8", "--sure", "0.9")
+
+
+@pytest.fixture
+def files(write_jsonl):
+    def write(rows=None, labels=120):
+        without, given = split(rows or scored(), labels)
+        return write_jsonl(without, "scored.jsonl"), write_jsonl(given, "labels.jsonl")
+
+    return write
+
+
+def test_from_labels_to_filtered_rows(command, files, tmp_path):
+    table, labels = files()
+    out = tmp_path / "threshold.json"
+    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out, "--json")
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert {"threshold", "refused", "labels_above", "bad_above", "kept", "kept_share", "labels_needed"} <= set(told)
+    assert (told["precision"], told["sure"], told["refused"], told["labels_needed"]) == (0.8, 0.9, False, 0)
+    # counted anew from the files
+    ratings = {row["output_id"]: row["rating"] for row in map(json.loads, labels.read_text().splitlines())}
+    rows = [json.loads(line) for line in table.read_text().splitlines()]
+    kept = [row for row in rows if row["clarity_score"] >= told["threshold"]]
+    above = [ratings[row["output_id"]] >= 4 for row in kept if row["output_id"] in ratings]
+    assert (told["labels_above"], told["bad_above"]) == (len(above), above.count(False))
+    assert (told["kept"], told["kept_share"]) == (len(kept), len(kept) / len(rows))
+    assert binom.cdf(above.count(False), len(above), 0.2) <= 0.1
+    passed = command("filter", table, "--threshold", out)
+    assert passed.rows == kept
+    assert passed.err.startswith(f"400 rows: {len(kept)} passed")
+    record = read_record(Threshold, out)
+    assert (record.columns, record.cutoffs, record.signature) == (("clarity_score",), (told["threshold"],), SIGNATURE)
+
+
+def test_the_report_for_people(command, files, tmp_path):
+    table, labels = files()
+    chart = tmp_path / "chart.svg"
+    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, "--plot", chart)
+    assert done.code == 0
+    sentences = [
+        "400 rows; 120 labels, taken as a random sample of them",
+        "without a promise: clarity_score >= ",
+        "the same procedure on the best surface measure, ",
+        "good among all rows: ",
+        "With probability 0.9, at least 0.8 of the rows kept are good. 0.8 is a lower bound: the labels that chose",
+    ]
+    assert [words for words in sentences if words not in done.out] == []
+    assert sum(" | " in line or "|" in line for line in done.out.splitlines()) >= 20  # a bar for each candidate
+    assert "promise; precision" not in chart.read_text()
+    assert chart.read_text().startswith("<svg")
+    assert "labels are of" in done.err  # two rows of a context
+
+
+def test_labels_in_the_scored_table(command, write_jsonl, files):
+    rows = scored()
+    _, given = split(rows, 120)
+    labelled = {label["output_id"] for label in given}
+    table = write_jsonl([{**row, "rating": row["rating"] if row["output_id"] in labelled else None} for row in rows])
+    alone = json.loads(command("calibrate", table, *GOOD, *BY, *PROMISE, "--json").out)
+    absent = [{**row} if row["output_id"] in labelled else {**row, "rating": None} for row in rows]
+    absent = [{key: value for key, value in row.items() if value is not None} for row in absent]
+    assert alone == json.loads(command("calibrate", write_jsonl(absent), *GOOD, *BY, *PROMISE, "--json").out)
+    scored_table, labels = files(rows)
+    apart = json.loads(command("calibrate", scored_table, "--labels", labels, *GOOD, *BY, *PROMISE, "--json").out)
+    assert alone == apart
+
+
+def test_a_refusal_says_how_many_labels_would_do(command, files, tmp_path):
+    table, labels = files(labels=12)
+    out = tmp_path / "threshold.json"
+    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--precision", "0.9", "--out", out, "--json")
+    assert done.code == 3
+    told = json.loads(done.out)
+    assert (told["threshold"], told["refused"], told["kept"]) == (None, True, 0)
+    cut = told["lowest_candidate"]
+    step = next(each for each in told["candidates"] if each["cutoffs"] == [cut])
+    # 22 labels do if none is bad, 38 if one is (scipy.stats.binom)
+    assert told["labels_needed"] == {0: 22, 1: 38, 2: 52}[step["bad_above"]] - step["labels_above"]
+    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--precision", "0.9")
+    assert done.code == 3
+    assert (
+        f"Refused: no cut-off can be promised. {told['labels_needed']} more labels of rows with clarity_score >="
+        in done.out
+    )
+    refused = command("filter", table, "--threshold", out)
+    assert refused.code == 2
+    assert (
+        "no cut-off could be promised from 12 labels; label more rows and run `refladder calibrate` again"
+        in refused.err
+    )
+
+
+@pytest.mark.parametrize("promise", [{"precision": 0.9}, {"precision": 0.8, "sure": None}, {"recall": 0.95}])
+@pytest.mark.parametrize("labels", [3, 20, 80, 250])
+def test_labels_are_needed_just_where_the_promise_is_refused(files, labels, promise):
+    asked = Asked(by=("clarity_score",), label=("rating",), good=(Good(">=4"),))
+    for seed in range(4):
+        table, given = files(scored(400, seed, noise=2.0), labels)
+        result = calibrate(read_pool(str(table), replace(asked, labels=(str(given),))), asked, Promise(**promise))
+        assert (result.labels_needed > 0) is result.refused
+
+
+def test_scores_of_another_signature_are_refused(command, files, tmp_path):
+    table, labels = files()
+    out = tmp_path / "threshold.json"
+    command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out)
+    other = tmp_path / "other.jsonl"
+    other.write_text(table.read_text().replace("backend:judge", "backend:other"))
+    done = command("filter", other, "--threshold", out)
+    assert done.code == 2
+    assert (
+        f"{other}:1: the threshold was made for scores with another signature: backend:other here, backend:judge in "
+        "the threshold file; run `refladder calibrate` with labels of these scores" in done.err
+    )
+    done = command("filter", table, "--threshold", out, "--min", "tone_score=1")
+    assert done.code == 2
+    assert "--threshold keeps its promise only by itself" in done.err
+
+
+def test_several_dimensions_have_one_promise(command, write_jsonl, tmp_path):
+    rows = scored(600)
+    for number, row in enumerate(rows):
+        row["tone"] = row["rating"] if number % 7 else 1
+    table, out, passed = write_jsonl(rows), tmp_path / "t.json", tmp_path / "passed.jsonl"
+    columns = ("--by", "clarity_score", "--label", "rating", "--by", "tone_score", "--label", "tone", "--good", ">=3")
+    done = command("calibrate", table, *columns, "--precision", "0.6", "--out", out, "--json")
+    told = json.loads(done.out)
+    assert done.code == 0
+    cuts = told["threshold"]
+    assert set(cuts) == {"clarity_score", "tone_score"}
+    kept = [row for row in rows if all(row[name] >= cut for name, cut in cuts.items())]
+    bad = [row for row in kept if row["rating"] < 3 or row["tone"] < 3]
+    assert (told["kept"], told["bad_above"]) == (len(kept), len(bad))
+    assert command("filter", table, "--threshold", out, "--out", passed).code == 0
+    assert [json.loads(line)["output_id"] for line in passed.read_text().splitlines()] == [r["output_id"] for r in kept]
+
+
+def test_the_best_row_of_each_context(command, files, tmp_path):
+    rows = scored(600)
+    rows[3]["clarity_score"] = rows[2]["clarity_score"] = 9.0  # of equal rows the first is taken
+    table, labels = files(rows, 300)
+    out = tmp_path / "t.json"
+    per = ("--per", "context_id")
+    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, *per, "--out", out, "--json")
+    told = json.loads(done.out)
+    best = {}
+    for row in rows:
+        if row["context_id"] not in best or row["clarity_score"] > best[row["context_id"]]["clarity_score"]:
+            best[row["context_id"]] = row
+    kept = [row["output_id"] for row in best.values() if row["clarity_score"] >= told["threshold"]]
+    assert (told["rows"], told["kept"]) == (300, len(kept))
+    assert [row["output_id"] for row in command("filter", table, "--threshold", out).rows] == kept
+    assert any("labels are of rows that are not the best of their group" in note for note in told["notes"])
+
+
+def test_a_recall_keeps_more_rows_for_more_good_ones(command, files):
+    table, labels = files()
+    few, many = (
+        json.loads(command("calibrate", table, "--labels", labels, *GOOD, *BY, "--recall", share, "--json").out)
+        for share in ("0.7", "0.9")
+    )
+    assert few["kept"] < many["kept"]
+    assert (few["recall"], few["precision"]) == (0.7, None)
+    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--recall", "0.99")
+    assert done.code == 3
+    assert "more labels of good rows would do." in done.out
+
+
+def test_on_average_keeps_more_and_says_so(command, files):
+    table, labels = files()
+    common = ("calibrate", table, "--labels", labels, *GOOD, "--by", "tone_score", "--precision", "0.85")
+    sure, average = (json.loads(command(*common, *more, "--json").out) for more in ((), ("--on-average",)))
+    assert average["kept"] > sure["kept"]
+    assert average["on_average"] is True
+    assert "On average over many runs, at most 0.15 of the rows kept are bad." in command(*common, "--on-average").out
+
+
+def test_a_plan_and_the_labels_that_follow_it(command, files, tmp_path):
+    rows = scored(2000)
+    table, labels = files(rows, 60)
+    plan = tmp_path / "next.csv"
+    common = (table, "--labels", labels, *GOOD, *BY, "--precision", "0.9")
+    done = command("calibrate", *common, "--plan", "--out", plan)
+    assert done.code == 0
+    assert "a random sample of rows with clarity_score >=" in done.out
+    with plan.open(newline="") as stream:
+        drawn = list(csv.DictReader(stream))
+    assert len(drawn) == 200
+    assert list(drawn[0]) == ["output_id", "context_id", "context", "output", "rating", "clarity_score_sampled_above"]
+    cut = float(drawn[0]["clarity_score_sampled_above"])
+    ratings = {row["output_id"]: row for row in rows}
+    assert all(ratings[row["output_id"]]["clarity_score"] >= cut and row["rating"] == "" for row in drawn)
+    used = {json.loads(line)["output_id"] for line in labels.read_text().splitlines()}
+    assert not used & {row["output_id"] for row in drawn}
+    with plan.open("w", newline="") as stream:  # people fill the column
+        writer = csv.DictWriter(stream, list(drawn[0]))
+        writer.writeheader()
+        writer.writerows([{**row, "rating": ratings[row["output_id"]]["rating"]} for row in drawn])
+    told = json.loads(command("calibrate", *common, "--labels", plan, "--json").out)
+    # no candidate is below the score that rows were drawn from, and labels below it are not used
+    assert min(step["cutoffs"][0] for step in told["candidates"]) == cut
+    above = sum(ratings[name]["clarity_score"] >= cut for name in used)
+    assert told["labels"] == 200 + above
+    assert told["good_share"] is None  # these labels show nothing about all rows
+    done = command("calibrate", *common[:-2], "--labels", plan, "--recall", "0.9")
+    assert done.code == 2
+    assert "these labels are of rows above a score only, which show no recall; label rows of all scores" in done.err
+
+
+def test_a_plan_without_labels(command, files):
+    table, _ = files()
+    told = json.loads(command("calibrate", table, *BY, "--precision", "0.9", "--plan", "--json").out)
+    # scipy.stats.binom: 22 labels allow 0 bad ones, 38 one, 52 two; .1 ** (1 / 20) = .891
+    assert [batch["bad_allowed"] for batch in told["batches"]] == [None, 1, 5, 14]
+    assert told["batches"][0]["precision"] == pytest.approx(0.8912509)
+    assert binom.cdf(14, 200, 0.1) <= 0.1 < binom.cdf(15, 200, 0.1)
+
+
+def test_the_rate_is_taken_from_other_labels(command, files, write_jsonl, tmp_path):
+    rows = scored(2000)
+    table, labels = files(rows, 200)
+    out = tmp_path / "t.json"
+    command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out)
+    done = command("calibrate", table, "--labels", labels, *GOOD, "--rate", out)
+    assert done.code == 3
+    assert "200 labels chose the threshold and are left out" in done.out
+    assert "No rate: no label of a kept row is left. Its lower bound is 0.8, with probability 0.9." in done.out
+    _, fresh = split(rows, 700, seed=5)
+    both = command("calibrate", table, "--labels", write_jsonl(fresh, "fresh.jsonl"), *GOOD, "--rate", out, "--json")
+    told = json.loads(both.out)
+    cut = read_record(Threshold, out).cutoffs[0]
+    used = {json.loads(line)["output_id"] for line in labels.read_text().splitlines()}
+    scores = {row["output_id"]: row["clarity_score"] for row in rows}
+    left = [
+        label["rating"] >= 4 for label in fresh if label["output_id"] not in used and scores[label["output_id"]] >= cut
+    ]
+    assert (told["labels"], told["rate"]["value"]) == (len(left), np.mean(left))
+    truth = np.mean([row["rating"] >= 4 for row in rows if row["clarity_score"] >= cut])
+    for rate in (told["rate"], told["powered"]):
+        assert rate["low"] <= truth <= rate["high"]
+
+
+def test_a_human_scale_adds_expected_ratings(command, stories, tmp_path, write_jsonl):
+    out, again, scale = (tmp_path / name for name in ("scored.jsonl", "again.jsonl", "scale.json"))
+    score = ("score", stories, "--ladders", "demo/story", "--dimension", "coherence", "--out")
+    command(*score, out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    ratings = write_jsonl([{"output_id": row["output_id"], "rating": 1 + n} for n, row in enumerate(rows)], "l.jsonl")
+    common = ("calibrate", out, "--labels", ratings, "--label", "rating", "--by", "coherence_score", "--human-scale")
+    done = command(*common, "--out", scale)
+    assert done.code == 0
+    assert "Interval of a text: none" in done.out
+    wide = read_record(HumanScale, scale)
+    assert wide.method == "linear"
+    command(*score, again, "--calibration", scale)
+    for row in map(json.loads, again.read_text().splitlines()):
+        expected = np.interp(row["coherence_score"], wide.scores, wide.ratings)
+        assert row["coherence_expected"] == pytest.approx(expected)
+        assert (row["coherence_expected_low"], row["coherence_expected_high"]) == (None, None)
+    other = command(*score, tmp_path / "x.jsonl", "--both-orders", "--calibration", scale)
+    assert other.code == 2
+    assert "--calibration: a scale for scores with another signature" in other.err
+    other = command("score", stories, "--ladders", "demo/story", "--dimension", "creativity", "--calibration", scale)
+    assert other.code == 2
+
+
+def test_the_files_survive_a_round_trip(tmp_path):
+    record = Threshold(
+        columns=("a", "b"), cutoffs=(0.1, -3.0), precision=0.9, recall=None, sure=0.9, per=None, signature="x",
+        label=("l",), good=(">=4",), labels=3, labels_above=2, bad_above=1, rows=9, kept=4, used=("ab",), version="1",
+    )  # fmt: skip
+    write_record(tmp_path / "t.json", record)
+    assert read_record(Threshold, tmp_path / "t.json") == record
+
+
+def test_a_promise_that_length_alone_could_make_is_flagged(command, files):
+    rows = scored()
+    for row in rows:
+        row["output"] = "word " * (10 * row["rating"])
+        row["clarity_score"] = row["tone_score"]
+    table, labels = files(rows)
+    common = ("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE)
+    told = json.loads(command(*common, "--json").out)
+    good = sum(row["rating"] >= 4 for row in rows) / len(rows)
+    assert told["surface"]["measure"] == "length"
+    assert told["surface"]["auc"] == 1
+    assert told["surface"]["kept_share"] == pytest.approx(good, abs=0.1)
+    assert "the surface measure alone can make this promise, and does no worse" in command(*common).out

@@ -1,0 +1,179 @@
+"""Every recipe of published_data/recipes, and every command of docs/reproduce.md, runs on small data.
+
+A small random model, or `builtin`, which is faster, is in place of each named model: see `judge_for`. What a command
+prints is not compared with anything, as these judges know nothing. A method that is skipped fails the test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "reproduce.md").read_text("utf-8")
+RECIPES = {path.stem: path for path in sorted((ROOT / "published_data" / "recipes").glob("*.toml"))}
+DATA = Path(__file__).parent / "loaders" / "data"
+SOURCES = {
+    "summeval": DATA / "summeval" / "hub",
+    "topicalchat": DATA / "topicalchat" / "usr",
+    "hanna": DATA / "hanna",
+    "newsroom": DATA / "newsroom" / "release",
+    "webnlg": DATA / "webnlg",
+    "podcast": DATA / "podcast",
+}
+UNLIKELY = ["--least-mass", "0"]  # the labels of a random model have next to no probability
+CHECKPOINT = re.compile(r"\b(bertscore|unieval|questeval|mqag|nli|regressor):\S+")
+FEW = 2  # answers to sample where the page samples more
+
+
+def commands(page):
+    """The commands of a page, as lists of words. The rows of a table add words to the command above it."""
+    lines, block, rows = [], [], False
+    for line in page.splitlines():
+        if line.startswith("```sh"):
+            block = []
+        elif line.startswith("refladder "):
+            block.append(shlex.split(line)[1:])
+            lines.append(block[-1])
+        elif line.startswith("| row | add to the command |"):
+            lines.remove(block[-1])
+            rows = True
+        elif not line.startswith("|"):
+            rows = False
+        elif rows and not line.startswith("|---"):
+            added = line.split(" | ")[1].strip("` |")
+            lines.append([*block[-1], *shlex.split(added)])
+    return lines
+
+
+COMMANDS = commands(PAGE)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """Folders of small random models by what they are for."""
+    pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+    import tiny_models  # noqa: PLC0415  imports torch
+    import torch  # noqa: PLC0415
+    from scoring import small_models  # noqa: PLC0415  imports torch
+
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("models")
+    tiny_models.save("llama", folder / "llama")
+    settings = folder / "llama" / "generation_config.json"
+    ends = {**json.loads(settings.read_text()), "eos_token_id": [2, *range(100, 125)]}  # so that it ends its texts
+    settings.write_text(json.dumps(ends))
+    t5 = small_models.make_t5(folder / "t5")
+    encoder = small_models.make_encoder(folder / "encoder")
+    nli = small_models.make_classifier(folder / "nli", ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"])
+    regressor = small_models.make_classifier(folder / "regressor", ["LABEL_0"])
+    choice = small_models.make_longformer_choice(folder / "choice")
+    return {
+        "llm": f"hf:{folder / 'llama'}",
+        "bertscore": f"bertscore:{encoder}",
+        "unieval": f"unieval:{t5}",
+        "questeval": f"questeval:{t5}+{t5}",
+        "mqag": f"mqag:{t5}+{t5}+{choice}",
+        "nli": f"nli:{nli}",
+        "regressor": f"regressor:{regressor}",
+    }
+
+
+def judge_for(words, models):
+    """The random model for every method on one benchmark, and for what `builtin` cannot do."""
+    needed = {"podcast", "gptscore", "build", "--answers"}
+    return models["llm"] if needed & {*words} or {"--config", "topicalchat"} <= {*words} else "builtin"
+
+
+def runnable(words, models):
+    """The command with small data and small models in place of those that it names, and fewer answers and questions."""
+    judge = judge_for(words, models)
+    replaced = {
+        "zepo.rewrites=5": f"zepo.rewrites={0 if judge == 'builtin' else 1}",
+        **{word: "systems=adapt,baseline,tilburg-pipe" for word in words if word.startswith("systems=")},
+        **{word: str(ROOT / word) for word in words if word.startswith("published_data/")},
+        **{word: CHECKPOINT.sub(lambda match: models[match[1]], word) for word in words if CHECKPOINT.match(word)},
+    }
+    line = []
+    for before, word in pairwise(["", *words]):
+        if not {before, word} & {"--judge", "--writer"}:
+            line.append(str(min(int(word), FEW)) if before == "--answers" else replaced.get(word, word))
+    name = next(word for word in words if word in SOURCES)
+    line += ["--source", str(SOURCES[name]), "--max-tokens", "150"]
+    for method, option in (("mqag", "mqag.questions=1"), ("zepo", "zepo.rounds=1")):
+        line += ["--method-option", option] if any(word.startswith(method) for word in words) else []
+    line += ["--writer", judge] if "--writer" in words or "build" in words else []
+    return line if "build" in words else [*line, "--judge", judge, *UNLIKELY, "--format", "json"]
+
+
+def test_the_page_has_a_command_for_every_recipe():
+    assert [words[1].removeprefix("published_data/recipes/") for words in COMMANDS if "build" in words] == [
+        f"{name}.toml" for name in ("summeval", "topicalchat", "hanna", "newsroom", "webnlg", "podcast")
+    ]
+    assert sorted(SOURCES) == sorted(RECIPES)
+    assert len(COMMANDS) > 150
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_has_the_settings_of_the_paper(name):
+    settings = tomllib.loads(RECIPES[name].read_text("utf-8"))
+    assert set(settings) == {"build", "score", "evaluate"}
+    # arXiv 2509.05440: N = 5 (section 2.1), s = sum i p(better) - i p(worse) (section 2.2), Llama-3 8B (Table 1)
+    assert settings["build"]["rungs"] == settings["evaluate"]["rungs"] == 5
+    assert settings["score"]["rule"] == settings["evaluate"]["rule"] == "ladder-sum"
+    model = "hf:meta-llama/Meta-Llama-3-8B-Instruct"
+    assert {settings["build"]["writer"], settings["score"]["judge"], settings["evaluate"]["judge"]} == {model}
+    shared = settings["build"].keys() & settings["evaluate"].keys()
+    assert {"dimension", "seed", "temperature", "top-p", "max-tokens", "attempts"} <= shared
+    assert {key: settings["build"][key] for key in shared} == {key: settings["evaluate"][key] for key in shared}
+
+
+@pytest.fixture(scope="session")
+def workplace(tmp_path_factory):
+    return tmp_path_factory.mktemp("workplace")
+
+
+def test_every_command_runs(command, models, workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    done = {}
+    for words in COMMANDS:
+        line = runnable(words, models)
+        if tuple(line) in done:  # two models of the page are one model here
+            continue
+        result = done[tuple(line)] = command(*line)
+        assert result.code in {0, 3}, (words, result.err)
+        if "build" in words:
+            assert "0 rungs failed" in result.err, (words, result.err)
+            continue
+        named = line[line.index("--methods") + 1].split(",") if "--methods" in line else ["ladder"]
+        rows = {row["method"] for row in result.rows if "dimension" in row}
+        assert rows.issuperset(named), (words, result.err)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_table_is_scored_on_the_ladders_of_a_recipe(name, command, models, workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    if not (workplace / f"{name}-ladders").is_dir():
+        (build,) = (words for words in COMMANDS if "build" in words and name in words)
+        command(*runnable(build, models))
+    assert command("export", name, "--source", SOURCES[name], "--out", f"{name}.csv").code == 0
+    judge = ["--judge", models["llm"], *UNLIKELY]
+    score = ["score", f"{name}.csv", "--ladders", f"{name}-ladders", "--out", f"{name}.jsonl", *judge]
+    assert command("--config", RECIPES[name], *score).code in {0, 3}
+    rows = [json.loads(line) for line in Path(f"{name}.jsonl").read_text("utf-8").splitlines()]
+    dimensions = tomllib.loads(RECIPES[name].read_text("utf-8"))["build"]["dimension"]
+    assert {f"{dimension}_score" for dimension in dimensions} == {key for key in rows[0] if key.endswith("_score")} - {
+        "overall_score" if len(dimensions) > 1 and "overall" not in dimensions else ""
+    } - {"all_dimensions_score"}
+    assert any(isinstance(row[f"{dimensions[0]}_score"], float) for row in rows)
+    settings = json.loads((workplace / f"{name}-ladders" / "run.json").read_text("utf-8"))["options"]
+    assert (settings["rungs"], settings["top_p"], settings["dimension"]) == (5, 1.0, dimensions)

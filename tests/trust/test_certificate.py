@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from refladder.errors import ShapeError, UsageError
+from refladder.trust.certificate import (
+    contexts_needed,
+    length_climbs,
+    level_verdicts,
+    mean_preferences,
+    order_disagreements,
+    preferences,
+    rising_chain,
+    rung_pairs,
+    rung_verdicts,
+    sign_test,
+    steps_in_order,
+    worst,
+)
+
+
+def square(rungs, better, default=0.9):
+    """w of a ladder that rises everywhere, but for the pairs given as (low, high): w."""
+    w = np.full((rungs, rungs), np.nan)
+    for low, high in itertools.combinations(range(rungs), 2):
+        w[low, high] = better.get((low, high), default)
+        w[high, low] = 1 - w[low, high]
+    return w
+
+
+def test_preferences_by_hand():
+    # Pair (0, 1). Higher shown as subject: win .6, loss .1, tie .3, so .75. Lower as subject: win .2, tie .2, so .3 for
+    # the lower and .7 for the higher. Mean .725.
+    verdicts = np.array([[[[0.6, 0.1, 0.3], [0.2, 0.6, 0.2]]]])
+    w = preferences(verdicts, 2)
+    assert w[0, 0, 1] == pytest.approx(0.725)
+    assert w[0, 1, 0] == pytest.approx(0.275)
+    assert np.isnan(w[0, 0, 0])
+
+
+def test_a_pair_with_one_unparsed_order_has_no_preference():
+    verdicts = np.array([[[[0.6, 0.1, 0.3], [np.nan] * 3]]])
+    assert np.isnan(preferences(verdicts, 2)).all()
+
+
+def test_preferences_refuse_another_number_of_pairs():
+    with pytest.raises(ShapeError, match=r"verdicts must have shape \(ladders, 3, 2, 3\), found \(1, 1, 2, 3\)"):
+        preferences(np.zeros((1, 1, 2, 3)), 3)
+
+
+def test_order_disagreements_by_hand():
+    agreeing = [[0.6, 0.1, 0.3], [0.2, 0.6, 0.2]]  # the higher rung wins when shown first, and when second
+    always_first = [[0.6, 0.1, 0.3], [0.6, 0.1, 0.3]]
+    unparsed = [[0.6, 0.1, 0.3], [np.nan] * 3]
+    differ, parsed = order_disagreements(np.array([[agreeing, always_first, unparsed]]))
+    assert (differ[0], parsed[0]) == (1, 2)
+
+
+def longest_by_search(w):
+    """The length of the largest rising set, over all sets."""
+    return max(
+        size
+        for size in range(1, len(w) + 1)
+        for chosen in itertools.combinations(range(len(w)), size)
+        if all(w[a, b] > 0.5 for a, b in itertools.pairwise(chosen))
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_chain_is_as_long_as_the_longest_of_all_sets(seed):
+    random = np.random.default_rng(seed)
+    w = square(6, {pair: random.random() for pair in rung_pairs(6)})
+    chain = np.flatnonzero(rising_chain(w))
+    assert len(chain) == longest_by_search(w)
+    assert all(w[a, b] > 0.5 for a, b in itertools.pairwise(chain))
+
+
+def test_of_two_swapped_rungs_the_less_sure_is_left_out():
+    # 2 and 3 (from 0: 1 and 2) are swapped. Chains 0-1-3 (.9 + .6) and 0-2-3 (.9 + .9): the second is surer.
+    w = square(4, {(1, 2): 0.2, (1, 3): 0.6})
+    assert rising_chain(w).tolist() == [True, False, True, True]
+    assert rung_verdicts(w, ["pass"] * 4) == ["pass", "rewrite", "pass", "pass"]
+
+
+def test_of_two_swapped_rungs_an_end_is_kept():
+    # 2 and 3 (from 0: 1 and 2) are swapped, and 0-1 is surer than 0-2; the end stays, the rung between is written anew
+    assert rising_chain(square(3, {(1, 2): 0.2, (0, 1): 0.95})).tolist() == [True, False, True]
+    assert rising_chain(square(3, {(0, 1): 0.2, (1, 2): 0.95})).tolist() == [True, False, True]
+
+
+def test_a_duplicate_is_not_rising():
+    w = square(3, {(1, 2): 0.5})
+    assert rising_chain(w).sum() == 2
+
+
+def test_an_unparsed_neighbour_gives_no_verdict():
+    w = square(4, {(0, 1): np.nan})
+    assert rung_verdicts(w, ["pass"] * 4) == ["refuse", "refuse", "pass", "pass"]
+
+
+def test_steps_by_hand():
+    ladders = np.stack([square(3, {}), square(3, {(0, 1): 0.4}), square(3, {(0, 1): 0.5}), square(3, {(1, 2): np.nan})])
+    ordered, decided = steps_in_order(ladders)
+    assert ordered.tolist() == [2, 3]  # the tie of ladder 3 and the NaN of ladder 4 do not decide
+    assert decided.tolist() == [3, 3]
+    assert mean_preferences(ladders)[0, 1] == pytest.approx((0.9 + 0.4 + 0.5 + 0.9) / 4)
+    assert mean_preferences(ladders)[1, 2] == pytest.approx(0.9)
+    assert np.isnan(mean_preferences(ladders)[0, 0])
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (0, 5), (1, 5), (5, 5), (9, 12), (60, 100)])
+def test_the_sign_test_is_that_of_scipy(successes, trials):
+    expected = binomtest(successes, trials, 0.5, alternative="greater").pvalue if trials else 1.0
+    assert sign_test(np.array([successes]), np.array([trials]))[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_more_successes_than_trials_are_refused():
+    with pytest.raises(UsageError, match="between 0 and its trials"):
+        sign_test(np.array([3]), np.array([2]))
+
+
+def test_contexts_needed_is_the_least_number_that_can_pass():
+    # 8 steps: Holm multiplies the smallest p by 8, so 2^-n * 8 <= .05 from n = 8 (8 / 256 = .031)
+    for tests in (1, 4, 8, 20):
+        needed = contexts_needed(tests)
+        assert 0.5**needed * tests <= 0.05 < 0.5 ** (needed - 1) * tests
+
+
+def test_level_verdicts():
+    rising = square(4, {})
+    assert level_verdicts(rising, np.array([0.01, 0.01, 0.01])) == ["pass"] * 4
+    # the step from level 2 to 3 rises in most ladders, without proof
+    assert level_verdicts(square(4, {(1, 2): 0.7}), np.array([0.01, 0.2, 0.01])) == [
+        "pass",
+        "rewrite",
+        "rewrite",
+        "pass",
+    ]
+    # level 2 is above level 3 in most ladders, and level 2 is less sure to be below 4
+    swapped = square(4, {(1, 2): 0.2, (1, 3): 0.6})
+    assert level_verdicts(swapped, np.array([0.01, 1.0, 0.01])) == ["pass", "drop", "rewrite", "pass"]
+    assert level_verdicts(rising, np.array([0.06, 0.2, 1.0])) == ["refuse"] * 4
+
+
+def test_the_worst_verdict():
+    assert worst(["pass", "drop", "rewrite"]) == "drop"
+    assert worst(["refuse", "pass"]) == "refuse"
+
+
+def test_a_length_rule_climbs_either_way():
+    assert length_climbs(np.array([3, 4, 9]))
+    assert length_climbs(np.array([9, 4, 3]))
+    assert not length_climbs(np.array([3, 4, 4]))

@@ -1,0 +1,99 @@
+"""Links find the line between two judges, and carry scores over better than leaving them as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, special
+
+from refladder.trust.linking import (
+    Scale,
+    bootstrap_curves,
+    equipercentile,
+    half_width,
+    held_out,
+    knots_of,
+    line_between,
+    linked,
+    log_odds,
+    scores_of,
+)
+
+SCORE = Scale(np.arange(1.0, 6.0), 0.0)
+
+
+def judges(slope, shift, noise=0.2, contexts=60, seed=0):
+    random = np.random.default_rng(seed)
+    rungs = np.arange(5) - 2 + random.normal(0, 0.4, (contexts, 1, 5))
+    gaps = random.normal(0, 1.5, (contexts, 6, 1)) - rungs
+    first, second = (a * gaps + c + noise * random.normal(size=gaps.shape) for a, c in ((1.0, 0.0), (slope, shift)))
+    return first.reshape(-1, 5), second.reshape(-1, 5), np.repeat(np.arange(contexts), 6)
+
+
+def test_log_odds_and_scores_by_hand():
+    read = np.array([[[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.2, 0.2, 0.6]]])
+    # (.5 + .125) / (.25 + .125) = 5/3; a sure win is cut at 8; equal shares give 0
+    assert log_odds(read)[0] == pytest.approx([np.log(5 / 3), 8.0, 0.0])
+    # tanh(x/2) of log-odds log(5/3) is (5/3 - 1)/(5/3 + 1) = 1/4 = p(win) - p(loss): 2 * .25 + 10 = 10.5
+    assert scores_of(np.array([np.log(5 / 3)]), Scale(np.array([2.0]), 10.0)) == pytest.approx(10.5)
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(1.0, 0.0), (0.5, 0.0), (2.0, 0.7), (0.6, -1.0)])
+def test_the_line_is_recovered(slope, shift):
+    first, second, _ = judges(slope, shift, noise=0.05, contexts=300)
+    line = line_between(first, second, SCORE)
+    assert line.slope == pytest.approx(slope, rel=0.03)
+    assert line.shift == pytest.approx(shift, abs=0.05)
+
+
+def test_the_slope_is_the_minimum_of_the_criterion():
+    """scipy finds the same slope for the criterion of Stocking and Lord, written out with its own functions."""
+    first, second, _ = judges(0.7, 0.3, noise=1.0)
+    rungs, others = (odds.mean(axis=0) - odds.mean() for odds in (first, second))
+    thetas = np.quantile(second.mean(axis=1), np.linspace(0.02, 0.98, 25))
+
+    def curve(theta, at):
+        return sum(level * (2 * special.expit(theta + gap) - 1) for level, gap in enumerate(at, start=1))
+
+    best = optimize.minimize_scalar(
+        lambda slope: sum((curve(theta, others) - curve(theta, slope * rungs)) ** 2 for theta in thetas),
+        bounds=(0.1, 3.0), method="bounded", options={"xatol": 1e-9},
+    )  # fmt: skip
+    assert line_between(first, second, SCORE).slope == pytest.approx(best.x, rel=1e-4)
+
+
+def test_a_judge_linked_to_itself_stays():
+    first, _, _ = judges(1.0, 0.0)
+    scores = np.linspace(-14, 14, 15)
+    assert linked(scores, first, first, SCORE) == pytest.approx(scores, abs=0.02)
+
+
+def test_the_map_rises_between_the_ends():
+    first, second, contexts = judges(0.4, 1.0, noise=1.0)
+    values = linked(knots_of(SCORE), first, second, SCORE)
+    assert np.all(np.diff(values) >= 0)
+    assert np.all(np.abs(values) <= 15)
+    curves = bootstrap_curves(first, second, contexts, SCORE)
+    low, high = np.quantile(curves, [0.025, 0.975], axis=0)
+    assert np.mean((low <= values) & (values <= high)) > 0.9
+
+
+def test_held_out_errors():
+    held = held_out(*judges(0.5, -1.0), SCORE)
+    assert held.linked < 0.3 * held.identity
+    assert held.residuals.shape == (360,)
+    same = held_out(*judges(1.0, 0.0), SCORE)
+    assert same.linked == pytest.approx(same.identity, rel=0.1)
+
+
+def test_equal_ranks_by_hand():
+    """The ranks of 1, 2 and 3 among (1, 2, 3) are 1/6, 1/2 and 5/6, so of (10, 20, 30) they are 13.3, 20 and 26.7."""
+    values = equipercentile(np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0]), np.array([10.0, 30.0, 20.0]))
+    assert values == pytest.approx([10 + 10 / 3, 20.0, 30 - 10 / 3])
+
+
+def test_the_interval_of_a_text_by_hand():
+    """Rank ceil(20 * .95) = 19 of 19 residuals is the greatest; of 18 there is no such rank."""
+    assert half_width(np.arange(19.0)) == 18.0
+    assert half_width(np.arange(18.0)) is None
+    assert half_width(np.arange(99.0)) == 94.0

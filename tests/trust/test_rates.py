@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from refladder.errors import ShapeError
+from refladder.trust.rate import cross_fitted, prediction_powered, wilson
+
+
+@pytest.mark.parametrize(("good", "labels"), [(0, 7), (7, 7), (18, 30), (1, 200)])
+def test_wilson(good, labels):
+    exact = binomtest(good, labels).proportion_ci(0.95, method="wilson")
+    assert wilson(good, labels) == pytest.approx((good / labels, exact.low, exact.high), abs=1e-12)
+
+
+def test_prediction_powered():
+    number, others = np.arange(40), np.arange(400)
+    predicted, everywhere = number * 7 % 40 / 40, others * 7 % 400 / 400
+    good = number * 11 % 40 / 40 + predicted > 1
+    rate = prediction_powered(good, predicted, everywhere)
+    # ppi-python 0.2.3: ppi_mean_pointestimate(y, f, g) = 0.48154292 and ppi_mean_ci(y, f, g, alpha=.05) =
+    # (0.336782, 0.62630384), which has variances with n, and a normal quantile where this has t: 2.022691 / 1.959964
+    # with n - 1 (sqrt(40 / 39) of the part of the labels).
+    assert rate.value == pytest.approx(0.48154292, abs=2e-3)
+    half = (0.62630384 - 0.336782) / 2 * 2.022691 / 1.959964
+    assert (rate.high - rate.low) / 2 == pytest.approx(half, rel=0.02)
+
+
+def test_predictions_that_say_nothing_leave_the_labels_alone():
+    good = np.array([True, False, True, True])
+    rate = prediction_powered(good, np.full(4, 0.3), np.full(50, 0.3))
+    assert rate.value == 0.75
+    with pytest.raises(ShapeError, match="4 labels, 3 predictions of them and 50 others"):
+        prediction_powered(good, np.zeros(3), np.zeros(50))
+
+
+def test_a_prediction_is_made_without_the_labels_of_its_context():
+    generator = np.random.default_rng(0)
+    scores, contexts = generator.normal(size=60), np.repeat(np.arange(20), 3)
+    good = generator.random(60) < 0.5
+    before, _ = cross_fitted(good, scores, contexts, scores)
+    changed = np.where(contexts == 4, ~good, good)  # the labels of one context
+    after, _ = cross_fitted(changed, scores, contexts, scores)
+    assert np.array_equal(before[contexts == 4], after[contexts == 4])
+    assert not np.array_equal(before, after)
