@@ -144,7 +144,10 @@ def test_payloads_stay_text(opened, hostile):
 
 
 def test_a_blind_view_gives_nothing_away(opened, run):
-    page = opened(run / "page.html", "blind")
+    page = opened(run / "page.html", "results")
+    assert SYSTEMS[0] in page.inner_text("main")
+    page.get_by_role("link", name="Blind rating").click()
+    page.wait_for_selector("text=Your name")
     start(page)
     for _ in range(8):
         page.wait_for_selector(".output .text")
@@ -220,6 +223,21 @@ def test_agreement_equals_a_count_by_hand_and_ratings_are_downloaded(opened, run
     page.wait_for_selector("article")
     assert page.inner_text("[role=status]").startswith("6 of 24 rows")
     assert "ann: " in page.inner_text("article >> nth=0")
+
+
+def test_people_are_compared_with_each_other(opened, run):
+    page = opened(run / "page.html", "blind")
+    start(page)
+    answer(page, 24, lambda *_: "t")
+    page.get_by_role("button", name="Stop").click()
+    start(page, "bob")
+    # bob's tie on rows below 12 is ann's answer, his choice on the 12 others is not.
+    answer(page, 24, lambda _number, left, _right: "t" if int(left.split()[-1]) < 12 else "ArrowLeft")
+    page.get_by_role("navigation").get_by_role("link", name="Agreement").click()
+    cells = page.locator("tr", has_text="person and person").locator("td").all_inner_texts()
+    assert (cells[0], cells[1].split()[0]) == ("24", "0.500")
+    assert cells[2].split()[0] == "0.000"  # one of them always says tie: no agreement beyond chance
+    assert "Rated by ann, bob." in page.inner_text("main")
 
 
 def test_single_texts_are_graded_on_the_scale(opened, run):
