@@ -14,7 +14,7 @@ import numpy as np
 
 from refladder.jobs.check_drift import ALPHA, EACH_LOOK, MOST_PROBES, REPEATS
 from refladder.scoring.rules import probabilities_from
-from refladder.trust.drift import changes_of, evidence_of, ranks_of
+from refladder.trust.drift import changes_of, drift_evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,11 +43,11 @@ def looks_of(noise: float, shifts: FloatArray, runs: int, random: np.random.Gene
         chosen = random.integers(0, MOST_PROBES, size=(runs, number))
         before = np.take_along_axis(first, chosen[..., None], axis=1)
         now = read(np.take_along_axis(gaps, chosen, axis=1), noise, shift, random)
-        return changes_of(before.reshape(-1, 3), now.reshape(-1, 3)).reshape(runs, number)
+        return changes_of(before.reshape(-1, 3), now.reshape(-1, 3)).reshape(runs, number, 2)
 
     repeats = changes(REPEATS, 0.0)
     looks = changes(EACH_LOOK * len(shifts), np.repeat(shifts, EACH_LOOK))
-    return evidence_of(ranks_of(repeats, looks.reshape(runs, len(shifts), EACH_LOOK)))
+    return drift_evidence(repeats, looks.reshape(runs, len(shifts), EACH_LOOK, 2))
 
 
 def main() -> None:

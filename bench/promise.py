@@ -22,7 +22,8 @@ from refladder.backends import connect
 from refladder.jobs.calibrate import Promise, counts
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import MEASURES, surface_measures
 from refladder.report.rendering import PlainTable, markdown
 from refladder.trust.human_scale import LEAST_INTERVAL, fit_human_scale

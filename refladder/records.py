@@ -7,6 +7,7 @@ None. Ids come from the source of the data, never from row order.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Mapping  # pydantic resolves the annotations at run time
 from dataclasses import dataclass
@@ -366,7 +367,8 @@ class DriftWatch:
     """What is known of a judge's changes: its first reading of probes, and the changes that were seen since.
 
     `recipe`, `ladders` and `answers` are those of the scoring runs. `repeats` are changes between readings of the same
-    run, and `looks` those of every later look. A change is between 0 and 1, None where the reading is unparsed.
+    run, and `looks` those of every later look. A change is a distance and a shift (see `refladder.trust.drift`), None
+    where the reading is unparsed.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -374,8 +376,12 @@ class DriftWatch:
     ladders: str
     answers: int
     probes: tuple[Probe, ...]
-    repeats: tuple[float | None, ...]
-    looks: tuple[tuple[float | None, ...], ...] = ()
+    repeats: tuple[tuple[float, float] | None, ...]
+    looks: tuple[tuple[tuple[float, float] | None, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.probes or not self.repeats or len({len(look) for look in self.looks}) > 1:
+            raise ValueError("it needs probes, repeats, and looks of one length")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,6 +413,10 @@ class Threshold:
     used: tuple[str, ...]
     version: str
 
+    def __post_init__(self) -> None:
+        if not self.columns or (self.cutoffs is not None and len(self.cutoffs) != len(self.columns)):
+            raise ValueError("it needs one cut-off for each column, and at least one column")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanScale:
@@ -432,6 +442,9 @@ class HumanScale:
     fitted: int
     held_out: int
     version: str
+
+    def __post_init__(self) -> None:
+        _check_knots(self.scores, self.ratings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,6 +472,15 @@ class LinkedColumn:
     identity_error: float
     equipercentile_error: float
 
+    def __post_init__(self) -> None:
+        _check_knots(self.scores, self.values, self.least, self.most)
+
+
+def _check_knots(scores: tuple[float, ...], *others: tuple[float, ...]) -> None:
+    rising = all(low <= high for low, high in itertools.pairwise(scores))
+    if not scores or not rising or any(len(values) != len(scores) for values in others):
+        raise ValueError("it needs scores in rising order, and as many other numbers at these knots")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
@@ -467,4 +489,55 @@ class Link:
     from_signature: str
     to_signature: str
     columns: tuple[LinkedColumn, ...]
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Agreement of one method's numbers with a target on held-out rows: `teacher`, or the column of people's labels.
+
+    `pearson` and `spearman` are over all rows at once; those `within` are means over contexts. All are between -1 and
+    1, None where they are not defined. `error` is the mean absolute error in units of the target, None where the method
+    has another unit.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    method: str
+    target: str
+    rows: int
+    contexts: int
+    pearson: float | None
+    spearman: float | None
+    within_pearson: float | None
+    within_spearman: float | None
+    error: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distilled:
+    """A small regressor (a student) that has learned a column of scores from their texts.
+
+    `kind` is `ngrams`, or `encoder`; `model` is the encoder's name. `column` and `teacher` are the name and the
+    signature of the scores it learned from (None where they have none). `reads_context` says whether it reads the text
+    of the context beside the output. `rows` of `contexts` contexts trained it. Estimates are cut at `low` and `high`,
+    the least and the greatest score among these. `settings` are those of the training. `weights` is a digest of the
+    files of weights. `held_out_by` says what was held out for `held_out`: whole contexts, or texts where there is only
+    one context. `half_width` is the .9 quantile of the absolute errors of held-out rows.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
+    kind: Literal["ngrams", "encoder"]
+    model: str
+    column: str
+    teacher: str | None
+    reads_context: bool
+    rows: int
+    contexts: int
+    low: float
+    high: float
+    settings: Mapping[str, float]
+    weights: str
+    held_out_by: Literal["context", "text"]
+    held_out: tuple[HeldOut, ...]
+    half_width: float
     version: str

@@ -13,6 +13,7 @@ import re
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -109,6 +110,30 @@ class Refused(Exception):  # noqa: N818
     def __init__(self, status, code=None, message="refused"):
         super().__init__(message)
         self.status, self.code = status, code
+
+
+@contextmanager
+def hub_for_clients(folder: Path, monkeypatch):
+    """A running hub; the clients in this process and in its children use it, with a token that may write."""
+    from huggingface_hub import constants  # noqa: PLC0415  the server runs without it
+
+    from refladder.files import hub  # noqa: PLC0415
+
+    with Hub(folder / "hub") as server:
+        names = {"HF_ENDPOINT": server.url, "HF_HOME": str(folder / "home"), "HF_TOKEN": WRITER}
+        for name, value in {**names, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # which the tests of local models set
+        # The clients read these once, when they are imported.
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        )
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "home" / "hub"))
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        hub._report_moving.cache_clear()
+        yield server
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -22,7 +22,7 @@ LEVELS = [
     {"backends"},
     {"synth", "scoring"},
     {"methods"},
-    {"report"},
+    {"report", "students"},
     {"jobs"},
     {"api", "review"},
     {"testing", "integrations"},

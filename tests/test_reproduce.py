@@ -15,6 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hub_server import hub_for_clients
+
+from refladder.files.ladder_sets import load_ladders
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
 
@@ -55,7 +58,8 @@ def commands(page):
     return lines
 
 
-COMMANDS = commands(PAGE)
+PUBLISHING = [words for words in commands(PAGE) if "publish" in words]
+COMMANDS = [words for words in commands(PAGE) if "publish" not in words]
 
 
 @pytest.fixture(scope="session")
@@ -126,7 +130,8 @@ def test_the_page_has_a_command_for_every_recipe():
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_has_the_settings_of_the_paper(name):
     settings = tomllib.loads(RECIPES[name].read_text("utf-8"))
-    assert set(settings) == {"build", "score", "evaluate"}
+    assert set(settings) == {"build", "publish", "score", "evaluate"}
+    assert settings["publish"] == {"without-contexts": True}
     # arXiv 2509.05440: N = 5 (section 2.1), s = sum i p(better) - i p(worse) (section 2.2), Llama-3 8B (Table 1)
     assert settings["build"]["rungs"] == settings["evaluate"]["rungs"] == 5
     assert settings["score"]["rule"] == settings["evaluate"]["rule"] == "ladder-sum"
@@ -159,12 +164,38 @@ def test_every_command_runs(command, models, workplace, monkeypatch):
         assert rows.issuperset(named), (words, result.err)
 
 
+def build_once(name, command, models):
+    """Build the ladders of a recipe in the current folder, if they are not there."""
+    if not Path(f"{name}-ladders").is_dir():
+        (build,) = (words for words in COMMANDS if "build" in words and name in words)
+        command(*runnable(build, models))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_ladders_of_a_recipe_are_published_without_texts_of_contexts(name, command, models, workplace, monkeypatch):
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.chdir(workplace)
+    build_once(name, command, models)
+    (words,) = (words for words in PUBLISHING if f"{name}-ladders" in words)
+    with hub_for_clients(workplace / "hubs" / name, monkeypatch) as hub:
+        words = [str(ROOT / word) if word.startswith("published_data/") else word for word in words]
+        done = command(*words)
+        assert done.code == 0, done.err
+        assert hub.files(f"ORG/{name}-ladders") == [
+            *(".gitattributes", "README.md", "data/ladders/00000.parquet", "manifest.json"),
+        ]
+        built, published = load_ladders(f"{name}-ladders"), load_ladders(done.out.strip())
+    assert published.contexts == {}
+    assert published.digests == {context.id: context.digest for context in built.contexts.values()}
+    assert [ladder.rungs for ladder in published.ladders.values()] == [
+        ladder.rungs for ladder in built.ladders.values()
+    ]
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_table_is_scored_on_the_ladders_of_a_recipe(name, command, models, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    if not (workplace / f"{name}-ladders").is_dir():
-        (build,) = (words for words in COMMANDS if "build" in words and name in words)
-        command(*runnable(build, models))
+    build_once(name, command, models)
     assert command("export", name, "--source", SOURCES[name], "--out", f"{name}.csv").code == 0
     judge = ["--judge", models["llm"], *UNLIKELY]
     score = ["score", f"{name}.csv", "--ladders", f"{name}-ladders", "--out", f"{name}.jsonl", *judge]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from refladder.api.frames import Frame, in_words_of_python, read_columns, with_parameters
+from refladder.api.frames import NUMBER, Frame, in_words_of_python, read_columns, with_parameters
 from refladder.api.judges import Backends, open_recorded, resolved
 from refladder.api.texts import prepared
 from refladder.errors import UsageError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from refladder.records import Threshold
 
 Table = TypeVar("Table")
-NUMBER = "number of the row"  # a column of temporary tables
 _LOG = logging.getLogger("refladder")
 
 

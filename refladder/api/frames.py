@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
+NUMBER = "number of the row"  # a column of temporary tables, which no message names
 _BATCH = 4096  # rows converted at a time
 _OTHER_NAMES = {  # options whose parameter is called otherwise
     "dimension": "dimensions", "judge_option": "judge_options", "writer_option": "writer_options", "with": "include",
@@ -234,7 +235,9 @@ def in_words_of_python(
     except RefladderError as error:
         text, of = str(error), "" if name == "the table" else f" of {name}"
         if path is not None:
-            text = re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", text).replace(path, name)
+            text = (
+                re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", text).replace(path, name).replace(f", {NUMBER}", "")
+            )
         error.args = (with_parameters(text, parameters),)
         raise
 

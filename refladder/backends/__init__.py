@@ -10,7 +10,7 @@ from typing import cast
 
 from refladder import registry
 from refladder.backends.protocol import Backend, Wrapper, in_batches, in_order, whole
-from refladder.errors import UnknownNameError
+from refladder.errors import UnknownNameError, UsageError
 from refladder.registry import Entry
 
 __all__ = ["BACKENDS", "Backend", "Wrapper", "connect", "in_batches", "in_order", "whole"]
@@ -48,6 +48,8 @@ def connect(name: str, **options: str) -> Backend:
         BackendUnavailableError: it exists but cannot be opened.
     """
     kind, _, target = name.partition(":")
+    if kind == "distilled":
+        raise UsageError(f"{name} estimates scores and compares no texts; use it with `refladder score --judge {name}`")
     opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
     option_names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]

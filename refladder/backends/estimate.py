@@ -104,7 +104,11 @@ class _Asked:
         }
         self.keys.update(fresh)
         self.free += len(keys) - len(fresh)
-        bare = [_without_unwritten(prompt) for prompt in fresh.values()]
+        self.count(list(fresh.values()), answer_tokens, labels)
+
+    def count(self, prompts: Sequence[Prompt], answer_tokens: int, labels: Sequence[str]) -> None:
+        """Count prompts, each of which is asked."""
+        bare = [_without_unwritten(prompt) for prompt in prompts]
         written = [prompt for prompt, _ in bare]
         unwritten = sum(tokens for _, tokens in bare)
         self.unwritten = self.unwritten or unwritten > 0
@@ -254,6 +258,22 @@ class Plan:
         for number in range(answers):
             self.write(backend, prompts, replace(sampling, seed=sampling.seed + number), most=most, least=least)
         return [None] * len(prompts)
+
+    def judge_again(
+        self,
+        backend: Backend,
+        prompts: Sequence[Prompt],
+        labels: Sequence[str],
+        *,
+        answers: int = 0,
+        sampling: Sampling | None = None,
+    ) -> None:
+        """As `judge`, for prompts that are asked whatever is stored and however often they were asked before."""
+        for _ in range(max(answers, 1)):
+            if answers and sampling is not None:
+                self._of(backend).count(prompts, sampling.max_tokens, ())
+            else:
+                self._of(backend).count(prompts, backend.label_tokens, labels)
 
     def new_questions(self, judge: str, keys: Iterable[str]) -> list[str]:
         """Those of the questions to a judge that no part of the run has asked before; they count as asked from now on.

@@ -31,6 +31,7 @@ COMMANDS = {
     "compete": "refladder.cli.compete",
     "demo": "refladder.cli.demo",
     "diff": "refladder.cli.diff",
+    "distil": "refladder.cli.distil",
     "evaluate": "refladder.cli.evaluate",
     "export": "refladder.cli.export",
     "filter": "refladder.cli.filter",

@@ -244,7 +244,8 @@ def command(
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate  # noqa: PLC0415
     from refladder.jobs.recorded_judgments import check_recorded, default_method  # noqa: PLC0415
-    from refladder.methods.contract import MethodSettings, Shared, plan_methods  # noqa: PLC0415
+    from refladder.methods.contract import MethodSettings, Shared  # noqa: PLC0415
+    from refladder.methods.method_runs import plan_methods  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     if ladders.ladders is not None and ladders.writer is not None:

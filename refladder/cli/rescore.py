@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from refladder.cli import console
-from refladder.files.tables import STANDARD
+from refladder.files.tables import STANDARD, refuse_same_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command(short_help="Recompute scores from saved judgments, without a model.")
@@ -16,6 +21,12 @@ from refladder.files.tables import STANDARD
 @console.RULE
 @console.WEIGHT
 @console.LEAST_MASS
+@click.option(
+    "--link",
+    "link_file",
+    type=console.PATH,
+    help="Link of `refladder link`: add scores and grades on the scale that it maps to, with a 95 % interval.",
+)
 @console.JSON
 def command(
     *,
@@ -26,21 +37,33 @@ def command(
     rule: str,
     weight: tuple[str, ...],
     least_mass: float,
+    link_file: Path | None,
     as_json: bool,
 ) -> int:
     """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
 
     JUDGMENTS is a file of `refladder score`, or `hub:ORG/NAME@REVISION` of a set that was published with judgments.
     The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
+    --link adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each score and grade that the link has.
     """
+    from refladder.jobs.link import open_link  # noqa: PLC0415
     from refladder.jobs.rescore import rescore  # noqa: PLC0415
     from refladder.scoring.columns import Scale  # noqa: PLC0415  --help stays quick
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
 
     rule_named(rule)
     scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"), least_mass=least_mass)
+    if link_file is not None:
+        refuse_same_files({"--link": str(link_file), "--out": out})
+    linker = None if link_file is None else open_link(link_file)
     with console.progress("rescoring") as progress:
         report = rescore(
-            judgments, out, scale, out_given=out_format, escape_formulas=escape_formulas, progress=progress
+            judgments,
+            out,
+            scale,
+            out_given=out_format,
+            escape_formulas=escape_formulas,
+            linker=linker,
+            progress=progress,
         )
     return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.cli import console, spending
+from refladder.cli.first_pass import CASCADE, CascadeOptions, scored_alone
 from refladder.cli.groups import JudgingOptions, TableOptions, grouped
 from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
 from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.check_drift import DriftReport
+    from refladder.records import HumanScale
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
 
@@ -30,11 +32,10 @@ if TYPE_CHECKING:
 @click.argument("source", required=False)
 @click.option(
     "--ladders",
-    required=True,
     metavar="SET",
     shell_complete=console.names_of("ladders"),
     help="Ladder set: a shipped name (see `refladder list ladders`), a folder of `refladder build`, or the address "
-    "hub:ORG/NAME@REVISION.",
+    "hub:ORG/NAME@REVISION. Required, except for --judge distilled:FOLDER.",
 )
 @console.DIMENSION
 @click.option("--out", default=STANDARD, help="Output file for the scored rows; - is standard output.")
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     type=console.PATH,
     help="Stop likewise at the cut-offs of a threshold file of `refladder calibrate`.",
 )
+@CASCADE
 @click.option(
     "--check-drift",
     "check_drift",
@@ -105,13 +107,13 @@ if TYPE_CHECKING:
 @console.RESTART
 @console.JSON
 @click.pass_context
-@grouped(judging=JudgingOptions, table=TableOptions, money=spending.SpendingOptions)
+@grouped(judging=JudgingOptions, table=TableOptions, money=spending.SpendingOptions, first=CascadeOptions)
 def command(
     context: click.Context,
     /,
     *,
     source: str | None,
-    ladders: str,
+    ladders: str | None,
     dimension: tuple[str, ...],
     text: tuple[str, ...],
     context_id: str | None,
@@ -120,6 +122,7 @@ def command(
     judging: JudgingOptions,
     table: TableOptions,
     money: spending.SpendingOptions,
+    first: CascadeOptions,
     judgments_from: str | None,
     stop_at: tuple[str, ...],
     threshold: Path | None,
@@ -140,34 +143,36 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.files.jsonl import is_device, read_record  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.score import EMPTY, Mapped, check_input, items, score_rows, text_outputs, with_context  # noqa: PLC0415  --help stays quick
     from refladder.jobs.stop_at import stop_thresholds  # noqa: PLC0415
-    from refladder.records import HumanScale  # noqa: PLC0415
     from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
     from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
     from refladder.scoring.rules import rule_named  # noqa: PLC0415
     from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
-    if bool(text) == (source is not None):
-        raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
     _check_text_options(
         text,
+        source,
         table,
         given=[judgments, judgments_from, calibration, drift_file, threshold, *column, *stop_at],
         check_drift=check_drift,
     )
-    rule_named(judging.rule)
-    scale_of_people = None if calibration is None else read_record(HumanScale, calibration)
-    console.check_prompts(prompts)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
-    opened = load_ladders(ladders)
+    alone = scored_alone(context, judging.judge, source, ladders, mapped=mapped, table=table, as_json=as_json)
+    if alone is not None:
+        return alone
+    rule_named(judging.rule)
+    scale_of_people = _human_scale(calibration)
+    console.check_prompts(prompts)
+    opened = load_ladders(ladders or "")
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
     thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
+    student = first.student(refused=bool(text or thresholds))
+    _tell_sampled(sampled=bool(thresholds and judging.answers))
     checked = None if source is None else check_input(source, table.given, mapped)
     recorded = _recorded(
         context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
@@ -190,14 +195,8 @@ def command(
         return made_for(made)
 
     outputs = text_outputs(opened, text, context_id) if source is None else []
-    if (
-        judgments is None
-        and recorded is None
-        and source is not None
-        and table.out != STANDARD
-        and not is_device(Path(table.out))
-    ):
-        judgments = Path(f"{table.out}.judgments.jsonl")
+    if recorded is None:
+        judgments = judgments or _default_judgments(source, table.out)
 
     def plan(costs: Plan) -> int:
         asking = scorer(recorded or budgeted.connect(*judge_asked))
@@ -206,9 +205,10 @@ def command(
         if read_once(source) and not money.dry_run:
             raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
         rows = (with_context(asking, item) for item in items(read_rows(source, table.given), mapped, check_ids=False))
-        if check_drift and money.dry_run:
-            console.say("not among the calls of a dry run: 8 of --check-drift, or 96 in its first run", err=True)
-        return plan_scoring(costs, asking, ((row.output, row.note) for row in rows), None if restart else judgments)
+        if check_drift:
+            _plan_drift(costs, asking, _drift_file(asking, judge_asked, drift_file))
+        judged = first.undecided(rows, asking, student)
+        return plan_scoring(costs, asking, ((row.output, row.note) for row in judged), None if restart else judgments)
 
     if not budgeted.continues(plan, as_json=as_json):
         return 0
@@ -231,11 +231,36 @@ def command(
             judgments=judgments,
             restart=restart,
             calibration=scale_of_people,
+            first_pass=first.before(asking, student),
             config=console.resolved(context),
             checked=checked,
             progress=progress,
         )
     return console.tell(report, as_json=as_json, to_stderr=table.out == STANDARD, spent=budgeted.spent(), drift=drift)
+
+
+def _human_scale(path: Path | None) -> HumanScale | None:
+    from refladder.files.jsonl import read_record  # noqa: PLC0415  --help stays quick
+    from refladder.records import HumanScale  # noqa: PLC0415  --help stays quick
+
+    return None if path is None else read_record(HumanScale, path)
+
+
+def _default_judgments(source: str | None, out: str) -> Path | None:
+    from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick
+
+    if source is None or out == STANDARD or is_device(Path(out)):
+        return None
+    return Path(f"{out}.judgments.jsonl")
+
+
+def _tell_sampled(*, sampled: bool) -> None:
+    if sampled:
+        console.say(
+            "sampled answers: each decision is that of the whole ladder with the same answers; others may decide "
+            "otherwise",
+            err=True,
+        )
 
 
 def _recorded(
@@ -259,11 +284,18 @@ def _recorded(
 
 
 def _check_text_options(
-    text: tuple[str, ...], table: TableOptions, *, given: Sequence[Path | str | None], check_drift: bool
+    text: tuple[str, ...],
+    source: str | None,
+    table: TableOptions,
+    *,
+    given: Sequence[Path | str | None],
+    check_drift: bool,
 ) -> None:
-    """Refuse options that a --text does not have."""
+    """Refuse options that a --text does not have, and a table beside it."""
     from refladder.errors import UsageError  # noqa: PLC0415
 
+    if bool(text) == (source is not None):
+        raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
     if not text:
         return
     if table.out != STANDARD or any(given) or table.given or table.out_format or table.escape_formulas:
@@ -282,16 +314,27 @@ def _drift(
     *,
     as_json: bool,
 ) -> DriftReport:
-    """Take a look at the judge; the default file is one for each ladder set and each judge as the user names it."""
-    from refladder.api.judges import default_store  # noqa: PLC0415
+    """Take a look at the judge."""
     from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
 
-    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
-    default = default_store().parent / "drift" / f"{name}.json"
-    report = check_drift(scorer, budgeted.without_store_of(*judge), path or default)
+    report = check_drift(scorer, budgeted.without_store_of(*judge), _drift_file(scorer, judge, path))
     if not as_json:
         console.say(drift_line(report), err=True)
     return report
+
+
+def _drift_file(scorer: LadderScorer, judge: tuple[str, tuple[str, ...]], path: Path | None) -> Path:
+    """The default is one file for each ladder set and each judge as the user names it."""
+    from refladder.api.judges import default_store  # noqa: PLC0415
+
+    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
+    return path or default_store().parent / "drift" / f"{name}.json"
+
+
+def _plan_drift(costs: Plan, scorer: LadderScorer, path: Path) -> None:
+    from refladder.jobs.check_drift import plan_look  # noqa: PLC0415
+
+    console.say(f"--check-drift asks {plan_look(costs, scorer, path):,} of the calls", err=True)
 
 
 def _score_texts(scorer: LadderScorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:

@@ -25,6 +25,7 @@ from refladder.records import (
     Context,
     ContextDigest,
     Dimension,
+    Distilled,
     DriftWatch,
     Generated,
     HumanScale,
@@ -54,6 +55,7 @@ SCHEMAS: dict[type, str] = {
     Context: "context/1",
     ContextDigest: "context-digest/1",
     Dimension: "dimension/1",
+    Distilled: "distilled/1",
     DriftWatch: "drift/1",
     Generated: "generated/1",
     HumanScale: "human-scale/1",
@@ -188,6 +190,9 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         if first["type"] == "json_invalid":
             raise DataError(f"{where}: not JSON ({first['msg'].removeprefix('Invalid JSON: ')})") from error
         field = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "value_error":  # of the record as a whole; what was found is all of it
+            at = f" field {field!r}" if field else ""
+            raise DataError(f"{where}: {schema}{at}: {first['msg'].removeprefix('Value error, ')}") from error
         value = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
         raise DataError(f"{where}: {schema} field {field!r}: {first['msg']}{value}") from error
 
@@ -451,4 +456,6 @@ def read_record(kind: type[T], path: Path) -> T:
         raise DataError(f"{path}: not UTF-8; name a file that refladder wrote") from error
     if "\n{" in text:
         raise DataError(f'{path}: several lines; expected one record with "schema": "{SCHEMAS[kind]}"')
+    if not text:
+        raise DataError(f'{path}: empty; expected one record with "schema": "{SCHEMAS[kind]}"')
     return from_line(kind, text, str(path))

@@ -17,7 +17,7 @@ from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import question_about, rung_id
 from refladder.scoring.rules import probabilities_from
-from refladder.trust.drift import changes_of, evidence_of, ranks_of
+from refladder.trust.drift import changes_of, drift_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
     from refladder.records import Recipe
     from refladder.scoring.question import Question
     from refladder.scoring.scorer import LadderScorer
@@ -40,8 +41,9 @@ class DriftReport:
     """What the looks so far show.
 
     `evidence` is that of this look and `highest` that of any look; `alarm` is whether the highest reached `limit`.
-    `changes` is the mean change of this look, None at the first run, which only makes the first readings. `unparsed`
-    of the `asked` probes of this run could not be read.
+    `changes` is the mean distance of the readings of this look to the first ones, between 0 and 1, and `shift` the mean
+    change of (p(win) - p(loss)) / 2 of the better rung; both are None at the first run, which only makes the first
+    readings. `unparsed` of the `asked` probes of this run could not be read.
     """
 
     file: str
@@ -49,6 +51,7 @@ class DriftReport:
     asked: int
     unparsed: int
     changes: float | None
+    shift: float | None
     evidence: float
     highest: float
     limit: float
@@ -72,18 +75,9 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
         BackendError: the judge failed.
     """
     with locked(path):
-        watch = read_record(DriftWatch, path) if path.exists() else None
-        if watch is not None:
-            _check_same(path, watch, scorer)
+        watch = _read_watch(path, scorer)
         questions = probe_questions(scorer)
-        asker = Asker(
-            backend,
-            scorer.template,
-            JudgmentLog(
-                None,
-                run_of(backend, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling),
-            ),
-        )
+        asker = _asker(scorer, backend)
         if watch is None:
             watch = _first_readings(scorer, asker, questions)
             asked = [*watch.repeats]
@@ -91,13 +85,41 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
             chosen = _drawn(len(watch.probes), EACH_LOOK, len(watch.looks) + 1)
             now = _shares(asker, _asked(path, watch, questions, chosen), scorer.scale.least_mass)
             before = np.array([watch.probes[number].shares for number in chosen])
-            asked = [None if change != change else change for change in changes_of(before, now).tolist()]  # noqa: PLR0124  NaN
+            asked = _pairs(changes_of(before, now))
             watch = replace(watch, looks=(*watch.looks, tuple(asked)))
         write_record(path, watch)
     return report_of(watch, str(path), asked)
 
 
-def report_of(watch: DriftWatch, file: str, asked: Sequence[float | None] = ()) -> DriftReport:
+def plan_look(plan: Plan, scorer: LadderScorer, path: Path) -> int:
+    """Add the prompts that `check_drift` would ask to a plan.
+
+    Args:
+        plan: what the run asks.
+        scorer: judge, prompts and ladder set.
+        path: the file with the looks so far.
+
+    Returns:
+        The number of prompts.
+
+    Raises:
+        UsageError, DataError: as `check_drift`.
+    """
+    watch = _read_watch(path, scorer)
+    questions = probe_questions(scorer)
+    if watch is None:
+        drawn = [_drawn(len(questions), EACH_LOOK, -batch) for batch in range(REPEATS // EACH_LOOK)]
+        asked = [*questions, *(questions[number] for batch in drawn for number in batch)]
+    else:
+        asked = _asked(path, watch, questions, _drawn(len(watch.probes), EACH_LOOK, len(watch.looks) + 1))
+    asker = _asker(scorer, scorer.judge)
+    prompts = [prompt for question in asked for prompt in asker.prompts(question)]
+    labels = list(scorer.template.labels.values())
+    plan.judge_again(scorer.judge, prompts, labels, answers=asker.answers, sampling=asker.sampling)
+    return len(asked) * asker.calls
+
+
+def report_of(watch: DriftWatch, file: str, asked: Sequence[tuple[float, float] | None] = ()) -> DriftReport:
     """What the looks of a file show.
 
     Args:
@@ -107,15 +129,16 @@ def report_of(watch: DriftWatch, file: str, asked: Sequence[float | None] = ()) 
     """
     evidence = [1.0]
     if watch.looks:
-        repeats, looks = np.array([watch.repeats], dtype=np.float64), np.array([watch.looks], dtype=np.float64)
-        evidence = evidence_of(ranks_of(repeats, looks))[0].tolist()
+        looks = np.array([[_changes(look) for look in watch.looks]])
+        evidence = drift_evidence(_changes(watch.repeats)[None], looks)[0].tolist()
     seen = [change for change in asked if change is not None]
     return DriftReport(
         file=file,
         looks=len(watch.looks),
         asked=len(asked) + (0 if watch.looks else len(watch.probes)),
         unparsed=len(asked) - len(seen),
-        changes=float(np.mean(seen)) if seen and watch.looks else None,
+        changes=float(np.mean([distance for distance, _ in seen])) if seen and watch.looks else None,
+        shift=float(np.mean([shift for _, shift in seen])) if seen and watch.looks else None,
         evidence=evidence[-1],
         highest=max(evidence),
         limit=1 / ALPHA,
@@ -166,6 +189,19 @@ def probe_questions(scorer: LadderScorer) -> list[Question]:
     return order[:MOST_PROBES]
 
 
+def _read_watch(path: Path, scorer: LadderScorer) -> DriftWatch | None:
+    if not path.exists():
+        return None
+    watch = read_record(DriftWatch, path)
+    _check_same(path, watch, scorer)
+    return watch
+
+
+def _asker(scorer: LadderScorer, backend: Backend) -> Asker:
+    run = run_of(backend, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling)
+    return Asker(backend, scorer.template, JudgmentLog(None, run))
+
+
 def _first_readings(scorer: LadderScorer, asker: Asker, questions: Sequence[Question]) -> DriftWatch:
     shares = _shares(asker, questions, scorer.scale.least_mass)
     read = [number for number, row in enumerate(shares) if not np.isnan(row).any()]
@@ -175,16 +211,25 @@ def _first_readings(scorer: LadderScorer, asker: Asker, questions: Sequence[Ques
             f"--check-drift needs {LEAST_PROBES}; see why scores of this judge are missing first"
         )
     probes = tuple(_probe(questions[number], shares[number]) for number in read)
-    repeats: list[float | None] = []
+    repeats: list[tuple[float, float] | None] = []
     for batch in range(REPEATS // EACH_LOOK):  # drawn and asked as in every later look
         chosen = _drawn(len(probes), EACH_LOOK, -batch)
         now = _shares(asker, [questions[read[number]] for number in chosen], scorer.scale.least_mass)
         before = np.array([probes[number].shares for number in chosen])
-        repeats += [None if change != change else change for change in changes_of(before, now).tolist()]  # noqa: PLR0124
+        repeats += _pairs(changes_of(before, now))
     run = scorer.run
     return DriftWatch(
         recipe=run.recipe, ladders=run.ladders, answers=run.answers, probes=probes, repeats=tuple(repeats)
     )
+
+
+def _pairs(changes: FloatArray) -> list[tuple[float, float] | None]:
+    return [None if np.isnan(distance) else (distance, shift) for distance, shift in changes.tolist()]
+
+
+def _changes(stored: Sequence[tuple[float, float] | None]) -> FloatArray:
+    """Stored changes as an array of shape (probes, 2); NaN where one is None."""
+    return np.array([(np.nan, np.nan) if change is None else change for change in stored])
 
 
 def _probe(question: Question, shares: FloatArray) -> Probe:

@@ -25,7 +25,8 @@ from refladder.metaeval.agreement import (
 )
 from refladder.metaeval.correction import holm, permutations_for
 from refladder.metaeval.correlation import check_name
-from refladder.methods.contract import LADDER, MethodSettings, run_methods, scored_methods
+from refladder.methods.contract import LADDER, MethodSettings
+from refladder.methods.method_runs import run_methods, scored_methods
 from refladder.methods.surface import BEST, MEASURES, surface_methods, words
 from refladder.report.cards import Card, report_cards
 from refladder.scoring.recorded import Recorded
@@ -33,7 +34,8 @@ from refladder.scoring.recorded import Recorded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.methods.contract import Judge, Method, MethodRun
+    from refladder.methods.contract import Judge, Method
+    from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension
 
 BASELINES = ("best", "all")

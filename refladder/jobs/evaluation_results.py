@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.files.jsonl import atomic, to_json
 from refladder.jobs.compete import RESULTS
-from refladder.methods.contract import scored_methods
+from refladder.methods.method_runs import scored_methods
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import card_tables
 

@@ -13,7 +13,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_rows, standard_form
-from refladder.jobs.scored_tables import check_signature, one_scale, read_twice, score_column
+from refladder.jobs.scored_tables import check_signature, one_scale, read_twice, refuse_unjudged, score_column
 from refladder.records import Threshold
 from refladder.scoring.columns import bound_columns
 
@@ -197,6 +197,7 @@ class _Thresholds:
             elif column != self._ranked and (bounds := _bounds_in(row, column)):
                 known[column] = bounds
             else:
+                refuse_unjudged(row, column)
                 continue
             low, high = self.ranges.get(column, known[column])
             self.ranges[column] = (min(low, known[column][0]), max(high, known[column][1]))

@@ -14,6 +14,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, number_in, parse_number, read_rows
+from refladder.jobs.scored_tables import refuse_unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,8 @@ class Good:
     def __init__(self, text: str) -> None:
         match = _CONDITION.fullmatch(text)
         number = parse_number(match[2]) if match else None
-        if match is None or (number is None and match[1] not in {"=", "==", "!="}):
+        turned = match is not None and match[1] == "=" and match[2][0] in "<>"  # => and =<
+        if match is None or turned or (number is None and match[1] not in {"=", "==", "!="}):
             raise UsageError(f"--good {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'")
         self.text, self.sign, self.word, self.number = text, match[1], match[2], number
 
@@ -222,6 +224,8 @@ class _Reader:
         """Keep the scores of a row; its number among the rows with scores, None where it has not all of them."""
         values = [number_in(row, column) for column in self.asked.by]
         if None in values:
+            for name in self.asked.by:
+                refuse_unjudged(row, name)
             self.unscored += 1
             return None
         signature = row.fields.get("signature") or None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from refladder.trust import linking
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from refladder.arrays import FloatArray, IntArray
@@ -125,22 +125,22 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
 
 
 def _column(column: str, odds: Sequence[FloatArray], contexts: IntArray, scale: linking.Scale) -> LinkedColumn:
-    first, second = odds
+    common = linking.common_rows(odds[0], odds[1], contexts, scale)
     knots = linking.knots_of(scale)
-    line = linking.line_between(first, second, scale)
-    least, most = np.quantile(linking.bootstrap_curves(first, second, contexts, scale), [0.025, 0.975], axis=0)
-    held = linking.held_out(first, second, contexts, scale)
+    lines = linking.lines_between(common, np.ones((1, len(common.rows))))
+    least, most = linking.intervals_of(knots, common)
+    held = linking.held_out(odds[0], odds[1], contexts, scale)
     return LinkedColumn(
         column=column,
         scores=tuple(knots.tolist()),
-        values=tuple(linking.linked(knots, first, second, scale).tolist()),
+        values=tuple(linking.linked(knots, common)[0].tolist()),
         least=tuple(least.tolist()),
         most=tuple(most.tolist()),
         half_width=linking.half_width(held.residuals),
-        slope=line.slope,
-        shift=line.shift,
-        rows=len(first),
-        contexts=len(set(contexts.tolist())),
+        slope=float(lines.slopes[0]),
+        shift=float(lines.shifts[0]),
+        rows=len(contexts),
+        contexts=len(common.rows),
         error=held.linked,
         identity_error=held.identity,
         equipercentile_error=held.equipercentile,
@@ -155,6 +155,10 @@ def _whole(judged: _Judged, row: tuple[str, str, str], rungs: int) -> bool:
 def _probabilities(judged: _Judged, rows: Sequence[tuple[str, str, str]], rungs: int) -> FloatArray:
     """Verdict probabilities, the orders of a pair averaged: shape (rows, rungs, 3)."""
     return np.array([[np.mean(judged.readings[row][level], axis=0) for level in range(1, rungs + 1)] for row in rows])
+
+
+def _linked_names(column: str) -> tuple[str, str, str]:
+    return f"{column}_linked", f"{column}_linked_low", f"{column}_linked_high"
 
 
 def open_link(path: Path) -> Linker:
@@ -192,6 +196,41 @@ class Linker:
                 f"this row has {signature or 'no signature'}; link its judgments with `refladder link`"
             )
         return signature == self._from
+
+    def added(self, signature: str, columns: Collection[str]) -> Mapping[str, type]:
+        """The columns that `values` adds to rows with these columns, and their type.
+
+        Raises:
+            DataError: the link does not map scores with this signature, or none of the columns.
+        """
+        if not self.maps(signature, "--link"):
+            raise DataError(f"--link: these scores are on the scale of {self._path} already; leave it out")
+        added = {name: float for column in self._columns if column in columns for name in _linked_names(column)}
+        if not added:
+            raise DataError(
+                f"--link: {self._path} has the columns {', '.join(self._columns) or 'none'}, and these scores have "
+                "none of them; link their judgments with `refladder link`"
+            )
+        return added
+
+    def values(self, row: Mapping[str, Any]) -> dict[str, float | None]:
+        """The columns of a row on the scale of the link, each with the 95 % interval of a single text.
+
+        None where the row has no score, and for the ends where the link has no interval.
+        """
+        values: dict[str, float | None] = {}
+        for column, linked in self._columns.items():
+            if column not in row:
+                continue
+            names = _linked_names(column)
+            values |= dict.fromkeys(names)
+            if row[column] is not None:
+                value = float(np.interp(row[column], linked.scores, linked.values))
+                values[names[0]] = value
+                if linked.half_width is not None:  # the ends of the scale are knots
+                    values[names[1]] = max(value - linked.half_width, linked.scores[0])
+                    values[names[2]] = min(value + linked.half_width, linked.scores[-1])
+        return values
 
     def value(self, column: str, number: float, where: str) -> tuple[float, float, float]:
         """A number of a column on the scale of the link, with the 95 % interval of the map.

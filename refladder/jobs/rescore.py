@@ -20,6 +20,7 @@ from refladder.scoring.scorer import Verdicts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from refladder.jobs.link import Linker
     from refladder.records import Progress, Run
     from refladder.scoring.columns import Scale, ScoreReport
 
@@ -34,6 +35,7 @@ def rescore(
     *,
     out_given: str | None = None,
     escape_formulas: bool = False,
+    linker: Linker | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
     """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
@@ -44,6 +46,7 @@ def rescore(
         scale: rule, weights and least label mass.
         out_given: format of the output; None to take it from the file's ending.
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
+        linker: adds the scores and grades on the scale that a link maps to.
         progress: called with the number of judgments read, and None.
 
     Returns:
@@ -71,7 +74,10 @@ def rescore(
     report = verdicts.report
     outputs = _judged_outputs(located, run)
     header = ["output_id", "context_id"]
-    with open_sink(out, out_given, added_columns(run.dimensions), header, escape_formulas=escape_formulas) as write:
+    added = added_columns(run.dimensions)
+    if linker is not None:
+        added |= linker.added(report.signature, added)
+    with open_sink(out, out_given, added, header, escape_formulas=escape_formulas) as write:
         while batch := list(itertools.islice(outputs, BATCH)):
             blocks = [(row, number) for row, (_, by_dimension) in enumerate(batch) for number in by_dimension]
             read = [judgment for _, by_dimension in batch for block in by_dimension.values() for judgment in block]
@@ -83,7 +89,7 @@ def rescore(
                 dict.fromkeys(absent, "not judged"),
             )
             for (ids, _), values in zip(batch, columns.rows(scores), strict=True):
-                write(Row("", ids), values)
+                write(Row("", ids), values if linker is None else values | linker.values(values))
             if progress is not None:
                 progress(report.judgments, None)
     report.reused = report.judgments

@@ -218,6 +218,25 @@ def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
         return sum(1 for _ in items(rows, mapped, check_ids=True))
 
 
+class AllRows:
+    """Asks the judge about every row; `refladder.jobs.first_pass.Cascade` asks about some."""
+
+    def __init__(self, scorer: LadderScorer) -> None:
+        self.scorer = scorer
+        self.added: dict[str, type] = {}  # columns before those of the scores
+
+    def rows(self, rows: Iterable[Item]) -> Iterator[Item]:
+        """The same rows, in order; may read ahead."""
+        yield from rows
+
+    def values(self, batch: Sequence[Item], table: Columns, log: JudgmentLog) -> list[dict[str, Any]]:
+        """The added columns of rows that came from `rows`."""
+        return table.rows(self.scorer.score([item.output for item in batch], [item.note for item in batch], log))
+
+    def finish(self) -> None:
+        """Called after the last row."""
+
+
 def score_rows(
     scorer: LadderScorer,
     source: str,
@@ -230,6 +249,7 @@ def score_rows(
     judgments: Path | None = None,
     restart: bool = False,
     calibration: HumanScale | None = None,
+    first_pass: AllRows | None = None,
     config: Mapping[str, Any] | None = None,
     checked: int | None = None,
     progress: Progress | None = None,
@@ -250,6 +270,7 @@ def score_rows(
         judgments: file that stores the judgments.
         restart: discard the judgments in that file.
         calibration: a human scale, which adds the expected rating and its interval.
+        first_pass: decides which rows the judge gets; None for all.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
         checked: the result of `check_input` for this source, if it was called already.
         progress: called with the rows done and the number of rows (None if unknown).
@@ -270,7 +291,8 @@ def score_rows(
     form = format_of(source, given)
     parquet = source if form == "parquet" else None
     stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
-    added = added_columns(scorer.dimensions, stopped_by)
+    asking = first_pass or AllRows(scorer)
+    added = {**asking.added, **added_columns(scorer.dimensions, stopped_by)}
     expected = None
     if calibration is not None:
         expected = ExpectedRatings(calibration, added, scorer.report.signature)
@@ -284,7 +306,7 @@ def score_rows(
     read = items(rows, mapped, check_ids=read_once(source))
     if recorded is not None and read_once(source):
         read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
-    outputs = (with_context(scorer, item) for item in read)
+    outputs = asking.rows(with_context(scorer, item) for item in read)
     with nullcontext() if out == STANDARD else locked(Path(out)):
         with (
             JudgmentLog(judgments, scorer.run, restart=restart) as log,
@@ -293,12 +315,12 @@ def score_rows(
             ) as write,
         ):
             for batch in batches(outputs, scorer.judge, _context_of):
-                scores = scorer.score([item.output for item in batch], [item.note for item in batch], log)
-                for item, values in zip(batch, table.rows(scores), strict=True):
+                for item, values in zip(batch, asking.values(batch, table, log), strict=True):
                     write(item.row, values if expected is None else values | expected.values(values))
                 if progress is not None:
                     progress(scorer.report.rows, total)
             log.finish()
+            asking.finish()
         if config is not None and out != STANDARD and not is_device(Path(out)):
             write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report

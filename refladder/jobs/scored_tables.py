@@ -41,6 +41,31 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
     return chosen[0]
 
 
+def cascade_column(column: str, what: str = "cascade") -> str:
+    """The column of `score --cascade` that belongs to a score column: NAME_cascade_score for NAME_score.
+
+    Args:
+        column: of the judge's scores.
+        what: `cascade` for the judge's score or else the student's estimate, `student` for the estimate.
+    """
+    stem, _, kind = column.rpartition("_")
+    return f"{stem}_{what}_{kind}"
+
+
+def refuse_unjudged(row: Row, column: str) -> None:
+    """Refuse an empty score of a row that a student decided in place of the judge: it is not unscored.
+
+    Raises:
+        DataError: with path:line, the row has a number in the column of the cascade.
+    """
+    instead = cascade_column(column)
+    if row.fields.get(instead) not in (None, ""):
+        raise DataError(
+            f"{row.where}: a student decided this row, so the judge gave it no {column!r}; use {instead!r}, the "
+            "judge's score where there is one, else the student's estimate"
+        )
+
+
 class OneScale:
     """Checks that all rows have one signature, as scores of different signatures are on different scales.
 
@@ -63,7 +88,7 @@ class OneScale:
             self._first = signature, row.where
         first, where = self._first
         if signature != first:
-            parts, first_parts = _differing(signature, first)
+            parts, first_parts = differing_parts(signature, first)
             raise DataError(
                 f"{row.where}: the scores in column {self._column!r} are on different scales: {parts} here, "
                 f"{first_parts} in {where}; filter each signature separately, or compare them as they are with --mix"
@@ -88,14 +113,14 @@ def check_signature(signature: object, wanted: str | None, where: str) -> None:
         DataError: it is another one.
     """
     if signature != wanted:
-        here, there = _differing(signature, wanted)
+        here, there = differing_parts(signature, wanted)
         raise DataError(
             f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the "
             "threshold file; run `refladder calibrate` with labels of these scores"
         )
 
 
-def _differing(first: object, second: object) -> tuple[str, str]:
+def differing_parts(first: object, second: object) -> tuple[str, str]:
     """The parts of two signatures that are not in both."""
     parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]
     shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]

@@ -20,7 +20,8 @@ from refladder.report.rendering import DASH, PlainTable, with_interval
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from refladder.methods.contract import Comparisons, MethodRun
+    from refladder.methods.contract import Comparisons
+    from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension
 
 ALL = "all"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.metaeval.agreement import Agreement
-    from refladder.methods.contract import MethodRun
+    from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension
     from refladder.report.cards import Card
     from refladder.report.curves import ConsistencyRow, CurvePoint

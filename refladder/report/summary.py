@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.columns import FirstPass, ScoreReport
 
 _REASONS = 10  # shown of a run, the most frequent
 
 
 def summary(report: ScoreReport) -> dict[str, Any]:
     """The counts of a scoring run, as JSON values."""
+    first_pass = {} if report.first_pass is None else {"first_pass": asdict(report.first_pass)}
     return {
         "rows": report.rows,
         "unscored": report.unscored,
@@ -28,6 +30,7 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         "faint": report.faint,
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
         "signature": report.signature,
+        **first_pass,
     }
 
 
@@ -45,12 +48,30 @@ def summary_lines(report: ScoreReport) -> list[str]:
         full = report.judgments + report.saved
         of_all = f"{full:,} judgments ({report.saved / full:.1%})" if full else "0 judgments"
         lines.insert(1, f"stopped early: {report.stopped:,} rows; {report.saved:,} of {of_all} were not needed")
+    if report.first_pass is not None:
+        lines += first_pass_lines(report.first_pass)
     if len(reasons) > _REASONS:
         lines.append(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons")
     if report.order_pairs:
         share = report.disagreements / report.order_pairs
         lines.append(f"order inconsistency: {share:.1%} of {report.order_pairs:,} pairs")
     return lines
+
+
+def first_pass_lines(counts: FirstPass) -> list[str]:
+    """How many rows a student decided, the calls saved, and the decisions that the judge would change."""
+    rows = counts.decided + counts.in_band
+    share = f" ({counts.decided / rows:.1%})" if rows else ""
+    band = f"between {counts.low:g} and {counts.high:g}"
+    decided = f"first pass: the student decided {counts.decided:,} of {rows:,} rows{share}, the others lie {band}"
+    saved = f"{decided}; {counts.saved_calls:,} calls of the judge saved"
+    if not counts.checked:
+        return [saved, "changed decisions: not measured, as no decided row was judged; see --check-share"]
+    of_checked = f"{counts.changed:,} of {counts.checked:,} checked rows ({counts.changed / counts.checked:.1%}"
+    if counts.interval is not None:
+        of_checked += f", 95 % interval {counts.interval[0]:.1%} to {counts.interval[1]:.1%}"
+    at_middle = f"at the threshold {counts.middle:g}, the judge would decide {of_checked}) otherwise"
+    return [saved, f"changed decisions: {at_middle}; {counts.changed_somewhere:,} at some threshold {band}"]
 
 
 def warning_lines(report: ScoreReport) -> list[str]:

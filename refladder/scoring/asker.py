@@ -54,6 +54,11 @@ def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: 
     return Run(recipe=recipe, ladders="none", dimensions=(), rungs=0, orders=1, answers=answers)
 
 
+def calls_of(template: Template, answers: int) -> int:
+    """Calls of the judge for a question: one for each claim of a yes/no template, times the answers to sample."""
+    return (len(OUTCOMES) if template.claims else 1) * max(answers, 1)
+
+
 def prompts_of(backend: Backend, template: Template) -> tuple[str, ...]:
     """The prompts of a recipe; none for recorded judgments, whose prompts are not known."""
     return (template.signature,) if backend.recorded is None else ()
@@ -152,7 +157,7 @@ class Asker:
     @property
     def calls(self) -> int:
         """Calls of the judge for each question."""
-        return (len(OUTCOMES) if self.template.claims else 1) * max(self.answers, 1)
+        return calls_of(self.template, self.answers)
 
     def prompts(self, question: Question) -> list[Prompt]:
         """The prompt of a question, or one for each claim of a yes/no template."""

@@ -27,6 +27,35 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label m
 
 
 @dataclass(slots=True, kw_only=True)
+class FirstPass:
+    """Counts of a first pass: rows whose estimate lay between `low` and `high`, and rows that the student decided.
+
+    The judge was not asked `saved_judgments`, in `saved_calls` calls. Of the decided rows, `checked` were judged all
+    the same and have a score (`unchecked` were judged and have none). The judge would decide `changed` of them
+    otherwise at a threshold in the middle between `low` and `high`; `interval` is the 95 % interval of that share over
+    contexts, None where there are too few. It would decide `changed_somewhere` otherwise at some threshold between
+    them.
+    """
+
+    low: float
+    high: float
+    in_band: int = 0
+    decided: int = 0
+    saved_judgments: int = 0
+    saved_calls: int = 0
+    checked: int = 0
+    unchecked: int = 0
+    changed: int = 0
+    changed_somewhere: int = 0
+    interval: tuple[float, float] | None = None
+
+    @property
+    def middle(self) -> float:
+        """The threshold in the middle of the band."""
+        return (self.low + self.high) / 2
+
+
+@dataclass(slots=True, kw_only=True)
 class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
@@ -34,6 +63,7 @@ class ScoreReport:
     judgments have a low label mass: the labels together had less than half of the probability. `stopped` rows have
     bounds in place of a score, because their decision was certain before every rung was judged; `saved` judgments were
     not asked for that reason, and as many `saved_calls` of the judge (None where asking does not stop early).
+    `first_pass` has the counts of a student before the judge, None without one.
     """
 
     rows: int = 0
@@ -49,6 +79,7 @@ class ScoreReport:
     order_pairs: int = 0
     saved: int | None = None
     saved_calls: int | None = None
+    first_pass: FirstPass | None = None
     signature: str = ""
 
     @property

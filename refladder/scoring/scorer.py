@@ -13,7 +13,7 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling, Score
-from refladder.scoring.asker import Asker, prompts_of
+from refladder.scoring.asker import Asker, calls_of, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions
@@ -374,6 +374,12 @@ class LadderScorer:
                 asked.extend(ladder_questions(output, context, dimension, ladder, orders=self.run.orders))
                 blocks.append((row, number))
         return asked, blocks, reasons
+
+    def questions_about(self, output: Output) -> tuple[int, int]:
+        """How many judgments `score` needs for an output, and how many calls of the judge."""
+        asked = sum(self._why_not(output.context_id, dimension.name) is None for dimension in self.dimensions)
+        questions = asked * self.run.rungs * self.run.orders
+        return questions, questions * calls_of(self.template, self.run.answers)
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:

@@ -1,10 +1,11 @@
 """Evidence that a judge has changed: a test that may be looked at after every run.
 
 Fixed questions (probes) are judged once, and some of them again in every run. A change is the total variation distance
-between the two readings of a probe. What the judge changes without drift is measured first, on repeats of the same
-probes. Without drift, changes and repeats are exchangeable, so the rank of each change among all earlier ones is
-uniform. The evidence is the capital of a bet that ranks are high, which is 1 on average at every look without drift.
-Ville's inequality then bounds the probability that it ever reaches 1 / alpha by alpha.
+between the two readings of a probe, and the shift of its p(win) - p(loss). What the judge changes without drift is
+measured first, on repeats of the same probes. Without drift, changes and repeats are exchangeable, so the rank of each
+change among all earlier ones is uniform. The evidence is the capital of bets that the ranks of distances are high, that
+those of shifts are high, and that those of shifts are low. It is 1 on average at every look without drift. Ville's
+inequality then bounds the probability that it ever reaches 1 / alpha by alpha.
 
 Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, chapter 8 (conformal test martingales);
 Waudby-Smith and Ramdas, arXiv 2010.09686 (betting); Shin, Ramdas and Rinaldo, arXiv 2203.03532 (unknown start).
@@ -26,17 +27,37 @@ UNCHANGED = 0.01  # smaller changes count as none: numerical noise of batches
 
 
 def changes_of(before: FloatArray, now: FloatArray) -> FloatArray:
-    """Total variation distance between two readings of each probe; a distance below `UNCHANGED` is 0.
+    """How far two readings of each probe are apart; both numbers are 0 for a distance below `UNCHANGED`.
 
     Args:
-        before: probabilities, shape (probes, outcomes), rows sum to 1; NaN where a reading is unparsed.
+        before: probabilities of win, loss and tie, shape (probes, 3); NaN where a reading is unparsed.
         now: likewise.
 
     Returns:
-        Shape (probes,), between 0 and 1; NaN where a reading is unparsed.
+        Shape (probes, 2): the total variation distance, between 0 and 1, and half of the change of p(win) - p(loss),
+        between -1 and 1; NaN where a reading is unparsed.
     """
-    distance = np.sum(np.abs(now - before), axis=1) / 2
-    return cast("FloatArray", np.where(distance < UNCHANGED, 0.0, distance))
+    change = now - before
+    distance = np.sum(np.abs(change), axis=1) / 2
+    both = np.stack([distance, (change[:, 0] - change[:, 1]) / 2], axis=1)
+    return cast("FloatArray", np.where(distance[:, None] < UNCHANGED, 0.0, both))
+
+
+def drift_evidence(repeats: FloatArray, changes: FloatArray) -> FloatArray:
+    """The evidence of drift after each look: half of it bets on distances, a quarter on shifts in each direction.
+
+    Args:
+        repeats: from `changes_of`, shape (runs, repeats, 2).
+        changes: likewise, shape (runs, looks, probes, 2).
+
+    Returns:
+        Shape (runs, looks), 0 or more. Drift is shown at the level alpha when it reaches 1 / alpha, at any look.
+
+    Raises:
+        ShapeError: the axes do not agree.
+    """
+    distances, shifts = (ranks_of(repeats[..., part], changes[..., part]) for part in (0, 1))
+    return evidence_of(distances) / 2 + (evidence_of(shifts) + evidence_of(1 - shifts)) / 4
 
 
 def ranks_of(repeats: FloatArray, changes: FloatArray, *, seed: int = 0) -> FloatArray:
@@ -81,7 +102,7 @@ def ranks_of(repeats: FloatArray, changes: FloatArray, *, seed: int = 0) -> Floa
 
 
 def evidence_of(ranks: FloatArray) -> FloatArray:
-    """The evidence of drift after each look.
+    """The capital, after each look, of a bet that ranks are high.
 
     E_t = sum over first looks k of  w_k * mean over stakes l of  prod over s = k..t of (1 + l (u_s - 1/2)),  with the
     weights w_k = 1/(k (k + 1)); what is kept for later starts counts as it is.
@@ -90,7 +111,7 @@ def evidence_of(ranks: FloatArray) -> FloatArray:
         ranks: shape (runs, looks, probes), from `ranks_of`.
 
     Returns:
-        Shape (runs, looks), 0 or more. Drift is shown at the level alpha when it reaches 1 / alpha, at any look.
+        Shape (runs, looks), 0 or more.
     """
     runs, looks, _ = ranks.shape
     stakes = np.array(STAKES)

@@ -121,6 +121,11 @@ def test_the_best_of_each_group(kind, rows, scored, command):
     assert [row["output_id"] for row in dicts(by)] == [row["output_id"] for row in typed.rows]
 
 
+def test_a_group_that_is_no_column():
+    with pytest.raises(DataError, match=r"^row 1: no column 'b' to group by; Columns: a_score, context_id$"):
+        refladder.filter([{"a_score": 1, "context_id": "c"}], best=1, per="b")
+
+
 ASKED = {"label": "rating", "good": ">=3", "by": "coherence_score", "precision": 0.8, "sure": 0.8}
 TYPED = ("--label", "rating", "--good", ">=3", "--by", "coherence_score", "--precision", "0.8", "--sure", "0.8")
 

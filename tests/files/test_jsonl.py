@@ -31,8 +31,10 @@ from refladder.files.jsonl import (
 from refladder.records import (
     Context,
     Dimension,
+    Distilled,
     DriftWatch,
     Generated,
+    HeldOut,
     HumanScale,
     Judgment,
     Ladder,
@@ -89,8 +91,20 @@ RECORDS = st.one_of(
     ),
     st.builds(
         HumanScale, column=TEXT, signature=st.none() | TEXT, label=TEXT, method=st.sampled_from(["linear", "isotonic"]),
-        scores=st.tuples(NUMBER, NUMBER), ratings=st.tuples(NUMBER, NUMBER), half_width=st.none() | NUMBER, low=NUMBER,
-        high=NUMBER, fitted=st.just(20), held_out=st.just(19), version=TEXT,
+        scores=st.tuples(NUMBER, NUMBER).map(sorted).map(tuple), ratings=st.tuples(NUMBER, NUMBER),
+        half_width=st.none() | NUMBER, low=NUMBER, high=NUMBER, fitted=st.just(20), held_out=st.just(19), version=TEXT,
+    ),
+    st.builds(
+        Distilled, kind=st.just("encoder"), model=TEXT, column=TEXT, teacher=st.none() | TEXT,
+        reads_context=st.booleans(), rows=st.just(80), contexts=st.just(8), low=NUMBER, high=NUMBER,
+        settings=st.just({"epochs": 3.0}), weights=TEXT, held_out_by=st.just("context"),
+        half_width=NUMBER, version=TEXT,
+        held_out=st.tuples(
+            st.builds(
+                HeldOut, method=TEXT, target=TEXT, rows=st.just(20), contexts=st.just(2), pearson=NUMBER,
+                spearman=NUMBER, within_pearson=st.none() | NUMBER, within_spearman=st.none(), error=st.none() | NUMBER,
+            )
+        ),
     ),
     st.builds(
         DriftWatch, recipe=RECIPES, ladders=TEXT, answers=st.just(0),
@@ -100,7 +114,8 @@ RECORDS = st.one_of(
                 shares=st.tuples(NUMBER, NUMBER, NUMBER),
             )
         ),
-        repeats=st.tuples(NUMBER, st.none()), looks=st.tuples(st.tuples(NUMBER, st.none())),
+        repeats=st.tuples(st.tuples(NUMBER, NUMBER), st.none()),
+        looks=st.tuples(st.tuples(st.tuples(NUMBER, NUMBER), st.none())),
     ),
     st.builds(
         Link, from_signature=TEXT, to_signature=TEXT, version=TEXT,
@@ -136,6 +151,7 @@ def test_every_schema_is_round_tripped():
         "Judgment",
         "Run",
         "Recipe",
+        "Distilled",
         "DriftWatch",
         "Generated",
         "HumanScale",

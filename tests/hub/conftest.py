@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hub_server import WRITER, Hub
+from hub_server import hub_for_clients
 from ladders_to_publish import CONTEXTS, DIMENSIONS, ladders_of
 
-from refladder.files import hub as hub_module
 from refladder.files.ladder_sets import write_ladder_set
 
-constants = pytest.importorskip("huggingface_hub.constants")
+pytest.importorskip("huggingface_hub")
 pytest.importorskip("datasets")
 REPOSITORY = Path(__file__).parents[2]
 
@@ -22,20 +21,7 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def hub(tmp_path, monkeypatch):
     """A running hub; the clients in this process and in others use it, with a token that may write."""
-    with Hub(tmp_path / "hub") as server:
-        names = {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": WRITER}
-        for name, value in {**names, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # which the tests of local models set
-        # The clients read these once, when they are imported.
-        monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}"
-        )
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        hub_module._report_moving.cache_clear()
+    with hub_for_clients(tmp_path, monkeypatch) as server:
         yield server
 
 

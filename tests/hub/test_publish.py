@@ -15,7 +15,8 @@ from huggingface_hub import snapshot_download
 from ladders_to_publish import CONTEXTS, RECIPE
 
 from refladder.files.ladder_sets import load_ladders
-from refladder.jobs.publish import publish, without_model_path, without_paths
+from refladder.jobs.publish import publish
+from refladder.jobs.staging import without_model_path, without_paths
 from refladder.records import LadderFailure
 
 FAILURE = LadderFailure(context_id="c3", task="story", dimension="wit", level=2, reasons=("too short",), recipe=RECIPE)

@@ -167,6 +167,7 @@ def test_rows_of_two_signatures(fails, tables):
         ((*CALIBRATE[:-1], "80"), "a promised precision or recall of 80.0: it must be more than 0 and less than 1"),
         ((*CALIBRATE, "--sure", "1"), "a promised certainty of 1.0: it must be more than 0 and less than 1"),
         ((*CALIBRATE[:3], "high", *CALIBRATE[4:]), "--good 'high': must be a comparison with a number, such as '>=4'"),
+        ((*CALIBRATE[:3], "=>4", *CALIBRATE[4:]), "--good '=>4': must be a comparison with a number, such as '>=4'"),
         ((*CALIBRATE[:4], "--precision", "0.8"), "give the column of the scores: --by COLUMN"),
         ((*CALIBRATE, "--by", "clarity_score"), "--by names a column twice: clarity_score, clarity_score"),
         ((*CALIBRATE, "--by", "tone_score", "--per", "context_id"), "--per keeps the best row by one column"),
@@ -219,4 +220,27 @@ def test_words_as_labels(command, tables):
     assert (
         words["threshold"]
         == json.loads(command("calibrate", table, "--labels", labels, *CALIBRATE, "--json").out)["threshold"]
+    )
+
+
+@pytest.mark.parametrize("changed", [{"cutoffs": []}, {"columns": [], "cutoffs": []}, {"cutoffs": [1.0, 2.0]}])
+def test_a_damaged_threshold_file(command, fails, tables, tmp_path, changed):
+    table, labels = tables()
+    path = tmp_path / "threshold.json"
+    done = command("calibrate", table, "--labels", labels, *CALIBRATE, "--precision", "0.2", "--out", path)
+    assert done.code == 0, done.err
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    words = f"{path}: threshold/1: it needs one cut-off for each column, and at least one column"
+    assert words in fails(2, "filter", table, "--threshold", path)
+
+
+def test_a_damaged_human_scale(command, fails, tables, tmp_path, stories):
+    table, labels = tables()
+    path = tmp_path / "scale.json"
+    human = ("--human-scale", "--label", "rating", "--by", "clarity_score", "--out", path)
+    done = command("calibrate", table, "--labels", labels, *human)
+    assert done.code == 0, done.err
+    path.write_text(json.dumps({**json.loads(path.read_text()), "ratings": [1.0]}))
+    assert f"{path}: human-scale/1: it needs scores in rising order, and as many other numbers at these knots" in fails(
+        2, "score", stories, "--ladders", "demo/story", "--calibration", path, "--out", tmp_path / "o.jsonl"
     )

@@ -89,7 +89,10 @@ def test_bad_files(score, tmp_path):
     assert "not UTF-8; name a file that refladder wrote" in score(code=2).err
     path.unlink()
     score()
-    path.write_text(path.read_text().replace("demo/story@", "demo/other@"))
+    whole = path.read_text()
+    path.write_text(json.dumps({**json.loads(whole), "looks": [[None], [None, None]]}))
+    assert f"{path}: drift/1: it needs probes, repeats, and looks of one length" in score(code=2).err
+    path.write_text(whole.replace("demo/story@", "demo/other@"))
     assert "the probes are of ladders demo/other@" in score(code=2).err
 
 
@@ -105,11 +108,35 @@ def test_unparsed_probes_are_counted_and_are_no_change(score, monkeypatch):
     silent = LabelReading(logprobs=None, mass=None, reason="no answer")
     monkeypatch.setattr(Builtin, "read_labels", lambda _self, prompts, _labels: [silent] * len(prompts))
     report = json.loads(score("--json", code=3).out)["drift"]
-    assert (report["asked"], report["unparsed"], report["changes"], report["alarm"]) == (8, 8, None, False)
+    assert (report["asked"], report["unparsed"], report["alarm"]) == (8, 8, False)
+    assert report["changes"] is report["shift"] is None
 
 
-def test_a_dry_run_names_the_calls_and_a_text_has_no_check(score, fails, tmp_path):
-    assert "8 of --check-drift, or 96 in its first run" in score("--dry-run").err
+@pytest.mark.parametrize("options", [(), ("--store", "answers.sqlite"), ("--yes-no",)])
+def test_a_dry_run_counts_the_calls(score, tmp_path, options):
+    """The calls of the estimate are those of the run: 64 probes and 32 repeats at first, then 8 each time."""
+    options = [tmp_path / option if option == "answers.sqlite" else option for option in options]
+    for probes in (96, 8):
+        calls = probes * (3 if "--yes-no" in options else 1)
+        dry = score("--dry-run", "--json", *options)
+        assert f"--check-drift asks {calls} of the calls" in dry.err
+        planned = json.loads(dry.out)["backends"][0]
+        spent = json.loads(score("--json", *options).out)["spent"][0]
+        assert planned["exact"]
+        for name in ("calls", "characters"):
+            assert planned[name] == spent[name] > 0
+        assert planned["least_calls"] == planned["calls"] >= calls
+    path = tmp_path / "drift.json"
+    before = path.read_bytes()
+    score("--dry-run", *options)
+    assert path.read_bytes() == before
+
+
+def test_a_dry_run_makes_no_file(score, tmp_path):
+    score("--dry-run")
     assert not (tmp_path / "drift.json").exists()
+
+
+def test_a_text_has_no_check(fails):
     text = ("score", "--ladders", "demo/story", "--text", "A day.", "--context-id", "story-01")
     assert "--check-drift needs a SOURCE table" in fails(2, *text, "--check-drift")

@@ -108,3 +108,70 @@ def test_refusals(fails, judged, tmp_path):
     first.write_text("{}\n")
     assert f"{first}:1: expected a line with" in fails(2, "link", *both, *out)
     assert not (tmp_path / "link.json").exists()
+
+
+def test_the_link_is_not_written_over_a_judgments_file(fails, judged):
+    first, second = map(judgments, judged)
+    before = first.read_bytes(), second.read_bytes()
+    for out, name in ((first, "--from"), (second, "--to")):
+        text = fails(2, "link", "--from", first, "--to", second, "--out", out)
+        assert f"{name} and --out must be different files" in text
+    assert (first.read_bytes(), second.read_bytes()) == before
+
+
+@pytest.mark.parametrize("changed", [
+    {"values": [1.0]}, {"scores": [], "values": [], "least": [], "most": []}, {"scores": [2.0, 1.0], "values": [0, 0],
+     "least": [0, 0], "most": [0, 0]},
+])  # fmt: skip
+def test_a_damaged_link(command, fails, judged, tmp_path, changed):
+    first, second = judged
+    link = tmp_path / "link.json"
+    assert command("link", "--from", judgments(second), "--to", judgments(first), "--out", link).code == 0
+    record = json.loads(link.read_text())
+    record["columns"][0].update(changed)
+    link.write_text(json.dumps(record))
+    words = "link/1 field 'columns.0': it needs scores in rising order, and as many other numbers at these knots"
+    limit = ("--min", "coherence_score=0", "--out", tmp_path / "kept.jsonl")
+    assert f"{link}: {words}" in fails(2, "filter", second, *limit, "--link", link)
+    show = ("show", "demo/story", "story-01", "--dimension", "coherence", "--scores", second)
+    assert words in fails(2, *show, "--link", link)
+    link.write_text("")
+    assert f'{link}: empty; expected one record with "schema": "link/1"' in fails(
+        2, "filter", second, *limit, "--link", link
+    )
+
+
+def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(command, fails, judged, tmp_path):
+    first, second = judged
+    link, out = tmp_path / "link.json", tmp_path / "linked.jsonl"
+    assert command("link", "--from", judgments(second), "--to", judgments(first), "--out", link).code == 0
+    done = command("rescore", judgments(second), "--link", link, "--out", out)
+    assert done.code == 0, done.err
+    column = json.loads(link.read_text())["columns"][0]
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    linked, low, high = (
+        np.array([row[f"coherence_score_linked{end}"] for row in rows]) for end in ("", "_low", "_high")
+    )
+    assert linked == pytest.approx(np.interp(scores(second), column["scores"], column["values"]))
+    assert low == pytest.approx(np.maximum(linked - column["half_width"], -15))
+    assert high == pytest.approx(np.minimum(linked + column["half_width"], 15))
+    assert np.mean((low <= scores(first)) & (scores(first) <= high)) > 0.9
+    assert [row["coherence_score"] for row in rows] == scores(second).tolist()
+    assert rows[0]["signature"] == json.loads(second.read_text().splitlines()[0])["signature"]
+    compared = command("evaluate", "demo/story", "--scores", out, "--dimension", "coherence",
+                       "--score-column", "coherence=coherence_score_linked")  # fmt: skip
+    assert compared.code == 0, compared.err
+
+    assert f"these scores are on the scale of {link} already" in fails(2, "rescore", judgments(first), "--link", link)
+    text = fails(2, "rescore", judgments(second), "--link", link, "--rule", "hard-votes", "--out", tmp_path / "x.jsonl")
+    assert "rule:hard-votes" in text
+    assert "link its judgments with `refladder link`" in text
+    assert not (tmp_path / "x.jsonl").exists()
+    assert "--link and --out must be different files" in fails(
+        2, "rescore", judgments(second), "--link", link, "--out", link
+    )
+    text = link.read_text().replace('"column":"coherence_', '"column":"other_')
+    link.write_text(text)
+    assert "has the columns other_score, other_grade, and these scores have none of them" in fails(
+        2, "rescore", judgments(second), "--link", link
+    )

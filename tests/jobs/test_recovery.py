@@ -10,7 +10,8 @@ import pytest
 from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.jobs.evaluate import Protocol, agreement
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import run_methods
 from refladder.records import Completion, Sampling
 
 MADE = benchmark_of(np.random.default_rng(2).standard_normal((20, 8)))

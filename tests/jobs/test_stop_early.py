@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import math
 
 import pytest
 
 from refladder.backends.builtin import Builtin
 from refladder.files.jsonl import to_line
-from refladder.records import LabelReading, Threshold
+from refladder.records import Completion, LabelReading, Threshold
 
 SILENT = LabelReading(logprobs=None, mass=None, reason="no answer")
+LABELS = ("Better", "Worse", "Similar")
 LADDERS = ("--ladders", "demo/story")
 ONE = ("--stop-at", "coherence_score=3", "--dimension", "coherence")
 SETTINGS = [
@@ -94,7 +98,7 @@ def test_an_unparsed_judgment_is_a_missing_score_and_stops_the_row(command, outp
     report = json.loads(done.out)
     assert (report["judgments"], report["unreadable"], report["unscored"]) == (72, 72, {"coherence": 72})
     row = json.loads(out.read_text().splitlines()[0])
-    assert row["coherence_note"].startswith("1 of 1 judgments unparsed")
+    assert row["coherence_note"].startswith("1 of 1 judgments unparsed: no answer")
     assert row["coherence_score_least"] is row["coherence_score_most"] is None
 
 
@@ -166,3 +170,31 @@ def test_a_threshold_file_stops_as_its_numbers_do(command, fails, outputs, tmp_p
     assert "keeps the best row of each context_id, and rows that stop early have no rank" in fails(2, *arguments)
     threshold(cutoffs=None)
     assert "no cut-off could be promised" in fails(2, *arguments)
+
+
+def test_sampled_answers_decide_as_on_the_whole_ladder(command, outputs, tmp_path, monkeypatch):
+    """The judge draws the same answers to a prompt in both runs, so the decisions are the same."""
+
+    def write(self, prompts, sampling):
+        readings = self.read_labels(prompts, LABELS)
+        texts = [f"{sampling.seed} {prompt.text}".encode() for prompt in prompts]
+        draws = [int.from_bytes(hashlib.blake2b(text, digest_size=6).digest()) / 2**48 for text in texts]
+        ends = [list(itertools.accumulate(map(math.exp, reading.logprobs))) for reading in readings]
+        return [
+            Completion(text=LABELS[sum(end <= draw for end in of_prompt[:-1])])
+            for of_prompt, draw in zip(ends, draws, strict=True)
+        ]
+
+    monkeypatch.setattr(Builtin, "write", write)
+    whole, stopped = tmp_path / "whole.jsonl", tmp_path / "stopped.jsonl"
+    sampled = ("--answers", "3", "--dimension", "coherence")
+    sentence = "sampled answers: each decision is that of the whole ladder with the same answers"
+    done = command("score", outputs, *LADDERS, *sampled, "--out", whole)
+    assert (done.code, sentence in done.err) == (0, False), done.err
+    done = command("score", outputs, *LADDERS, *sampled, *ONE[:2], "--out", stopped)
+    assert (done.code, sentence in done.err) == (0, True), done.err
+    names = passing(command, stopped, ONE)
+    assert names == passing(command, whole, ONE)
+    assert 0 < len(names) < 72
+    stopped_rows = [json.loads(line) for line in stopped.read_text().splitlines()]
+    assert sum(row["coherence_score"] is None for row in stopped_rows) > 10

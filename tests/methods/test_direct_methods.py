@@ -16,7 +16,8 @@ from refladder.backends.scripted import Rule, Scripted
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError
 from refladder.loaders import load_benchmark
-from refladder.methods.contract import MethodSettings, plan_methods, run_methods
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import plan_methods, run_methods
 from refladder.records import LabelReading
 
 

@@ -8,7 +8,8 @@ from simulated import DIMENSION, Simulated, benchmark_of
 from refladder.backends.estimate import Plan
 from refladder.backends.metered import Metered
 from refladder.backends.prices import Price
-from refladder.methods.contract import MethodSettings, plan_methods, run_methods
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import plan_methods, run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, Sampling
 

@@ -16,7 +16,7 @@ from refladder.backends.usage import characters
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
 from refladder.loaders import load_benchmark
-from refladder.methods import contract as methods
+from refladder.methods import method_runs
 from refladder.methods.contract import (
     METHODS,
     EvaluationMethod,
@@ -25,9 +25,9 @@ from refladder.methods.contract import (
     MethodSettings,
     method_named,
     plan_nothing,
-    run_methods,
 )
 from refladder.methods.ladder import ladder
+from refladder.methods.method_runs import run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading
 from refladder.registry import Entry
@@ -59,7 +59,7 @@ def test_every_name_leads_to_a_method(name):
 
 
 def test_a_registered_function_that_is_no_method_is_refused(monkeypatch):
-    monkeypatch.setitem(METHODS, "plain", Entry("refladder.methods.contract:run_methods", ""))
+    monkeypatch.setitem(METHODS, "plain", Entry("refladder.methods.method_runs:run_methods", ""))
     with pytest.raises(UsageError, match=r"method 'plain' is registered as <function run_methods .* no Evaluation"):
         method_named("plain")
 
@@ -145,14 +145,14 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     def skipping(*_arguments: object) -> MethodResult:
         return MethodResult(method=None, skipped="the benchmark has no references; choose another method")
 
-    monkeypatch.setattr(methods, "method_named", lambda _name: EvaluationMethod(run=skipping, plan=plan_nothing))
+    monkeypatch.setattr(method_runs, "method_named", lambda _name: EvaluationMethod(run=skipping, plan=plan_nothing))
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 2
     assert "bleu: the benchmark has no references; choose another method" in capsys.readouterr().err
 
     def second(name: str) -> EvaluationMethod:
         return EvaluationMethod(run=skipping, plan=plan_nothing) if name == "bleu" else ladder
 
-    monkeypatch.setattr(methods, "method_named", second)
+    monkeypatch.setattr(method_runs, "method_named", second)
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"]) == 3
     printed = capsys.readouterr()
     assert "bleu: the benchmark has no references; choose another method" in printed.err

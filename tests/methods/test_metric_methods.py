@@ -10,7 +10,8 @@ import pytest
 from refladder.backends.estimate import Plan
 from refladder.errors import UnknownNameError, UsageError
 from refladder.loaders import load_benchmark
-from refladder.methods.contract import MethodSettings, plan_methods, run_methods
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import plan_methods, run_methods
 from refladder.methods.reference_metrics import NO_WORDNET
 from refladder.records import Benchmark, Context, Dimension, Output
 

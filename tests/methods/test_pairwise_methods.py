@@ -14,7 +14,8 @@ from refladder.backends import connect
 from refladder.cli import run as run_command
 from refladder.errors import DataError, PromptError, UnknownNameError, UsageError
 from refladder.jobs.evaluate import Protocol, agreement
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import BEST
 from refladder.methods.zepo import INSTRUCTIONS, rewritten
 from refladder.prompts import load_template, text_of, with_text

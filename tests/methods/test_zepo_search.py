@@ -9,7 +9,8 @@ import pytest
 from doubles import Double
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import run_methods
 from refladder.records import Completion, LabelReading
 
 MADE = benchmark_of(np.random.default_rng(3).standard_normal((10, 6)))

@@ -16,7 +16,8 @@ from refladder.cli import run as run_command
 from refladder.errors import UsageError
 from refladder.jobs.evaluate import Protocol, agreement
 from refladder.metaeval.agreement import human_means
-from refladder.methods.contract import MethodSettings, run_methods, scored_methods
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import run_methods, scored_methods
 from refladder.records import Sampling
 from refladder.report.cards import report_cards
 from refladder.report.curves import budget_curve

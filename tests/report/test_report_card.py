@@ -16,8 +16,9 @@ from refladder.backends import connect
 from refladder.backends.metered import Metered, Spent, total
 from refladder.backends.prices import Price
 from refladder.backends.usage import Usage
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings
 from refladder.methods.measures import Share
+from refladder.methods.method_runs import run_methods
 from refladder.records import LabelReading
 from refladder.report import cards as cards_module
 from refladder.report.cards import card_tables, report_cards

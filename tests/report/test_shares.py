@@ -13,8 +13,9 @@ from scipy import stats
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
 from refladder.metaeval.agreement import human_means
-from refladder.methods.contract import MethodSettings, run_methods
+from refladder.methods.contract import MethodSettings
 from refladder.methods.measures import of_judgments, share_of
+from refladder.methods.method_runs import run_methods
 from refladder.records import Judgment, LabelReading, Rating
 from refladder.report.cards import report_cards
 from refladder.report.curves import consistency_rows

@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 from refladder.errors import ShapeError
-from refladder.trust.drift import changes_of, evidence_of, ranks_of
+from refladder.trust.drift import changes_of, drift_evidence, evidence_of, ranks_of
 
 
 def test_changes_by_hand():
     before = np.array([[0.5, 0.3, 0.2], [0.2, 0.4, 0.4], [0.1, 0.1, 0.8]])
     now = np.array([[0.3, 0.3, 0.4], [0.205, 0.395, 0.4], [np.nan] * 3])
-    # (|-.2| + 0 + .2) / 2 = .2; (.005 + .005) / 2 = .005 is below .01 and counts as none
-    assert changes_of(before, now) == pytest.approx([0.2, 0.0, np.nan], nan_ok=True)
+    # (|-.2| + 0 + .2) / 2 = .2 and (-.2 - 0) / 2 = -.1; (.005 + .005) / 2 = .005 is below .01 and counts as none
+    assert changes_of(before, now) == pytest.approx(np.array([[0.2, -0.1], [0.0, 0.0], [np.nan] * 2]), nan_ok=True)
 
 
 def test_ranks_by_hand():
@@ -52,6 +52,32 @@ def test_false_alarms_and_true_ones():
     evidence = evidence_of(ranks_of(repeats, looks))
     assert np.median(np.argmax(evidence[:, 20:] >= 100, axis=1) + 1) <= 3
     assert np.mean(evidence[:, -1] >= 100) == 1
+
+
+def test_evidence_bets_on_distances_and_on_shifts_both_ways():
+    """Half of the capital is on high distances, a quarter each on high and on low shifts."""
+    random = np.random.default_rng(1)
+    repeats, changes = random.normal(size=(3, 32, 2)), random.normal(size=(3, 5, 8, 2))
+    up = ranks_of(repeats[..., 1], changes[..., 1])
+    parts = [evidence_of(ranks_of(repeats[..., 0], changes[..., 0])), evidence_of(up), evidence_of(1 - up)]
+    assert drift_evidence(repeats, changes) == pytest.approx(np.einsum("p,prl->rl", [0.5, 0.25, 0.25], parts))
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_shift_below_the_noise_is_caught(sign):
+    """The distances hardly grow, but all of the shifts go one way: by 1 in noise of standard deviation 1.4."""
+    random = np.random.default_rng(2)
+
+    def changes(shape, shift):
+        values = random.normal(size=shape) - random.normal(size=shape) + sign * shift
+        return np.stack([np.abs(values), values], axis=-1)
+
+    repeats = changes((200, 32), 0.0)
+    looks = np.concatenate([changes((200, 10, 8), 0.0), changes((200, 30, 8), 1.0)], axis=1)
+    evidence = drift_evidence(repeats, looks)
+    assert np.mean(evidence[:, :10].max(axis=1) >= 100) <= 0.03
+    assert np.median(np.argmax(evidence[:, 10:] >= 100, axis=1) + 1) <= 12
+    assert np.mean(evidence.max(axis=1) >= 100) > 0.9
 
 
 def test_an_unparsed_probe_changes_nothing():

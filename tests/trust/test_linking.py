@@ -8,12 +8,13 @@ from scipy import optimize, special
 
 from refladder.trust.linking import (
     Scale,
-    bootstrap_curves,
+    common_rows,
     equipercentile,
     half_width,
     held_out,
+    intervals_of,
     knots_of,
-    line_between,
+    lines_between,
     linked,
     log_odds,
     scores_of,
@@ -40,15 +41,15 @@ def test_log_odds_and_scores_by_hand():
 
 @pytest.mark.parametrize(("slope", "shift"), [(1.0, 0.0), (0.5, 0.0), (2.0, 0.7), (0.6, -1.0)])
 def test_the_line_is_recovered(slope, shift):
-    first, second, _ = judges(slope, shift, noise=0.05, contexts=300)
-    line = line_between(first, second, SCORE)
-    assert line.slope == pytest.approx(slope, rel=0.03)
-    assert line.shift == pytest.approx(shift, abs=0.05)
+    common = common_rows(*judges(slope, shift, noise=0.05, contexts=300), SCORE)
+    lines = lines_between(common, np.ones((1, 300)))
+    assert lines.slopes == pytest.approx(slope, rel=0.03)
+    assert lines.shifts == pytest.approx(shift, abs=0.05)
 
 
 def test_the_slope_is_the_minimum_of_the_criterion():
     """scipy finds the same slope for the criterion of Stocking and Lord, written out with its own functions."""
-    first, second, _ = judges(0.7, 0.3, noise=1.0)
+    first, second, contexts = judges(0.7, 0.3, noise=1.0)
     rungs, others = (odds.mean(axis=0) - odds.mean() for odds in (first, second))
     thetas = np.quantile(second.mean(axis=1), np.linspace(0.02, 0.98, 25))
 
@@ -59,23 +60,62 @@ def test_the_slope_is_the_minimum_of_the_criterion():
         lambda slope: sum((curve(theta, others) - curve(theta, slope * rungs)) ** 2 for theta in thetas),
         bounds=(0.1, 3.0), method="bounded", options={"xatol": 1e-9},
     )  # fmt: skip
-    assert line_between(first, second, SCORE).slope == pytest.approx(best.x, rel=1e-4)
+    lines = lines_between(common_rows(first, second, contexts, SCORE), np.ones((2, 60)))
+    assert lines.slopes == pytest.approx([best.x, best.x], rel=1e-4)
 
 
 def test_a_judge_linked_to_itself_stays():
-    first, _, _ = judges(1.0, 0.0)
+    first, _, contexts = judges(1.0, 0.0)
     scores = np.linspace(-14, 14, 15)
-    assert linked(scores, first, first, SCORE) == pytest.approx(scores, abs=0.02)
+    assert linked(scores, common_rows(first, first, contexts, SCORE))[0] == pytest.approx(scores, abs=0.02)
+
+
+def test_a_link_is_true_score_equating():
+    """scipy inverts the mean curve of all rows under the first judge; its line leads to the curve of the second."""
+    first, second, contexts = judges(0.6, -1.0, noise=1.0)
+    common = common_rows(first, second, contexts, SCORE)
+    slope, shift = (float(part[0]) for part in lines_between(common, np.ones((1, 60))))
+
+    def curve(odds, position):
+        profiles = odds - odds.mean(axis=1, keepdims=True)
+        return np.mean((2 * special.expit(position + profiles) - 1) @ np.arange(1.0, 6.0))
+
+    for score, value in zip((-9.0, 0.0, 6.5), linked(np.array([-9.0, 0.0, 6.5]), common)[0], strict=True):
+        position = optimize.brentq(lambda at, score=score: curve(first, at) - score, -14, 14)
+        assert value == pytest.approx(curve(second, slope * position + shift), abs=0.01)
+
+
+def test_contexts_that_count_twice_are_rows_that_are_there_twice():
+    first, second, contexts = judges(0.6, -1.0, noise=1.0, contexts=4)
+    rows = np.concatenate([np.flatnonzero(contexts == context) for context in (0, 2, 2, 3)])
+    common = common_rows(first, second, contexts, SCORE)
+    whole = common_rows(first[rows], second[rows], np.repeat(np.arange(4), 6), SCORE)._replace(
+        positions=common.positions
+    )
+    scores = np.linspace(-14, 14, 15)
+    assert linked(scores, common, np.array([[1.0, 0.0, 2.0, 1.0]]))[0] == pytest.approx(linked(scores, whole)[0])
 
 
 def test_the_map_rises_between_the_ends():
-    first, second, contexts = judges(0.4, 1.0, noise=1.0)
-    values = linked(knots_of(SCORE), first, second, SCORE)
+    common = common_rows(*judges(0.4, 1.0, noise=1.0), SCORE)
+    values = linked(knots_of(SCORE), common)[0]
     assert np.all(np.diff(values) >= 0)
     assert np.all(np.abs(values) <= 15)
-    curves = bootstrap_curves(first, second, contexts, SCORE)
-    low, high = np.quantile(curves, [0.025, 0.975], axis=0)
-    assert np.mean((low <= values) & (values <= high)) > 0.9
+    low, high = intervals_of(knots_of(SCORE), common)
+    assert np.all((low >= -15) & (low <= values) & (values <= high) & (high <= 15))
+
+
+def test_the_interval_of_the_map_covers():
+    """40 links from 12 contexts each, against the map that 1,000 contexts give; a knot shares its contexts with others.
+
+    Intervals that miss 5 % miss 5 or more of 40 with a probability of .05 (binomial), so a share of .88 is expected."""
+    knots = np.array([-8.0, 0.0, 8.0])
+    truth = linked(knots, common_rows(*judges(0.6, -1.0, noise=1.0, contexts=1000, seed=1), SCORE))[0]
+    covered = []
+    for seed in range(40):
+        low, high = intervals_of(knots, common_rows(*judges(0.6, -1.0, noise=1.0, contexts=12, seed=seed + 2), SCORE))
+        covered.append((low <= truth) & (truth <= high))
+    assert 0.88 <= np.mean(covered) < 1.0
 
 
 def test_held_out_errors():
@@ -93,7 +133,18 @@ def test_equal_ranks_by_hand():
 
 
 def test_the_interval_of_a_text_by_hand():
-    """Rank ceil(20 * .95) = 19 of 19 residuals is the greatest; of 18 there is no such rank."""
-    assert half_width(np.arange(19.0)) == 18.0
+    """Rank 20 * .95 = 19 of 19 residuals is the greatest; of 18 there is no rank 18.05. Of 29, rank 28.5 lies in the
+    middle of the residuals 27 and 28."""
+    assert half_width(np.arange(19.0)) == pytest.approx(18.0)
     assert half_width(np.arange(18.0)) is None
-    assert half_width(np.arange(99.0)) == 94.0
+    assert half_width(np.arange(29.0)) == pytest.approx(27.5)
+    assert half_width(np.arange(99.0)) == pytest.approx(94.0)
+
+
+@pytest.mark.parametrize("rows", [20, 35, 50])
+def test_the_interval_of_a_text_covers(rows):
+    """Of |normal| residuals the shares inside are known: 2 Phi(h) - 1. Their mean over 2,000 samples has a standard
+    error below .001."""
+    random = np.random.default_rng(0)
+    halves = [half_width(np.abs(random.standard_normal(rows))) for _ in range(2000)]
+    assert 0.948 < np.mean(2 * special.ndtr(halves) - 1) < 0.96

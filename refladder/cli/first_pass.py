@@ -1,0 +1,152 @@
+"""What `score` does with a student of `distil`: alone as its judge, or before a judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from refladder.cli import console
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from refladder.cli.groups import TableOptions
+    from refladder.jobs.first_pass import Cascade
+    from refladder.jobs.score import Item, Mapped
+    from refladder.scoring.scorer import LadderScorer
+    from refladder.students import Student
+
+PREFIX = "distilled:"
+# Options that a student alone has a use for; the others say how a judge is asked.
+_ALONE = {
+    "source", "ladders", "out", "context_id", "column", "given", "out_format", "escape_formulas", "judge", "as_json",
+}  # fmt: skip
+
+CASCADE = console.options(
+    click.option(
+        "--cascade",
+        metavar="distilled:FOLDER",
+        help="Student of `refladder distil` that decides the rows whose estimate is outside of --between. The judge "
+        "gets the others.",
+    ),
+    click.option(
+        "--between",
+        type=float,
+        nargs=2,
+        metavar="LOW HIGH",
+        help="Estimates of --cascade that are undecided, from LOW to HIGH, in units of the score.",
+    ),
+    click.option(
+        "--check-share",
+        default=0.05,
+        type=click.FloatRange(0, 1),
+        help="Share of the rows decided by --cascade that the judge gets all the same, to measure how many decisions "
+        "it would change.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadeOptions:
+    """The first pass of a command."""
+
+    cascade: str | None
+    between: tuple[float, float] | None
+    check_share: float
+
+    def student(self, *, refused: bool) -> Student | None:
+        """The student, read; None without --cascade.
+
+        Args:
+            refused: whether options are given that do not go together with a first pass.
+
+        Raises:
+            UsageError: the options do not fit together.
+        """
+        if self.cascade is None:
+            if self.between is not None:
+                raise UsageError("--between is the undecided band of --cascade distilled:FOLDER; give both")
+            return None
+        if self.between is None:
+            raise UsageError("--cascade needs --between LOW HIGH, the estimates that the judge gets")
+        if refused:
+            raise UsageError("--cascade does not go with --text, --stop-at or --threshold; leave one of them out")
+        return read_student(self.cascade, "--cascade")
+
+    def before(self, scorer: LadderScorer, student: Student | None) -> Cascade | None:
+        """The first pass before a scorer; None without a student."""
+        from refladder.jobs.first_pass import Cascade  # noqa: PLC0415  --help stays quick
+
+        if student is None or self.between is None:
+            return None
+        return Cascade(student, scorer, self.between, self.check_share)
+
+    def undecided(self, rows: Iterable[Item], scorer: LadderScorer, student: Student | None) -> Iterable[Item]:
+        """The rows that the judge gets; all of them without a student."""
+        cascade = self.before(scorer, student)
+        return rows if cascade is None else cascade.undecided(rows)
+
+
+def read_student(name: str, flag: str) -> Student:
+    """The student of `distilled:FOLDER`.
+
+    Raises:
+        UsageError, DataError: it is not one.
+    """
+    from refladder.students import open_student  # noqa: PLC0415  --help stays quick
+
+    if not name.startswith(PREFIX) or name == PREFIX:
+        raise UsageError(f"{flag} {name!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`")
+    return open_student(Path(name.removeprefix(PREFIX)).expanduser())
+
+
+def scored_alone(
+    context: click.Context,
+    judge: str | None,
+    source: str | None,
+    ladders: str | None,
+    *,
+    mapped: Mapped,
+    table: TableOptions,
+    as_json: bool,
+) -> int | None:
+    """Score a table with a student as the judge; None if the judge is another one.
+
+    Raises:
+        UsageError: no ladder set is named, or options are given for asking a judge.
+    """
+    if judge is None or not judge.startswith(PREFIX):
+        if ladders is None:
+            raise click.MissingParameter(
+                ctx=context, param=next(option for option in context.command.params if option.name == "ladders")
+            )
+        return None
+    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.first_pass import score_with_student  # noqa: PLC0415
+
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name))
+        if option.name not in _ALONE and given in {ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP}:
+            raise UsageError(f"{judge} asks no model, and {option.opts[0]} is for asking one; leave it out")
+    if source is None:
+        raise UsageError("give a SOURCE table")
+    student = read_student(judge, "--judge")
+    with console.progress("scoring") as progress:
+        report = score_with_student(
+            student,
+            source,
+            table.out,
+            mapped=mapped,
+            ladders=None if ladders is None else load_ladders(ladders),
+            given=table.given,
+            out_given=table.out_format,
+            escape_formulas=table.escape_formulas,
+            config=console.resolved(context),
+            progress=progress,
+        )
+    return console.tell(report, as_json=as_json, to_stderr=table.out == "-")

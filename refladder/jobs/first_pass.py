@@ -1,0 +1,282 @@
+"""Scoring with a student: alone, or before a judge that gets only the rows that the student does not decide."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections import deque
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder.errors import UsageError
+from refladder.files.jsonl import is_device, write_json
+from refladder.files.locks import locked
+from refladder.files.tables import (
+    STANDARD,
+    format_of,
+    open_sink,
+    read_once,
+    read_rows,
+    refuse_same_files,
+    standard_form,
+)
+from refladder.jobs.score import AllRows, check_input, items
+from refladder.jobs.scored_tables import cascade_column, differing_parts
+from refladder.metaeval.shares import share_intervals
+from refladder.scoring.columns import FirstPass, ScoreReport, added_columns, column_names, overall_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.score import Item, Mapped
+    from refladder.records import Progress
+    from refladder.scoring.columns import Columns
+    from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.scoring.scorer import LadderScorer
+    from refladder.students import Student
+
+CHUNK = 1024  # rows that a student reads at a time: always the same ones, so that a resumed run has the same estimates
+NO_CONTEXT = "no text of the context, which the student reads; give it in a column 'context', or with --ladders"
+DECIDED = "decided by the student, not judged"
+CHECKED = "decided by the student, judged as a check"
+
+
+def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
+    """The text of a row's context: its own, or that in a ladder set; None where neither has one."""
+    if item.text is not None or ladders is None or item.output is None:
+        return item.text
+    context = ladders.contexts.get(item.output.context_id)
+    return None if context is None else context.text
+
+
+def estimates_of(student: Student, batch: Sequence[Item], ladders: LadderSet | None) -> list[float | None]:
+    """The student's estimate for each row; None where it has no output, or no context that the student reads."""
+    texts: list[tuple[str, str]] = []
+    rows: list[int] = []
+    for row, item in enumerate(batch):
+        context = context_text_of(item, ladders) if student.record.reads_context else ""
+        if item.output is not None and context is not None:
+            texts.append((context, item.output.text))
+            rows.append(row)
+    estimates: list[float | None] = [None] * len(batch)
+    for row, estimate in zip(rows, student.estimate(texts).tolist(), strict=True):
+        estimates[row] = estimate
+    return estimates
+
+
+def _chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
+    rows = iter(rows)
+    while chunk := list(itertools.islice(rows, CHUNK)):
+        yield chunk
+
+
+def score_with_student(
+    student: Student,
+    source: str,
+    out: str,
+    *,
+    mapped: Mapped,
+    ladders: LadderSet | None = None,
+    given: str | None = None,
+    out_given: str | None = None,
+    escape_formulas: bool = False,
+    config: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> ScoreReport:
+    """Estimate the score of every row: three columns more, which are the learned one, its note, and the signature.
+
+    Grade, spread and label mass are not known, so they are not columns.
+
+    Args:
+        student: of `refladder distil`.
+        source: file or `-`.
+        out: file or `-`.
+        mapped: the columns of the source by field.
+        ladders: the set with the texts of contexts, for rows without them.
+        given: format of the source; None to take it from the file's ending.
+        out_given: format of the output, likewise.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
+        config: the resolved configuration, written beside the output as `OUT.run.json`.
+        progress: called with the rows done and the number of rows (None if unknown).
+
+    Returns:
+        The counts.
+
+    Raises:
+        DataError, UsageError: the input or the output is wrong, see `check_input`; or another process is writing the
+            output.
+    """
+    refuse_same_files({"the input": source, "--out": out})
+    total = check_input(source, given, mapped)
+    form = format_of(source, given)
+    column, note = student.record.column, _note_column(student.record.column)
+    added: dict[str, type] = {column: float, note: str, "signature": str}
+    rows = read_rows(source, given)
+    columns = rows.columns() or []
+    if clash := sorted(set(columns) & set(added)):
+        raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
+    report = ScoreReport(signature=student.signature)
+    with (
+        nullcontext() if out == STANDARD else locked(Path(out)),
+        open_sink(
+            out,
+            out_given or standard_form(out, form),
+            added,
+            columns,
+            source if form == "parquet" else None,
+            escape_formulas=escape_formulas,
+        ) as write,
+    ):
+        for chunk in _chunks(items(rows, mapped, check_ids=read_once(source))):
+            for item, estimate in zip(chunk, estimates_of(student, chunk, ladders), strict=True):
+                reason = None
+                if estimate is None:
+                    reason = item.note if item.output is None else NO_CONTEXT
+                    report.unscored[column] = report.unscored.get(column, 0) + 1
+                    report.reasons[reason or ""] = report.reasons.get(reason or "", 0) + 1
+                write(item.row, {column: estimate, note: reason, "signature": report.signature})
+            report.rows += len(chunk)
+            if progress is not None:
+                progress(report.rows, total)
+    if config is not None and out != STANDARD and not is_device(Path(out)):
+        write_json(Path(f"{out}.run.json"), {**config, "signature": report.signature})
+    return report
+
+
+def _note_column(column: str) -> str:
+    stem, _, kind = column.rpartition("_")
+    return f"{stem if kind in {'score', 'grade'} else column}_note"
+
+
+class Cascade(AllRows):
+    """A first pass: rows whose estimate lies in a band go to the judge; the student decides the others.
+
+    A row has the judge's columns, empty where the student decided; the student's estimate; and a column for `filter`,
+    which is the judge's score where there is one, else the estimate. All rows have one signature, which is not the
+    judge's, so that no threshold made for the judge's scores is used for them.
+
+    Args:
+        student: of `refladder distil`.
+        scorer: judge, ladders and scale. Its signature becomes that of the cascade.
+        between: the ends of the band, in units of the score; both belong to it.
+        check: share of the rows decided by the student that the judge gets all the same, 0 to 1, chosen by a digest of
+            their ids.
+
+    Raises:
+        UsageError: the student did not learn the column that this scorer gives, or learned from other scores; or the
+            band is not one.
+    """
+
+    def __init__(self, student: Student, scorer: LadderScorer, between: tuple[float, float], check: float) -> None:
+        low, high = between
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise UsageError(f"--between {low:g} {high:g}: must be two finite numbers, the lower one first")
+        if not 0 <= check <= 1:
+            raise UsageError(f"--check-share {check:g}: must be between 0 and 1")
+        column = student.record.column
+        single = column_names(scorer.dimensions[0].name)[:2]
+        possible = single if len(scorer.dimensions) == 1 else (overall_column(scorer.dimensions),)
+        if column not in possible:
+            raise UsageError(
+                f"the student learned {column}, and this run gives {' and '.join(possible)}; choose dimensions with "
+                "--dimension, or distil another student"
+            )
+        learned = student.record.teacher
+        if learned != scorer.report.signature:
+            here, there = differing_parts(scorer.report.signature, learned)
+            raise UsageError(
+                f"the student learned from scores with another signature: {here} here, {there} in the student; distil "
+                "one from scores of this judge"
+            )
+        self.counts = scorer.report.first_pass = FirstPass(low=low, high=high)
+        shown = f"first-pass:{student.fingerprint}|between:{low!r},{high!r}|check:{check:g}"
+        scorer.report.signature = f"{scorer.report.signature}|{shown}"
+        self.column = column
+        self.student_column, self.cascade_column = cascade_column(column, "student"), cascade_column(column)
+        super().__init__(scorer)
+        self.added = {self.student_column: float, self.cascade_column: float}
+        self._empty = dict.fromkeys([*self.added, *added_columns(scorer.dimensions)])
+        self._notes = [column_names(dimension.name)[-1] for dimension in scorer.dimensions]
+        self._student = student
+        self._low, self._high, self._check = low, high, check
+        self._estimates: deque[float | None] = deque()
+        self._by_context: dict[str, list[int]] = {}  # checked rows, and those of them that are changed
+
+    def rows(self, rows: Iterable[Item]) -> Iterator[Item]:
+        """The same rows, with their estimates made for `values`."""
+        for chunk in _chunks(rows):
+            self._estimates += estimates_of(self._student, chunk, self.scorer.ladders)
+            yield from chunk
+
+    def undecided(self, rows: Iterable[Item]) -> Iterator[Item]:
+        """The rows that the judge gets, for the plan of a dry run."""
+        for item in self.rows(rows):
+            if self._side(self._estimates.popleft()) == 0 or self._is_checked(item):
+                yield item
+
+    def values(self, batch: Sequence[Item], table: Columns, log: JudgmentLog) -> list[dict[str, Any]]:
+        """The added columns of rows, in order; each row must have come from `rows`."""
+        estimates = [self._estimates.popleft() for _ in batch]
+        sides = [self._side(estimate) for estimate in estimates]
+        checked = [side != 0 and self._is_checked(item) for item, side in zip(batch, sides, strict=True)]
+        judged = [row for row, side in enumerate(sides) if side == 0 or checked[row]]
+        by_row = dict(zip(judged, super().values([batch[row] for row in judged], table, log), strict=True))
+        report = self.scorer.report
+        report.rows += len(batch) - len(judged)
+        values = []
+        for row, (item, estimate, side) in enumerate(zip(batch, estimates, sides, strict=True)):
+            columns = {**self._empty, "signature": report.signature, **by_row.get(row, {})}
+            score = columns[self.column]
+            columns[self.student_column] = estimate
+            columns[self.cascade_column] = estimate if side != 0 and score is None else score
+            if checked[row]:
+                self._count_check(item, side, score)
+                for note in self._notes:
+                    columns[note] = "; ".join(filter(None, [CHECKED, columns[note]]))
+            elif side != 0 and item.output is not None:
+                self.counts.decided += 1
+                questions, calls = self.scorer.questions_about(item.output)
+                self.counts.saved_judgments += questions
+                self.counts.saved_calls += calls
+                columns.update(dict.fromkeys(self._notes, DECIDED))
+            elif item.output is not None:
+                self.counts.in_band += 1
+            values.append(columns)
+        return values
+
+    def finish(self) -> None:
+        """Put the interval of the changed decisions into the counts."""
+        if self._by_context:
+            changed, counts = np.array(list(self._by_context.values()), dtype=np.float64).T
+            low, high = share_intervals(changed, counts).tolist()
+            self.counts.interval = None if math.isnan(low) else (low, high)
+
+    def _side(self, estimate: float | None) -> int:
+        """1 above the band, -1 below, 0 in it or without an estimate."""
+        return 0 if estimate is None else int(estimate > self._high) - int(estimate < self._low)
+
+    def _is_checked(self, item: Item) -> bool:
+        if item.output is None:
+            return False
+        name = f"{item.output.context_id}\0{item.output.id}".encode("utf-8", "replace")
+        drawn = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") / 2**64
+        return drawn < self._check
+
+    def _count_check(self, item: Item, side: int, score: float | None) -> None:
+        """Compare a decision with the judge's, at the middle of the band and at every threshold in it."""
+        self.counts.decided += 1
+        if score is None or item.output is None:
+            self.counts.unchecked += 1
+            return
+        changed = (score >= self.counts.middle) != (side > 0)
+        self.counts.checked += 1
+        self.counts.changed += changed
+        self.counts.changed_somewhere += score < self._high if side > 0 else score >= self._low
+        of_context = self._by_context.setdefault(item.output.context_id, [0, 0])
+        of_context[0] += changed
+        of_context[1] += 1

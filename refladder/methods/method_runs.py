@@ -1,0 +1,174 @@
+"""Runs methods of `evaluate` one after the other, and measures what each costs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from refladder.backends.metered import Metered, total
+from refladder.errors import UnknownNameError, UsageError
+from refladder.files.locks import locked_folder
+from refladder.methods.contract import CHECKPOINT, Method, method_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
+    from refladder.backends.metered import Spent
+    from refladder.methods.contract import EvaluationMethod, Judge, MethodResult, MethodSettings
+    from refladder.records import Benchmark, Dimension
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodRun:
+    """A method that was run, and what it cost.
+
+    `calls` prompts of `characters` in all were asked, answered in `judge_seconds` of the `seconds` that it took;
+    `spent` is what they took in tokens and money.
+    """
+
+    name: str
+    result: MethodResult
+    calls: int
+    characters: int
+    spent: Spent
+    judge_seconds: float
+    seconds: float
+
+
+def run_methods(
+    names: Sequence[str],
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
+) -> list[MethodRun]:
+    """Run methods one after the other; names and options are checked before anything is asked.
+
+    Args:
+        names: of METHODS, each once. `METHOD:PATH` names a checkpoint (`METHOD:PATH+PATH` several), and a method may
+            appear with several.
+        benchmark: whose outputs are scored.
+        dimensions: on which.
+        judge: opens the judge.
+        settings: for all of them.
+
+    Raises:
+        UnknownNameError: no such method, or an option of one that is not asked for.
+        UsageError: a name appears twice, or another process is writing to the folder `work`.
+        RefladderError: see the methods.
+    """
+    methods = _methods(names, settings)
+    with nullcontext() if settings.work is None else locked_folder(settings.work):
+        return _run(methods, benchmark, dimensions, judge, settings)
+
+
+def plan_methods(  # noqa: PLR0917  the arguments of `run_methods` behind the plan
+    costs: Plan,
+    names: Sequence[str],
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
+) -> list[tuple[str, str]]:
+    """Add the prompts that `run_methods` would ask to a plan, in the same order; answers that methods share count once.
+
+    Args:
+        costs: the plan of the run.
+        names: see `run_methods`, as for all arguments below.
+        benchmark: see there.
+        dimensions: see there.
+        judge: opens the judge, which is not asked.
+        settings: as there; `work` is a copy of the folder, because files in it are opened for writing.
+
+    Returns:
+        Sentences for the user, each with the name of its method.
+
+    Raises:
+        RefladderError: see `run_methods`.
+    """
+    return [
+        (name, sentence)
+        for name, method in _methods(names, settings).items()
+        for sentence in method.plan(costs, benchmark, dimensions, judge, _with_checkpoint(settings, name))
+    ]
+
+
+def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, EvaluationMethod]:
+    """The methods by name, once names and options are known to be right."""
+    methods = {name: method_named(name.partition(":")[0]) for name in names}
+    if len(methods) < len(names):
+        repeated = next(name for name in methods if list(names).count(name) > 1)
+        raise UsageError(f"method {repeated!r} is asked for twice; name each method once")
+    plain = {name.partition(":")[0] for name in methods}
+    for key in settings.options:
+        if key.partition(".")[0] not in plain:
+            raise UnknownNameError("method of this run", key.partition(".")[0], plain)
+    return methods
+
+
+def _with_checkpoint(settings: MethodSettings, name: str) -> MethodSettings:
+    """Settings with the option that a name of the form `METHOD:PATH` sets."""
+    method, _, checkpoint = name.partition(":")
+    if not checkpoint:
+        return settings
+    return replace(settings, options={**settings.options, f"{method}.{CHECKPOINT}": checkpoint})
+
+
+def _run(
+    methods: Mapping[str, EvaluationMethod],
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    judge: Judge,
+    settings: MethodSettings,
+) -> list[MethodRun]:
+    runs = []
+    for name, method in methods.items():
+        meters: dict[int, Metered] = {}
+
+        def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
+            def opened() -> Backend:
+                backend = open_backend()
+                return meters.setdefault(id(backend), Metered(backend))
+
+            return opened
+
+        run_settings = _with_checkpoint(settings, name)
+        if settings.writer is not None:
+            run_settings = replace(run_settings, writer=metered(settings.writer))
+        started = time.perf_counter()
+        result = method.run(benchmark, dimensions, metered(judge), run_settings)
+        if name != name.partition(":")[0] and result.method is not None:
+            result = replace(result, method=replace(result.method, name=name))
+        runs.append(
+            MethodRun(
+                name=name,
+                result=result,
+                calls=sum(meter.answered for meter in meters.values()),
+                characters=sum(meter.usage.characters for meter in meters.values()),
+                spent=total([meter.spent for meter in meters.values()]),
+                judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
+                seconds=time.perf_counter() - started,
+            )
+        )
+    return runs
+
+
+def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[Method]:
+    """The methods of a table: what was run, then others.
+
+    A method that could not be run has no score, and its signature says why.
+
+    Raises:
+        UsageError: methods were asked for, none of them could be run, and there are no others.
+    """
+    if runs and not others and all(run.result.method is None for run in runs):
+        raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
+    scored = [
+        run.result.method or Method(name=run.name, signature=f"unavailable:{run.result.skipped}", scores={})
+        for run in runs
+    ]
+    return [*scored, *others]

@@ -1,0 +1,101 @@
+"""The agreement table of a student, and its card in Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from refladder.report.rendering import PlainTable, markdown, number
+
+if TYPE_CHECKING:
+    from refladder.records import Distilled
+
+LEGEND = (
+    ("agrees with", "teacher: the scores it learned from; people: the column of labels"),
+    ("within", "mean over contexts of the correlation of their rows"),
+    ("error", "mean absolute error, in units of the scores"),
+    ("surface", "the surface measure that agreed best in the other rows"),
+)
+
+
+def student_table(record: Distilled) -> PlainTable:
+    """Agreement on held-out rows."""
+    heads = ["method", "agrees with", "rows", "contexts", "Pearson", "Spearman", "within: Pearson", "within: Spearman"]
+    rows = [
+        [
+            row.method,
+            row.target,
+            f"{row.rows:,}",
+            f"{row.contexts:,}",
+            number(row.pearson, 3),
+            number(row.spearman, 3),
+            number(row.within_pearson, 3),
+            number(row.within_spearman, 3),
+            number(row.error, 2),
+        ]
+        for row in record.held_out
+    ]
+    return PlainTable("", [*heads, "error"], rows, LEGEND)
+
+
+def student_lines(record: Distilled, folder: str) -> list[str]:
+    """What was learned, how far an estimate can be off, and the surface measure where it is no worse."""
+    what = "hashed n-grams" if record.kind == "ngrams" else record.model
+    read = "the output and its context" if record.reads_context else "the output only"
+    rows = record.held_out[0].rows
+    others = "whole contexts" if record.held_out_by == "context" else "texts"
+    half = f"{record.half_width:.2f}"
+    learned = f"{record.rows:,} rows of {record.contexts:,} contexts ({what}; reads {read})"
+    band = (
+        f": for a threshold T, give `score --cascade distilled:{folder}` the band from T - {half} to T + {half} with "
+        "--between"
+    )
+    lines = [
+        f"learned {record.column} from {learned}; {rows:,} rows held out ({others})",
+        f"90 % of the held-out estimates are within {half} of the score{band if record.teacher else ''}",
+    ]
+    for target in ("teacher", "people"):
+        of_target = {row.method.partition(":")[0]: row.spearman for row in record.held_out if row.target == target}
+        student, surface = of_target.get("student"), of_target.get("surface")
+        if student is not None and surface is not None and student <= surface:
+            lines.append(f"Warning: a surface measure agrees with the {target} as well as the student does.")
+    return lines
+
+
+def student_card(record: Distilled) -> str:
+    """The card: what the student is, how far it agrees, and how it is used."""
+    what = (
+        "Ridge regression over hashed n-grams and surface measures of a text."
+        if record.kind == "ngrams"
+        else f"The encoder {record.model}, trained with one output."
+    )
+    read = "The output and the text of its context." if record.reads_context else "The output only."
+    held_out = "Whole contexts" if record.held_out_by == "context" else "Texts of the one context"
+    settings = ", ".join(f"{name} {value:g}" for name, value in record.settings.items())
+    return "\n".join(
+        [
+            f"# A student of `{record.column}`",
+            "",
+            f"{what} It estimates the scores of a judge, for a first pass over many rows.",
+            "",
+            f"- Learned: `{record.column}`, {record.low:g} to {record.high:g}. Estimates never leave this range.",
+            f"- Signature of these scores: `{record.teacher or 'none'}`",
+            f"- Rows: {record.rows:,} of {record.contexts:,} contexts.",
+            f"- Reads: {read}",
+            f"- Settings: {settings}.",
+            f"- Made by refladder {record.version}.",
+            "",
+            "## Agreement on rows that it has not seen",
+            "",
+            f"{held_out} were held out. 90 % of the estimates are within {record.half_width:.2f} of the score.",
+            "",
+            markdown([student_table(record)]).strip(),
+            "",
+            "## Limits",
+            "",
+            "- Agreement with a teacher is not agreement with people. Without a row for people, that is not known.",
+            "- The figures hold for texts like those that were held out. Texts from another source need new labels.",
+            "- A threshold of the teacher's scores promises nothing about estimates, whose signature is another one.",
+            "  Run `refladder calibrate` with labels of estimated rows.",
+            "",
+        ]
+    )

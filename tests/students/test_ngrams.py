@@ -1,0 +1,130 @@
+"""Students of n-grams: the same numbers as a plain solution of ridge regression, and files that hold no code."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import zipfile
+
+import numpy as np
+import pytest
+
+from refladder.errors import DataError
+from refladder.methods.surface_scores import measured
+from refladder.students.ngrams import BUCKETS, PENALTIES, NgramStudent, fit_ngrams
+
+WORDS = [f"word{number}" for number in range(60)]
+
+
+def lessons(rows=160, noise=0.0, seed=0):
+    """Texts of 5 to 12 words; the score is the sum of a worth for each different word, plus noise."""
+    random = np.random.default_rng(seed)
+    worth = random.normal(size=len(WORDS))
+    texts, scores = [], []
+    for _ in range(rows):
+        chosen = random.choice(len(WORDS), random.integers(5, 13), replace=False)
+        texts.append(("the context has word1 and word2", " ".join(WORDS[number] for number in chosen)))
+        scores.append(worth[chosen].sum() + noise * random.standard_normal())
+    return texts, np.array(scores), np.arange(rows) // 8
+
+
+def plain_ridge(texts, scores, others, penalty):
+    """(K + penalty) a = y with centred features and scores: the dual solution, for features made word by word."""
+    from sklearn.utils.murmurhash import murmurhash3_32  # noqa: PLC0415
+
+    surface = measured([*texts, *others])
+    middle, spread = surface[: len(texts)].mean(axis=0), surface[: len(texts)].std(axis=0)
+    scaled = np.clip((surface - middle) / np.where(spread > 0, spread, np.inf), -4, 4)
+
+    def features(output):
+        words = output.split()
+        counted: dict[int, float] = {}
+        for gram in [*words, *(" ".join(pair) for pair in itertools.pairwise(words))]:
+            value = murmurhash3_32(gram, seed=0)  # of 32 bits, with a sign
+            bucket = (2**31 - (value + 1) if value == -(2**31) else abs(value)) % BUCKETS
+            counted[bucket] = counted.get(bucket, 0.0) + (1 if value >= 0 else -1)
+        norm = np.sqrt(sum(value**2 for value in counted.values()))
+        return {bucket: value / norm for bucket, value in counted.items()}
+
+    rows = [features(output) for _, output in [*texts, *others]]
+    columns = {bucket: number for number, bucket in enumerate(sorted({bucket for row in rows for bucket in row}))}
+    matrix = np.zeros((len(rows), len(columns)))
+    for number, row in enumerate(rows):
+        for bucket, value in row.items():
+            matrix[number, columns[bucket]] = value
+    matrix = np.hstack([matrix, scaled])
+    left, right = matrix[: len(texts)], matrix[len(texts) :]
+    centre = left.mean(axis=0)
+    left, right = left - centre, right - centre
+    dual = np.linalg.solve(left @ left.T + penalty * np.eye(len(left)), scores - scores.mean())
+    return right @ (left.T @ dual) + scores.mean()
+
+
+def test_estimates_are_those_of_a_plain_ridge_regression():
+    texts, scores, groups = lessons(noise=0.3)
+    student = fit_ngrams(texts[:120], scores[:120], groups[:120])
+    expected = plain_ridge(texts[:120], scores[:120], texts[120:], student.settings["penalty"])
+    assert np.allclose(student.estimate(texts[120:]), expected, atol=2e-3)
+    assert np.corrcoef(expected, scores[120:])[0, 1] > 0.6  # something was learned
+
+
+def test_the_penalty_grows_with_the_noise():
+    clear = fit_ngrams(*lessons(noise=0.0)).settings["penalty"]
+    noisy = fit_ngrams(*lessons(noise=30.0)).settings["penalty"]
+    assert clear == PENALTIES[0] < noisy
+
+
+def test_the_order_of_rows_and_the_size_of_a_batch_change_no_estimate():
+    texts, scores, groups = lessons()
+    student = fit_ngrams(texts, scores, groups)
+    together = student.estimate(texts)
+    assert np.allclose(together, [student.estimate([text])[0] for text in texts], rtol=1e-12, atol=1e-12)
+    assert np.allclose(together[::-1], student.estimate(texts[::-1]), rtol=1e-12, atol=1e-12)
+
+
+def test_a_text_without_words_and_a_very_long_one_have_a_finite_estimate():
+    student = fit_ngrams(*lessons())
+    values = student.estimate([("", "!!!"), ("", "word1 " * 20_000)])
+    assert np.isfinite(values).all()
+    assert np.abs(values).max() < 100
+
+
+def test_the_file_is_read_back_exactly_and_has_the_same_bytes_each_time(tmp_path):
+    texts, scores, groups = lessons()
+    first, second = tmp_path / "first", tmp_path / "second"
+    student = fit_ngrams(texts, scores, groups)
+    for folder in (first, second):
+        folder.mkdir()
+        fit_ngrams(texts, scores, groups).save(folder)
+    assert (first / "weights.npz").read_bytes() == (second / "weights.npz").read_bytes()
+    read, _ = NgramStudent.load(first)
+    assert read.estimate(texts).tolist() == student.estimate(texts).tolist()
+
+
+def test_the_file_holds_plain_arrays_only(tmp_path):
+    fit_ngrams(*lessons()).save(tmp_path)
+    with zipfile.ZipFile(tmp_path / "weights.npz") as file:
+        for name in file.namelist():
+            assert np.lib.format.read_array(io.BytesIO(file.read(name)), allow_pickle=False).dtype.kind == "f"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"ngrams": np.zeros(8)}, r"weights.npz: ngrams must be \(262144,\) finite numbers; distil again"),
+        ({"intercept": np.array(np.nan)}, r"weights.npz: intercept must be \(\) finite numbers"),
+        ({"ngrams": np.array([{}], dtype=object)}, r"weights.npz: damaged \(Object arrays cannot be loaded"),
+        (None, r"weights.npz: damaged"),
+    ],
+)
+def test_another_file_is_refused(tmp_path, arrays, message):
+    fit_ngrams(*lessons(rows=60)).save(tmp_path)
+    path = tmp_path / "weights.npz"
+    if arrays is None:
+        path.write_bytes(path.read_bytes()[:500])
+    else:
+        with np.load(path) as file:
+            whole = {**dict(file), **arrays}
+        np.savez(path, **whole)
+    with pytest.raises(DataError, match=message):
+        NgramStudent.load(tmp_path)
