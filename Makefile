@@ -7,7 +7,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The packages of test-integrations have an environment of their own, so that `make test` stays light. A new adapter adds
 # its extra here.
 INTEGRATIONS := build/integrations
-EXTRAS := inspect,datatrove,ray,remote
+EXTRAS := inspect,datatrove,ray,remote,review
+# Checks that the review page is accessible; only the tests use it. It is fetched with npm, where there is one.
+AXE := axe-core@4.11
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
 # the tests of local models.
 TORCH ?= torch==2.13.0
@@ -28,7 +30,7 @@ test: $(VENV)/.developed ## run every check and test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
 
-test-integrations: $(INTEGRATIONS)/.installed ## run the tests with TRL, Inspect, datatrove, Ray and S3, in build/integrations
+test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3 and a browser, in build/integrations
 	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
@@ -65,5 +67,12 @@ $(VENV)/.documented: $(VENV)/.made pyproject.toml
 $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
-	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' 'pytest>=8.3' 'moto[server]>=5'
+	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' \
+	  'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3'
 	@touch $@
+
+build/axe.min.js:
+	@mkdir -p build
+	@if npm pack --silent --pack-destination build $(AXE) >/dev/null 2>&1; \
+	  then tar xzOf build/axe-core-*.tgz package/axe.min.js > $@ && rm build/axe-core-*.tgz; \
+	  else echo "npm has no $(AXE); the accessibility test is skipped"; fi

@@ -24,7 +24,7 @@ LEVELS = [
     {"methods"},
     {"report", "students"},
     {"jobs"},
-    {"api"},
+    {"api", "review"},
     {"testing", "integrations"},
     {"cli"},
 ]

@@ -40,6 +40,7 @@ COMMANDS = {
     "pairs": "refladder.cli.pairs",
     "publish": "refladder.cli.publish",
     "rescore": "refladder.cli.rescore",
+    "review": "refladder.cli.review",
     "score": "refladder.cli.score",
     "show": "refladder.cli.show",
     "store": "refladder.cli.store",

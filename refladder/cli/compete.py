@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.cli import console, spending
-from refladder.cli.groups import DrawingOptions, grouped
+from refladder.cli.groups import DrawingOptions, ScaleOptions, grouped
 from refladder.files.tables import FORMATS
 
 if TYPE_CHECKING:
@@ -46,6 +46,26 @@ if TYPE_CHECKING:
     metavar="NAME=WORDS",
     help="Criterion and its description in plain words. Repeatable; one or more.",
 )
+@click.option(
+    "--worst",
+    multiple=True,
+    metavar="NAME=WORDS",
+    help="What the worst text on a criterion is like. A number and a colon before it set the low end of the scale, "
+    "such as '-2: incoherent'. Repeatable.",
+)
+@click.option(
+    "--best",
+    multiple=True,
+    metavar="NAME=WORDS",
+    help="What the best text on a criterion is like, likewise. Repeatable.",
+)
+@click.option(
+    "--weight",
+    "weight",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="Weight of a criterion in the overall win rate. Repeatable. Default: 1 for each criterion.",
+)
 @click.option("--out", required=True, type=console.PATH, help="Output folder for texts, judgments and results.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Column with the row ids. Default: id, else the row number.")
 @click.option(
@@ -58,13 +78,18 @@ if TYPE_CHECKING:
     "--explain", is_flag=True, help="Ask the judge for a one-sentence explanation of every comparison with a winner."
 )
 @console.DRAWING
-@click.option("--html", "page", type=console.PATH, help="Output file for the contest as a single HTML page.")
+@click.option(
+    "--html",
+    "page",
+    type=console.PATH,
+    help="Output file for the review page: one HTML file, which also takes ratings.",
+)
 @console.PROMPTS
 @console.RESTART
 @spending.SPENDING
 @console.JSON
 @click.pass_context
-@grouped(drawing=DrawingOptions, money=spending.SpendingOptions)
+@grouped(drawing=DrawingOptions, scale=ScaleOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
@@ -76,6 +101,7 @@ def command(
     judge: str,
     judge_option: tuple[str, ...],
     criteria: tuple[str, ...],
+    scale: ScaleOptions,
     out: Path,
     id_column: str | None,
     table_format: str | None,
@@ -95,13 +121,14 @@ def command(
     listed and excluded from the win rates.
     """
     from refladder.errors import UsageError  # noqa: PLC0415
-    from refladder.files.jsonl import atomic, read_bytes, write_json  # noqa: PLC0415  --help stays quick
+    from refladder.files.jsonl import atomic, write_json  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.compete import RESULTS, compete, plan_compete  # noqa: PLC0415
+    from refladder.jobs.criteria import criteria_of  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
-    from refladder.records import Dimension  # noqa: PLC0415
-    from refladder.report.page import contest_page  # noqa: PLC0415
     from refladder.report.summary import low_mass_lines  # noqa: PLC0415
+    from refladder.review.html import review_page  # noqa: PLC0415
+    from refladder.review.runs import read_run  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     console.check_prompts(prompts)
@@ -112,12 +139,17 @@ def command(
     else:
         prompt = parse_task_prompt(prompt_text or "", "--prompt-text")
     descriptions = console.pairs(criteria, "--criterion")
+    dimensions = criteria_of(
+        descriptions,
+        console.pairs(scale.worst, "--worst"),
+        console.pairs(scale.best, "--best"),
+        console.numbers(scale.weight, "--weight"),
+    )
     instances = read_instances(table, prompt, id_column=id_column, form=table_format)
     targets = console.pairs(models, "--model")
     budgeted = spending.Spending(money)
 
     how: dict[str, Any] = {"sampling": drawing.sampling, "explain": explain, "prompts": prompts, "restart": restart}
-    dimensions = [Dimension(name=name, description=text) for name, text in descriptions.items()]
 
     def plan(costs: Plan) -> None:
         backends = {name: budgeted.connect(target) for name, target in targets.items()}
@@ -138,11 +170,11 @@ def command(
         bars=partial(console.progress, watch=budgeted.under_way),
         **how,
     )
-    write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature})
+    spent = budgeted.spent()
+    write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature, "spent": spent})
     if page is not None:
-        lines = [json.loads(line) for line in read_bytes(out / RESULTS).splitlines()]
         with atomic(page) as stream:
-            stream.write(contest_page(f"{' : '.join(targets)}, judged by {judge}", lines).encode())
+            stream.write(review_page(read_run(out)).encode())
     _print(contest, as_json=as_json)
     if contest.failures:
         missing = "rows without a prompt and texts that could not be written; the same command tries the texts again"
@@ -153,7 +185,7 @@ def command(
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
     console.say_lines(low_mass_lines(contest.faint, 2 * len(contest.trials)))  # each trial has both orders
     console.say(f"{out / RESULTS} holds prompts, texts, verdicts and standings", err=True)
-    console.tell_spent(budgeted.spent())
+    console.tell_spent(spent)
     unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unread else 0
 

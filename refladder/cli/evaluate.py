@@ -194,7 +194,9 @@ class OutputOptions:
     help="Output folder for SVG figures: agreement by cost and by number of comparisons.",
 )
 @click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
-@click.option("--work", type=console.PATH, help="Folder for ladders and judgments, for resuming.")
+@click.option(
+    "--work", type=console.PATH, help="Folder for ladders, judgments and results, for resuming and for `review`."
+)
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -317,6 +319,7 @@ def command(
     )
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluation.rows, evaluation.cards if chosen.methods is not None else (), output.table_format)
+    _keep(work, evaluation, benchmark, dimensions, others)
     _draw(output, evaluation, benchmark, dimensions, drawing.seed)
     for sentence in (*evaluation.limits, *evaluation.notes):
         console.say(sentence, err=True)
@@ -336,6 +339,20 @@ def _read_others(chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequen
     return [read_scores(path, benchmark, dimensions, columns) for path in chosen.scores]
 
 
+def _keep(
+    work: Path | None,
+    evaluation: Evaluation,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    others: Sequence[Method],
+) -> None:
+    """Write the results into the work folder, if there is one, for `refladder review`."""
+    from refladder.jobs.evaluation_results import write_evaluation  # noqa: PLC0415  --help stays quick
+
+    if work is not None:
+        write_evaluation(work, evaluation, benchmark, dimensions, others)
+
+
 def _draw(
     output: OutputOptions, evaluation: Evaluation, benchmark: Benchmark, dimensions: Sequence[Dimension], seed: int
 ) -> None:
@@ -344,7 +361,7 @@ def _draw(
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.cards import card_tables  # noqa: PLC0415
     from refladder.report.figures import consistency_tables, draw_figures  # noqa: PLC0415
-    from refladder.report.page import card_page  # noqa: PLC0415
+    from refladder.review.card_page import card_page  # noqa: PLC0415
 
     if output.figures is None and output.page is None:
         return

@@ -74,3 +74,12 @@ class TableOptions:
     given: str | None
     out_format: str | None
     escape_formulas: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleOptions:
+    """Both ends of each criterion's scale, and its weight."""
+
+    worst: tuple[str, ...]
+    best: tuple[str, ...]
+    weight: tuple[str, ...]

@@ -17,6 +17,7 @@ from refladder.backends import in_batches, whole
 from refladder.errors import UsageError
 from refladder.files.jsonl import append_records, atomic, from_line, is_unicode, read_appended, throw_away
 from refladder.files.locks import locked_folder
+from refladder.jobs.criteria import Criterion
 from refladder.jobs.task_prompt import TASK
 from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
@@ -97,7 +98,7 @@ def compete(
         instances: the rows.
         models: name to backend, two or more.
         judge: the backend that compares.
-        criteria: names and descriptions of the qualities to compare by.
+        criteria: the qualities to compare by; those that are a `Criterion` have weights.
         folder: output folder.
         sampling: how texts are sampled.
         explain: ask the judge for one sentence on every trial with a winner.
@@ -246,6 +247,7 @@ def _compete(
         rows=[instance.id for instance in instances],
         models=list(models),
         criteria=names,
+        weights=[criterion.weight if isinstance(criterion, Criterion) else 1.0 for criterion in criteria],
     )
     failures = [f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None]
     failures += [
@@ -278,7 +280,8 @@ def _results(
         text = None if instance.prompt is None else instance.prompt.text
         yield {"kind": "row", "row": instance.id, "prompt": text, "note": instance.note}
     for criterion in criteria:
-        yield {"kind": "criterion", "criterion": criterion.name, "description": criterion.description}
+        fields = asdict(criterion)
+        yield {"kind": "criterion", "criterion": fields.pop("name"), **fields}
     for generated in contest.generated:
         yield {
             "kind": "text",
@@ -418,7 +421,8 @@ def _trials(pairs: Sequence[_Pair], judgments: Sequence[Judgment]) -> list[Trial
         decision, swapped = decisions(probabilities[number]).tolist()
         unparsed = math.isnan(decision) or math.isnan(swapped)
         decided = not unparsed and decision == swapped != 0.5  # noqa: PLR2004
-        notes = [judgment.note for judgment in judgments[2 * number : 2 * number + 2] if judgment.logprobs is None]
+        both = judgments[2 * number : 2 * number + 2]
+        notes = [judgment.note for judgment in both if judgment.logprobs is None]
         trials.append(
             _trial(
                 pair,
@@ -427,6 +431,7 @@ def _trials(pairs: Sequence[_Pair], judgments: Sequence[Judgment]) -> list[Trial
                 winner=None if not decided else pair.one if decision == 1 else pair.other,
                 tie=not unparsed and not decided,
                 note=notes[0] if notes else None,
+                mass=min((judgment.mass for judgment in both if judgment.mass is not None), default=None),
             )
         )
     return trials
@@ -440,8 +445,9 @@ def _trial(
     winner: str | None = None,
     tie: bool = False,
     note: str | None = None,
+    mass: float | None = None,
 ) -> Trial:
-    return Trial(**pair._asdict(), forward=forward, backward=backward, winner=winner, tie=tie, note=note)
+    return Trial(**pair._asdict(), forward=forward, backward=backward, winner=winner, tie=tie, note=note, mass=mass)
 
 
 def _explained(

@@ -35,7 +35,8 @@ class Trial:
 
     `forward` is the probability that `one` beats `other` when `one` is shown first, `backward` when it is second; None
     where the answer could not be parsed. `winner` is the model that both orders choose; `tie` is true where they
-    disagree or are undecided. Where an order could not be parsed there is neither, and `note` says why.
+    disagree or are undecided. Where an order could not be parsed there is neither, and `note` says why. `mass` is the
+    lesser label mass of the two judgments, None where the judge gives none.
     """
 
     kind: str = "trial"
@@ -49,6 +50,7 @@ class Trial:
     tie: bool
     note: str | None = None
     explanation: str | None = None
+    mass: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +83,12 @@ def standings_of(
     rows: Sequence[str],
     models: Sequence[str],
     criteria: Sequence[str],
+    weights: Sequence[float] | None = None,
 ) -> list[Standing]:
     """Standings by row, and then over all rows, best model first within a criterion.
 
-    With two criteria or more, `overall` adds up the trials of all of them.
+    With two criteria or more, `overall` adds up the trials of all of them. With weights, its rate is the sum of
+    weighted points over the sum of weighted trials; its counts leave out criteria of weight 0.
 
     Args:
         trials: of these rows, models and criteria.
@@ -92,6 +96,7 @@ def standings_of(
         rows: their ids.
         models: their names.
         criteria: their names.
+        weights: of the criteria, from 0; None for equal ones.
     """
     counts = np.zeros((len(rows), len(models), len(criteria), 4), dtype=np.int64)
     row_numbers = {row: number for number, row in enumerate(rows)}
@@ -100,23 +105,27 @@ def standings_of(
             cell = row_numbers[trial.row], models.index(model), criteria.index(trial.criterion)
             counts[*cell, _kind(trial, model)] += 1
     failed = np.array([[(row, model) not in written for model in models] for row in rows])
-    layers = [(name, counts[:, :, layer]) for layer, name in enumerate(criteria)]
+    relative = np.ones(len(criteria)) if weights is None else np.array(weights) * len(criteria) / sum(weights)
+    layers = [(name, counts[:, :, layer], counts[:, :, layer]) for layer, name in enumerate(criteria)]
     if len(criteria) > 1:
-        layers.append((OVERALL, counts.sum(axis=2)))
+        weighted = (counts * (relative if np.count_nonzero(relative) > 1 else relative > 0)[:, None]).sum(axis=2)
+        layers.append((OVERALL, counts[:, :, relative > 0].sum(axis=2), weighted))
     by_row, over_rows = [], []
-    for criterion, layer_counts in layers:
+    for criterion, layer_counts, layer_weighted in layers:
+        points = layer_weighted[..., _WIN] + layer_weighted[..., _TIE] / 2
+        trials_by_row = layer_weighted[..., :_UNPARSED].sum(axis=2).astype(np.float64)
         for line, row in enumerate(rows):
             for column, model in enumerate(models):
-                texts_missing = int(failed[line, column])
-                by_row.append(_standing(layer_counts[line, column], texts_missing, row, model, criterion))
-        points = layer_counts[..., _WIN] + layer_counts[..., _TIE] / 2
-        intervals = share_intervals(points.T, layer_counts[..., :_UNPARSED].sum(axis=2).astype(np.float64).T)
+                standing = _standing(layer_counts[line, column], int(failed[line, column]), row, model, criterion)
+                by_row.append(replace(standing, rate=_rate(points[line, column], trials_by_row[line, column])))
+        intervals = share_intervals(points.T, trials_by_row.T)
         total = []
         for column, model in enumerate(models):
             low, high = (None if math.isnan(end) else end for end in intervals[column].tolist())
             summed = layer_counts[:, column].sum(axis=0)
+            rate = _rate(points[:, column].sum(), trials_by_row[:, column].sum())
             standing = _standing(summed, int(failed[:, column].sum()), None, model, criterion)
-            total.append(replace(standing, low=low, high=high))
+            total.append(replace(standing, rate=rate, low=low, high=high))
         over_rows += sorted(total, key=lambda each: -1.0 if each.rate is None else each.rate, reverse=True)
     return [*by_row, *over_rows]
 
@@ -160,15 +169,18 @@ def _kind(trial: Trial, model: str) -> int:
 
 def _standing(counts: NDArray[np.int64], failed: int, row: str | None, model: str, criterion: str) -> Standing:
     wins, ties, losses, unparsed = counts.tolist()
-    trials = wins + ties + losses
     return Standing(
         row=row,
         model=model,
         criterion=criterion,
-        rate=(wins + ties / 2) / trials if trials else None,
+        rate=None,
         wins=wins,
         ties=ties,
         losses=losses,
         unread=unparsed,
         failed=failed,
     )
+
+
+def _rate(points: float, trials: float) -> float | None:
+    return float(points / trials) if trials else None

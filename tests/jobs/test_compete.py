@@ -254,7 +254,8 @@ def test_results_hold_trials_and_standings(tmp_path):
     assert [line["kind"] for line in lines].count("trial") == len(found.trials)
     assert lines[0] == {"kind": "contest", "signature": found.signature}
     assert lines[1] == {"kind": "row", "row": "a", "prompt": "Write about rain.", "note": None}
-    assert lines[3] == {"kind": "criterion", "criterion": CRITERIA[0].name, "description": CRITERIA[0].description}
+    described = {"criterion": CRITERIA[0].name, "description": CRITERIA[0].description, "low": 1.0, "high": 5.0}
+    assert lines[3] == {"kind": "criterion", **described}
     # who shows the contest needs no other file: each trial is about texts and a prompt that stand above it
     texts = {(line["row"], line["model"]): line["text"] for line in lines if line["kind"] == "text"}
     for line in lines[8:10]:

@@ -1,0 +1,84 @@
+"""The criteria of a contest: what the judge reads, both ends of the scale for people, and weights."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from refladder.errors import UnknownNameError, UsageError
+from refladder.files.tables import parse_number
+from refladder.records import Dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_END = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*:\s*(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion(Dimension):
+    """A dimension with words for both ends of its scale and a weight for the overall win rate.
+
+    `description` is all that the judge reads: the words of the user and of both ends.
+    """
+
+    worst: str = ""
+    best: str = ""
+    weight: float = 1.0
+
+
+def criteria_of(
+    descriptions: Mapping[str, str],
+    worst: Mapping[str, str],
+    best: Mapping[str, str],
+    weights: Mapping[str, float],
+) -> list[Criterion]:
+    """Criteria from what the user wrote, by name.
+
+    An end of the scale is words, or a number, a colon and words, such as `-2: incoherent`. The usual ends are 1 and 5.
+
+    Raises:
+        UnknownNameError: an end or a weight of a criterion that is not described.
+        UsageError: a scale that does not rise, a negative weight, or no weight above 0.
+    """
+    for given in (worst, best, weights):
+        for name in given:
+            if name not in descriptions:
+                raise UnknownNameError("criterion", name, descriptions)
+    criteria = []
+    for name, description in descriptions.items():
+        low, lowest = _end(worst.get(name, ""), 1.0)
+        high, highest = _end(best.get(name, ""), 5.0)
+        if low >= high:
+            raise UsageError(
+                f"criterion {name!r}: its scale goes from {low:g} to {high:g}; the best end must be higher"
+            )
+        if not 0 <= weights.get(name, 1.0) < math.inf:
+            raise UsageError(f"weight {name}={weights[name]:g}: a weight must be a finite number, 0 or more")
+        parts = [description]
+        parts += [f"Worst ({low:g}): {lowest}"] if lowest else []
+        parts += [f"Best ({high:g}): {highest}"] if highest else []
+        criteria.append(
+            Criterion(
+                name=name,
+                description="\n".join(filter(None, parts)),
+                low=low,
+                high=high,
+                worst=lowest,
+                best=highest,
+                weight=weights.get(name, 1.0),
+            )
+        )
+    if criteria and not any(criterion.weight for criterion in criteria):
+        raise UsageError("all weights are 0; at least one criterion must count")
+    return criteria
+
+
+def _end(text: str, usual: float) -> tuple[float, str]:
+    """The number and the words of one end of a scale."""
+    match = _END.fullmatch(text)
+    if match is None:
+        return usual, text.strip()
+    return parse_number(match[1]) or 0.0, match[2].strip()

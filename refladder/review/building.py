@@ -1,0 +1,241 @@
+"""Build and run in the browser: a form becomes the arguments of `refladder compete`, which runs as its own process.
+
+The page and the shell run the same command, so a run can be stopped here and resumed there.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import read_bytes
+from refladder.jobs.compete import GENERATED, RESULTS
+from refladder.jobs.inventory import inventory
+from refladder.jobs.task_prompt import parse_task_prompt, read_instances
+from refladder.parsing import parse_json
+from refladder.report.summary import cost_words
+from refladder.review.command_process import Process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from refladder.review.workspace import Workspace
+
+_NAME = re.compile(r"\w[\w .-]{0,59}")
+_KIND = re.compile(r"(\w+)(?::(.*))?", re.DOTALL)
+_FINISHED = (0, 3)  # exit codes of a command that wrote its results
+_PLANNING = 120.0  # seconds for a dry run
+_SHOWN = 12  # last lines of a run's messages
+
+
+class Builder:
+    """Starts one contest at a time, as its own process.
+
+    Args:
+        workspace: where tables are read and runs are written.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._logs: Path | None = None
+        self._lock = threading.Lock()
+        self._process: Process | None = None
+        self._running: dict[str, Any] = {}
+        self._stopped = False
+
+    def choices(self) -> dict[str, Any]:
+        """Tables, backends and folders that the form offers."""
+        return {
+            "tables": self._workspace.tables(),
+            "backends": inventory("backends"),
+            "folders": [str(folder) for folder in self._workspace.folders],
+            "runs": self._workspace.runs(),
+        }
+
+    def fill(self, form: object) -> dict[str, Any]:
+        """The prompt of the first rows of a table, and the variables that are no columns of it."""
+        fields = _fields(form)
+        preview = self._workspace.preview(_text(fields, "table"))
+        prompt = parse_task_prompt(_text(fields, "prompt"), "prompt")
+        unknown = [name for name in dict.fromkeys(prompt.names) if name not in preview["columns"]]
+        filled = []
+        for row in [] if unknown else preview["rows"]:
+            values = dict(zip(preview["columns"], row, strict=True))
+            pieces = [prompt.literals[0]]
+            for name, literal in zip(prompt.names, prompt.literals[1:], strict=True):
+                pieces += [values[name], literal]
+            filled.append("".join(pieces))
+        return {"unknown": unknown, "columns": preview["columns"], "filled": filled}
+
+    def arguments(self, form: object) -> list[str]:
+        """The arguments of `refladder compete` that a form asks for.
+
+        Raises:
+            UsageError: something is missing, or a path is not under a folder that was named at the start.
+        """
+        fields = _fields(form)
+        if not self._workspace.folders:
+            raise UsageError("no folder was named at the start; start `refladder review` with --folder FOLDER")
+        name = _text(fields, "out")
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"run name {name!r:.80}: use letters, digits, spaces, dots and dashes, 60 at most")
+        out = self._workspace.allowed(name)
+        arguments = ["compete", f"--prompt-text={_text(fields, 'prompt')}", f"--out={out}"]
+        models = [(_label(model), self._backend(_text(model, "backend"))) for model in _list(fields, "models")]
+        arguments += [f"--model={label}={backend}" for label, backend in models]
+        arguments.append(f"--judge={self._backend(_text(fields, 'judge'))}")
+        arguments += _criteria(_list(fields, "criteria"))
+        if fields.get("explain") is True:
+            arguments.append("--explain")
+        return [*arguments, "--", str(self._workspace.allowed(_text(fields, "table")))]
+
+    def plan(self, form: object) -> dict[str, Any]:
+        """What a run would ask and cost, and the command, without asking a model."""
+        arguments = self.arguments(form)
+        with tempfile.TemporaryDirectory(prefix="refladder-plan-") as folder:
+            out, err = Path(folder) / "out", Path(folder) / "err"
+            process = Process([arguments[0], "--dry-run", "--json", *arguments[1:]], out, err)
+            code = process.join(_PLANNING)
+            if code is None:
+                process.terminate()
+                raise DataError(f"the dry run took longer than {_PLANNING:g} s; run the command in a shell")
+            if code != 0:
+                raise DataError(" ".join(_last_lines(err)) or f"the dry run ended with code {code}")
+            estimate = parse_json(read_bytes(out), "dry run", whole_file=True)
+        cost = [
+            f"{row['backend']}: {'' if row['exact'] else 'at most '}{cost_words(row)}" for row in estimate["backends"]
+        ]
+        return {"cost": cost, "kept": estimate["kept_judgments"], "command": shlex.join(["refladder", *arguments])}
+
+    def start(self, form: object) -> dict[str, Any]:
+        """Start or resume a run.
+
+        Raises:
+            UsageError: the form is wrong, or another run has not ended.
+        """
+        arguments, fields = self.arguments(form), _fields(form)
+        instances = read_instances(arguments[-1], parse_task_prompt(_text(fields, "prompt"), "prompt"))
+        rows = sum(instance.prompt is not None for instance in instances)
+        models, criteria = len(_list(fields, "models")), len(_list(fields, "criteria"))
+        with self._lock:
+            if self._process is not None and self._process.exitcode is None:
+                raise UsageError("a run is under way; stop it first, or wait for its end")
+            self._stopped = False
+            self._running = {
+                "run": _text(fields, "out"),
+                "folder": str(self._workspace.allowed(_text(fields, "out"))),
+                "texts": rows * models,
+                "judgments": rows * models * (models - 1) * criteria,
+                "command": shlex.join(["refladder", *arguments]),
+            }
+            self._process = Process(arguments, *self._files())
+        return self.progress()
+
+    def stop(self) -> dict[str, Any]:
+        """Stop the run; what it wrote stays, and starting it again resumes it."""
+        with self._lock:
+            if self._process is not None and self._process.exitcode is None:
+                self._stopped = True
+                self._process.terminate()
+                self._process.join(10)
+        return self.progress()
+
+    def progress(self) -> dict[str, Any]:
+        """How far the run is, from the files that it has written."""
+        if self._process is None:
+            return {"state": "none"}
+        code = self._process.exitcode
+        folder = Path(self._running["folder"])
+        finished = code in _FINISHED and (folder / RESULTS).is_file()
+        state = "running" if code is None else "stopped" if self._stopped else "finished" if finished else "failed"
+        judged = sum(max(0, _count_lines(path) - 1) for path in folder.glob("pairwise-*.jsonl"))
+        return {
+            "state": state,
+            **{name: self._running[name] for name in ("run", "texts", "judgments", "command")},
+            "written": min(_count_lines(folder / GENERATED), self._running["texts"]),
+            "judged": min(judged, self._running["judgments"]),
+            "messages": _last_lines(self._files()[1]),
+        }
+
+    def close(self) -> None:
+        """Stop the run and remove its messages."""
+        self.stop()
+        if self._logs is not None:
+            shutil.rmtree(self._logs, ignore_errors=True)
+
+    def _files(self) -> tuple[Path, Path]:
+        if self._logs is None:
+            self._logs = Path(tempfile.mkdtemp(prefix="refladder-review-"))
+        return self._logs / "out", self._logs / "err"
+
+    def _backend(self, name: str) -> str:
+        """A backend that the page may name: paths in it are under the named folders.
+
+        Raises:
+            UsageError: there is no such kind, or the path is elsewhere.
+        """
+        match = _KIND.fullmatch(name)
+        kinds = [entry["name"] for entry in inventory("backends")]
+        if match is None or match[1] not in kinds:
+            raise UsageError(f"backend {name!r:.80} is unknown; choose one of {', '.join(kinds)}")
+        kind, what = match[1], match[2] or ""
+        if kind == "scripted" or (kind == "hf" and (what.startswith((".", "/", "~")) or Path(what).exists())):
+            return f"{kind}:{self._workspace.allowed(what)}"
+        return name
+
+
+def _criteria(criteria: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The options that describe criteria."""
+    for criterion in criteria:
+        label = _label(criterion)
+        yield f"--criterion={label}={_text(criterion, 'description')}"
+        yield from (f"--{end}={label}={_text(criterion, end)}" for end in ("worst", "best") if criterion.get(end))
+        weight = criterion.get("weight", 1)
+        if weight != 1:
+            yield f"--weight={label}={weight}"
+
+
+def _label(fields: Mapping[str, Any]) -> str:
+    label = _text(fields, "name")
+    if "=" in label:
+        raise UsageError(f"name {label!r:.80} holds a '='; choose another name")
+    return label
+
+
+def _count_lines(path: Path) -> int:
+    with suppress(OSError):
+        return path.read_bytes().count(b"\n")
+    return 0
+
+
+def _last_lines(path: Path) -> list[str]:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN:]
+    return []
+
+
+def _fields(form: object) -> Mapping[str, Any]:
+    if not isinstance(form, dict):
+        raise UsageError("the form is not a JSON object")
+    return form
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise UsageError(f"fill in {name!r}")
+    return value
+
+
+def _list(fields: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = fields.get(name)
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise UsageError(f"fill in {name!r}")
+    return value

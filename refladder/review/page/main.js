@@ -1,0 +1,59 @@
+// Which view is shown. Blind rating shows nothing of the key: the document holds its own elements only.
+
+import { agreement } from "./agreement.js";
+import { blind, blindKey } from "./blind.js";
+import { build, compare } from "./build.js";
+import { ask, isServed, loadKey, loadPool, run, takeData, takeToken } from "./data.js";
+import { empty, h } from "./dom.js";
+import { examples } from "./examples.js";
+import { leaderboard } from "./leaderboard.js";
+import { restore } from "./ratings.js";
+import { scores } from "./scores.js";
+
+const VIEWS = {
+  results: ["Results", leaderboard], examples: ["Examples", examples], blind: ["Blind rating", blind],
+  agreement: ["Agreement", agreement], scores: ["Scores", scores], compare: ["Two runs", compare], build: ["Build and run", build],
+};
+const SERVED = ["compare", "build"];
+const root = document.getElementById("page");
+const screen = h("main", { id: "main", tabindex: "-1" });
+const links = h("nav", { class: "views", "aria-label": "Views" });
+
+const current = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : run.name === null ? "build" : "results");
+
+async function show() {
+  const view = current();
+  links.replaceChildren(...Object.entries(VIEWS).filter(([name_]) => isServed() || !SERVED.includes(name_))
+    .map(([name_, [label]]) => h("a", { href: `#${name_}`, "aria-current": name_ === view ? "page" : null }, label)));
+  screen.replaceChildren(h("p", { role: "status" }, "Loading …"));
+  try {
+    if (view === "blind") await loadPool();
+    else if (!SERVED.includes(view) && run.name !== null) await loadKey();
+    const body = run.name === null && !SERVED.includes(view)
+      ? [h("h1", {}, VIEWS[view][0]), empty("No run is open. ", h("a", { href: "#build" }, "Build and run"), " makes one, or open one there.")]
+      : await VIEWS[view][1](screen);
+    if (view === current()) screen.replaceChildren(...[body].flat(9).filter(Boolean));
+  } catch (error) {
+    screen.replaceChildren(h("h1", {}, VIEWS[view][0]), h("p", { class: "missing", role: "alert" }, error.message));
+  }
+}
+
+function open() {
+  root.replaceChildren(h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); screen.focus(); } }, "Skip to the content"),
+    h("header", {}, h("span", { class: "brand" }, "refladder"), links), screen);
+  addEventListener("hashchange", () => { show(); scrollTo(0, 0); });
+  addEventListener("keydown", (event) => { if (current() === "blind") blindKey(screen, event); });
+  show();
+}
+
+if (takeData()) {
+  restore();
+  open();
+} else if (takeToken()) {
+  ask("/api/start").then((start_) => {
+    run.name = start_.run === null ? null : "";
+    open();
+  }).catch((error) => root.replaceChildren(h("main", {}, h("h1", {}, "refladder review"), h("p", { class: "missing", role: "alert" }, error.message))));
+} else {
+  root.replaceChildren(h("main", {}, h("h1", {}, "refladder review"), empty("Open the address that ", h("code", {}, "refladder review"), " printed: it holds the key to this page.")));
+}

@@ -1,0 +1,163 @@
+"""Ratings of people: one line for each grade or preference, in two files beside the run.
+
+`ratings.jsonl` holds grades: `output_id`, `context_id`, `system`, `dimension`, `value`, `rater`, and for each criterion
+a column of its name that holds the value or null, so that the file is a table of labels for `refladder calibrate`.
+`preferences.jsonl` holds pairs: `context_id`, `dimension`, `first`, `second` (output ids), `winner` (first, second or
+tie) and `rater`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import append_lines, atomic, read_appended, to_json
+from refladder.files.locks import locked
+from refladder.parsing import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from refladder.review.sheet import Sheet
+
+FIRST, SECOND, TIE = "first", "second", "tie"
+_PATIENCE = 5.0  # seconds to wait for another server that writes the same file
+_LONGEST = 80  # characters of a rater's name
+_guard = threading.Lock()
+
+
+def add_rating(sheet: Sheet, rating: object) -> None:
+    """Store one rating; it is on the disk when this returns.
+
+    Args:
+        sheet: the run.
+        rating: `{"text", "criterion", "value", "rater"}` or `{"first", "second", "criterion", "winner", "rater"}`, with
+            numbers of the pool.
+
+    Raises:
+        DataError: the rating is not one of these, or the file cannot be written.
+    """
+    path, line = _line(sheet, rating)
+    with _writing(path):
+        read_appended(path)  # cuts off what a killed process left incomplete
+        append_lines(path, [to_json(line) + b"\n"])
+
+
+def remove_rating(sheet: Sheet, rating: object) -> bool:
+    """Remove the last stored rating that equals this one; whether there was one.
+
+    Raises:
+        DataError: as `add_rating`.
+    """
+    path, line = _line(sheet, rating)
+    wanted = to_json(line).decode()
+    with _writing(path):
+        lines = [text for _, text in read_appended(path)]
+        if wanted not in lines:
+            return False
+        del lines[len(lines) - 1 - lines[::-1].index(wanted)]
+        with atomic(path) as stream:
+            stream.write("".join(f"{text}\n" for text in lines).encode("utf-8"))
+    return True
+
+
+def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
+    """The stored ratings of a run, with numbers of the pool; those of other texts or criteria are left out.
+
+    Raises:
+        DataError: with path:line, a line is not a rating.
+    """
+    ratings = []
+    criteria = {name: number for number, name in enumerate(sheet.criteria)}
+    for path in (sheet.grades, sheet.pairs):
+        for where, line in read_appended(path):
+            fields = parse_json(line, where)
+            try:
+                numbers = [sheet.numbers.get(fields[name]) for name in _ids(fields)]
+                criterion = criteria.get(fields["dimension"])
+                given = {name: fields[name] for name in ("value", "winner", "rater") if name in fields}
+            except (KeyError, TypeError) as error:
+                raise DataError(f"{where}: not a rating; mend the line, or move the file away") from error
+            if criterion is None or None in numbers:
+                continue
+            ratings.append({**dict(zip(_keys(fields), numbers, strict=True)), "criterion": criterion, **given})
+    return ratings
+
+
+def _ids(fields: dict[str, Any]) -> tuple[str, ...]:
+    return (FIRST, SECOND) if FIRST in fields else ("output_id",)
+
+
+def _keys(fields: dict[str, Any]) -> tuple[str, ...]:
+    return (FIRST, SECOND) if FIRST in fields else ("text",)
+
+
+def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
+    """The file of a rating, and its line."""
+    if not isinstance(rating, dict):
+        raise DataError("a rating is a JSON object")
+    criterion = _number_of(rating, "criterion", len(sheet.criteria))
+    dimension = sheet.criteria[criterion]
+    rater = rating.get("rater")
+    if not isinstance(rater, str) or not rater.strip() or len(rater) > _LONGEST or not rater.isprintable():
+        raise DataError(f"a rating needs the name of its rater, of 1 to {_LONGEST} characters")
+    if "text" in rating:
+        text = sheet.texts[_number_of(rating, "text", len(sheet.texts))]
+        value, scale = rating.get("value"), sheet.pool["criteria"][criterion]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise DataError(f"a grade must be a number, found {value!r:.60}")
+        if not scale["low"] <= value <= scale["high"]:
+            raise DataError(f"grade {value:g} is outside {scale['low']:g} to {scale['high']:g}")
+        return sheet.grades, {
+            "output_id": text.id,
+            "context_id": sheet.rows[text.row],
+            "system": text.system,
+            "dimension": dimension,
+            "value": value,
+            "rater": rater,
+            **{name: value if name == dimension else None for name in sheet.criteria if name not in _TAKEN},
+        }
+    first, second = (sheet.texts[_number_of(rating, name, len(sheet.texts))] for name in (FIRST, SECOND))
+    if first.row != second.row or first.id == second.id:
+        raise DataError("a preference is between two texts of one row")
+    if rating.get("winner") not in {FIRST, SECOND, TIE}:
+        raise DataError(f"the winner must be {FIRST}, {SECOND} or {TIE}, found {rating.get('winner')!r:.60}")
+    return sheet.pairs, {
+        "context_id": sheet.rows[first.row],
+        "dimension": dimension,
+        "first": first.id,
+        "second": second.id,
+        "winner": rating["winner"],
+        "rater": rater,
+    }
+
+
+_TAKEN = ("output_id", "context_id", "system", "dimension", "value", "rater")  # columns of every grade
+
+
+def _number_of(rating: dict[str, Any], name: str, count: int) -> int:
+    value = rating.get(name)
+    if type(value) is not int or not 0 <= value < count:
+        raise DataError(f"{name} must be a number from 0 to {count - 1}, found {value!r:.60}")
+    return value
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Write alone: threads of this process wait for each other, and for another process for a few seconds."""
+    with _guard, ExitStack() as stack:
+        ends = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                stack.enter_context(locked(path))
+                break
+            except UsageError:
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(0.02)
+        yield

@@ -1,0 +1,341 @@
+"""What `compete`, `score` or `evaluate` wrote, as a sheet for the review page."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError, RefladderError
+from refladder.files.jsonl import read_bytes, read_lines
+from refladder.files.ladder_sets import load_ladders
+from refladder.files.tables import parse_number, read_rows
+from refladder.jobs.compete import RESULTS
+from refladder.jobs.score import Mapped, items
+from refladder.parsing import parse_json
+from refladder.records import LOSS, TIE, WIN, Dimension
+from refladder.report.summary import cost_words
+from refladder.review.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
+from refladder.scoring.columns import column_names
+from refladder.scoring.judgment_file import read_judgments
+from refladder.scoring.question import RUNG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Judgment, Run
+
+LOW_MASS = 0.5  # of a judgment, see `refladder.scoring.columns.is_faint`
+_MOST_LABELS = 12  # columns with numbers that the threshold view offers as labels
+
+
+def read_run(run: Path) -> Sheet:
+    """Read a run: the folder of `compete` or of `evaluate --work`, or the table of `score --out`.
+
+    Raises:
+        DataError: there is no such run, or a file of it is damaged.
+    """
+    if run.is_dir():
+        if not (run / RESULTS).is_file():
+            raise DataError(
+                f"{run}: no {RESULTS} in this folder; give the folder of `compete --out` or `evaluate --work`, or the "
+                "table of `score --out`"
+            )
+        kinds = _by_kind(run / RESULTS)
+        try:
+            return _evaluation(run, kinds) if "evaluation" in kinds else _contest(run, kinds)
+        except (KeyError, TypeError) as error:
+            raise DataError(
+                f"{run / RESULTS}: not complete (a line lacks {error} or has it in another form); run the command again"
+            ) from error
+    if not run.is_file():
+        raise DataError(f"{run}: no such run; give a folder of `compete` or `evaluate --work`, or a table of `score`")
+    return _scored(run)
+
+
+def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for number, line in read_lines(path):
+        fields = parse_json(line, f"{path}:{number}")
+        if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
+            raise DataError(f"{path}:{number}: not a line of a run, which has a kind; run the command again")
+        kinds.setdefault(fields["kind"], []).append(fields)
+    return kinds
+
+
+def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
+    """A contest of models: texts, trials in both orders, and win rates."""
+    rows = kinds.get("row", [])
+    places = {row["row"]: number for number, row in enumerate(rows)}
+    criteria = [_criterion(line) for line in kinds.get("criterion", [])]
+    texts = [
+        Text(places[line["row"]], line["model"], f"{line['row']}/{line['model']}", line["text"], line["note"])
+        for line in kinds.get("text", [])
+    ]
+    trials = kinds.get("trial", [])
+    signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
+    sheet = sheet_of(
+        [{"id": row["row"], "prompt": row["prompt"], "note": row["note"]} for row in rows],
+        texts,
+        criteria,
+        {"kind": "compete", "signature": signature, "warnings": [], **_spent(folder / "run.json")},
+        grades=folder / GRADES,
+        pairs=folder / PAIRS,
+    )
+    names = {name: number for number, name in enumerate(sheet.criteria)}
+    sheet.key["title"] = " : ".join(sheet.key["systems"])
+    sheet.key["trials"] = [
+        [
+            names[line["criterion"]],
+            sheet.numbers[f"{line['row']}/{line['one']}"],
+            sheet.numbers[f"{line['row']}/{line['other']}"],
+            line["forward"],
+            line["backward"],
+            0 if line["tie"] else None if line["winner"] is None else 1 if line["winner"] == line["one"] else -1,
+            line.get("mass"),
+            line["note"],
+            line["explanation"],
+        ]
+        for line in trials
+    ]
+    rates: dict[str, dict[str, float | None]] = {name: {} for name in names}
+    for line in kinds.get("standing", []):
+        if line["row"] is not None and line["criterion"] in names:
+            rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
+    sheet.key["columns"] = [
+        _column(sheet, f"{column_names(name)[0].removesuffix('_score')}_win_rate", number, rates[name])
+        for name, number in names.items()
+    ]
+    return sheet
+
+
+def _criterion(fields: Mapping[str, Any]) -> dict[str, Any]:
+    usual = {"low": 1.0, "high": 5.0, "worst": "", "best": "", "weight": 1.0}
+    return {
+        "name": fields["criterion"],
+        "description": fields["description"],
+        **{name: fields.get(name, value) for name, value in usual.items()},
+    }
+
+
+def _column(
+    sheet: Sheet, name: str, criterion: int | None, values: Mapping[str, float | None], kind: str = "score"
+) -> dict[str, Any]:
+    """A number for each text, by its id; `kind` is score or label."""
+    listed = [values.get(text.id) for text in sheet.texts]
+    return {"name": name, "criterion": criterion, "kind": kind, "values": listed}
+
+
+def _spent(path: Path) -> dict[str, Any]:
+    """What the backends of a run were asked. Nothing else of the configuration reaches the page: it may hold a key."""
+    if not path.is_file():
+        return {"cost": []}
+    spent = parse_json(read_bytes(path), str(path), whole_file=True).get("spent", [])
+    return {"cost": [f"{usage['backend']}: {cost_words(usage)}" for usage in spent]}
+
+
+def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
+    """An evaluation: texts with human ratings, scores of methods, and the tables of the report card."""
+    head = kinds["evaluation"][0]
+    rows = kinds.get("row", [])
+    places = {row["row"]: number for number, row in enumerate(rows)}
+    sheet = sheet_of(
+        [{"id": row["row"], "prompt": row["prompt"], "note": None} for row in rows],
+        [Text(places[line["row"]], line["system"], line["id"], line["text"]) for line in kinds.get("text", [])],
+        [_criterion(line) for line in kinds.get("criterion", [])],
+        {
+            "kind": "evaluate",
+            "title": head["benchmark"],
+            "signature": "",
+            "warnings": head["notes"],
+            "cost": [],
+            "tables": [
+                {name: line[name] for name in ("caption", "heads", "rows", "legend")} for line in kinds["table"]
+            ],
+        },
+        grades=folder / GRADES,
+        pairs=folder / PAIRS,
+    )
+    names = {name: number for number, name in enumerate(sheet.criteria)}
+    sheet.key["people"] = [
+        [sheet.numbers[line["id"]], names[line["criterion"]], line["value"], line["rater"]]
+        for line in kinds.get("rating", [])
+        if line["id"] in sheet.numbers
+    ]
+    scores: dict[tuple[str, str], dict[str, float | None]] = {}
+    for line in kinds.get("score", []):
+        scores.setdefault((line["method"], line["criterion"]), {})[line["id"]] = line["value"]
+    sheet.key["columns"] = [
+        _column(sheet, f"{method}: {criterion}", names[criterion], values)
+        for (method, criterion), values in scores.items()
+    ]
+    sheet.key["columns"] += _mean_ratings(sheet)
+    return sheet
+
+
+def _mean_ratings(sheet: Sheet) -> list[dict[str, Any]]:
+    given: dict[int, dict[str, list[float]]] = {}
+    for text, criterion, value, _ in sheet.key["people"]:
+        given.setdefault(criterion, {}).setdefault(sheet.texts[text].id, []).append(value)
+    return [
+        _column(
+            sheet,
+            f"mean human rating: {sheet.criteria[criterion]}",
+            criterion,
+            {name: sum(values) / len(values) for name, values in by_text.items()},
+            "label",
+        )
+        for criterion, by_text in sorted(given.items())
+    ]
+
+
+def _scored(path: Path) -> Sheet:
+    """A scored table: texts with scores, and where the files beside it say so, their verdicts against each rung."""
+    config = path.with_name(f"{path.name}.run.json")
+    options: dict[str, Any] = {}
+    if config.is_file():
+        options = parse_json(read_bytes(config), str(config), whole_file=True).get("options", {})
+    columns = dict(each.split("=", 1) for each in options.get("column") or ())
+    mapped = Mapped(columns=columns, context=options.get("context_id"))
+    contexts: dict[str, str | None] = {}
+    places: dict[str, int] = {}
+    texts: dict[str, Text] = {}
+    fields: dict[str, Mapping[str, Any]] = {}
+    without = 0
+    for item in items(read_rows(str(path)), mapped, check_ids=True):
+        if item.output is None:
+            without += 1
+            continue
+        context = item.output.context_id
+        place = places.setdefault(context, len(places))
+        contexts[context] = contexts.get(context) or item.text
+        system = str(item.row.fields.get("system") or "")
+        texts.setdefault(item.output.id, Text(place, system, item.output.id, item.output.text))
+        fields.setdefault(item.output.id, item.row.fields)
+    warned = [f"{without:,} rows hold no text; they are not shown."] if without else []
+    judgments = Path(options.get("judgments") or f"{path}.judgments.jsonl")
+    run, read = read_judgments(judgments) if judgments.is_file() else (None, [])
+    ladders = _ladders(options.get("ladders"), run, warned)
+    if ladders is not None:
+        for context in places:
+            known = ladders.contexts.get(context)
+            contexts[context] = contexts[context] or (None if known is None else known.text)
+    sheet = sheet_of(
+        [{"id": context, "prompt": contexts[context], "note": None} for context in places],
+        list(texts.values()),
+        _criteria(run, fields),
+        {"kind": "score", "title": path.name, "warnings": warned, "cost": [], "table": path.name},
+        grades=path.with_name(f"{path.name}.{GRADES}"),
+        pairs=path.with_name(f"{path.name}.{PAIRS}"),
+    )
+    _add_scores(sheet, [fields[text.id] for text in sheet.texts])
+    if run is not None:
+        sheet.key["climbs"] = _climbs(sheet, read, run.rungs)
+    if ladders is not None:
+        sheet.key["rungs"] = [
+            [
+                [rung.text for rung in ladders.ladders[row, name].rungs] if (row, name) in ladders.ladders else None
+                for row in sheet.rows
+            ]
+            for name in sheet.criteria
+        ]
+    return sheet
+
+
+def _ladders(name: str | None, run: Run | None, warned: list[str]) -> LadderSet | None:
+    """The ladders that a table was scored with, where they are still the same; else a warning says why not."""
+    if name is None or run is None:
+        return None
+    try:
+        ladders = load_ladders(name)
+    except RefladderError as error:
+        warned.append(f"The rungs are not shown: {error}")
+        return None
+    if not run.ladders.partition("|")[0].endswith(f"@{ladders.digest}"):
+        warned.append(f"The rungs are not shown: the ladder set {name} has changed since the table was scored.")
+        return None
+    return ladders
+
+
+def _criteria(run: Run | None, fields: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The dimensions of the judgments, or where there are none, those that the columns are named by."""
+    if run is not None:
+        dimensions: Sequence[Dimension] = run.dimensions
+    else:
+        first = next(iter(fields.values()), {})
+        stems = [name.removesuffix("_grade") for name in first if name.endswith("_grade")]
+        dimensions = [Dimension(name=stem, description="") for stem in stems if f"{stem}_score" in first]
+    return [
+        _criterion({"criterion": each.name, "description": each.description, "low": each.low, "high": each.high})
+        for each in dimensions
+    ]
+
+
+def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add the columns of scores, of notes, and the user's numbers, which may be labels."""
+    added = {"signature"}
+    sheet.key["signature"] = str(rows[0].get("signature") or "") if rows else ""
+    sheet.key["columns"], sheet.key["notes"], sheet.key["masses"] = [], [], []
+    for number, name in enumerate(sheet.criteria):
+        score, grade, spread, mass, note = column_names(name)
+        added |= {score, grade, spread, mass, note}
+        expected = f"{score.removesuffix('_score')}_expected"  # of `score --calibration`
+        added |= {expected, f"{expected}_low", f"{expected}_high"}
+        for column in (score, grade):
+            sheet.key["columns"].append(_numbers(column, number, rows, "score"))
+        sheet.key["masses"].append(_numbers(mass, number, rows, "score")["values"])
+        sheet.key["notes"].append([row.get(note) or None for row in rows])
+    first = rows[0] if rows else {}
+    for column in ("overall_score", "all_dimensions_score"):
+        if len(sheet.criteria) > 1 and column in first and column not in added:
+            added.add(column)
+            sheet.key["columns"].append(_numbers(column, None, rows, "score"))
+    faint = sum(mass is not None and mass < LOW_MASS for masses in sheet.key["masses"] for mass in masses)
+    if faint:
+        sheet.key["warnings"].append(f"{faint:,} scores have a judgment with low label mass; see their notes.")
+    others = [_numbers(str(column), None, rows, "label") for column in first if column not in added]
+    others = [each for each in others if any(value is not None for value in each["values"])]
+    sheet.key["columns"] += others[:_MOST_LABELS]
+
+
+def _numbers(name: str, criterion: int | None, rows: Iterable[Mapping[str, Any]], kind: str) -> dict[str, Any]:
+    return {"name": name, "criterion": criterion, "kind": kind, "values": [_number(row.get(name)) for row in rows]}
+
+
+def _number(value: object) -> float | None:
+    """A cell as a number; None for all else."""
+    if isinstance(value, str):
+        value = parse_number(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
+
+
+def _climbs(sheet: Sheet, judgments: Iterable[tuple[str, Judgment]], rungs: int) -> list[dict[int, list[float | None]]]:
+    """For each criterion and text, the probability that it beats each rung, worst first; the mean of both orders."""
+    sums = [[[[0.0, 0] for _ in range(rungs)] for _ in sheet.texts] for _ in sheet.criteria]
+    names = {name: number for number, name in enumerate(sheet.criteria)}
+    for _, judgment in judgments:
+        against = judgment.against or ""
+        text, rung = (against, judgment.subject) if judgment.subject.startswith(RUNG) else (judgment.subject, against)
+        if not rung.startswith(RUNG) or text not in sheet.numbers or judgment.logprobs is None:
+            continue
+        weights = {
+            outcome: math.exp(value) for outcome, value in zip(judgment.outcomes, judgment.logprobs, strict=True)
+        }
+        total = sum(weights.values())
+        if not total:
+            continue
+        better = WIN if text == judgment.subject else LOSS
+        cell = sums[names[judgment.dimension]][sheet.numbers[text]][int(rung.removeprefix(RUNG)) - 1]
+        cell[0] += (weights.get(better, 0.0) + weights.get(TIE, 0.0) / 2) / total
+        cell[1] += 1
+    return [
+        {
+            text: [round(total / count, 4) if count else None for total, count in cells]
+            for text, cells in enumerate(by_text)
+            if any(count for _, count in cells)
+        }
+        for by_text in sums
+    ]

@@ -1,0 +1,183 @@
+"""The review page on this machine: the page itself, the data of runs, ratings, and runs that are built in the browser.
+
+Everything but the page needs the token of this start. Requests for another host or from another origin are refused, so
+that no other page in the browser can reach the server, not even by a name that points to this machine.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, JSONResponse
+from starlette.routing import Route
+
+from refladder.errors import RefladderError
+from refladder.parsing import parse_json
+from refladder.review.html import policy, review_page
+from refladder.review.ratings import add_rating, ratings_of, remove_rating
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from refladder.review.building import Builder
+    from refladder.review.workspace import Workspace
+
+_LARGEST = 1 << 20  # bytes of a request
+
+
+class _RefusedError(Exception):
+    """A request that is answered with a status and a sentence."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def review_app(workspace: Workspace, builder: Builder, *, token: str, hosts: frozenset[str]) -> ASGIApp:
+    """The server as an ASGI application.
+
+    Args:
+        workspace: the runs and folders that were named at the start.
+        builder: starts runs.
+        token: every request for data must bring it.
+        hosts: values of the header Host that are answered, such as `127.0.0.1:8000`.
+    """
+
+    async def page(_request: Request) -> Response:
+        return HTMLResponse(await run_in_threadpool(review_page))
+
+    routes = [Route("/", page)]
+    routes += [Route(f"/api/{name}", _get(answer)) for name, answer in _readers(workspace, builder).items()]
+    routes += [
+        Route(f"/api/{name}", _post(answer), methods=["POST"]) for name, answer in _writers(workspace, builder).items()
+    ]
+    app = Starlette(routes=routes, exception_handlers={RefladderError: _told, _RefusedError: _refused})
+    return _guarded(app, token, hosts)
+
+
+def _readers(workspace: Workspace, builder: Builder) -> dict[str, Callable[[Mapping[str, str]], object]]:
+    """What can be asked, by name; each takes the query of the request."""
+
+    def key(query: Mapping[str, str]) -> object:
+        sheet = workspace.sheet(query.get("run", ""))
+        return {"key": sheet.key, "ratings": ratings_of(sheet)}
+
+    def mine(query: Mapping[str, str]) -> object:
+        ratings = ratings_of(workspace.sheet(query.get("run", "")))
+        return {"ratings": [rating for rating in ratings if rating["rater"] == query.get("rater")]}
+
+    return {
+        "start": lambda _query: {"run": workspace.first, **builder.choices()},
+        "pool": lambda query: {"pool": workspace.sheet(query.get("run", "")).pool},
+        "key": key,
+        "mine": mine,
+        "runs": lambda _query: {"runs": workspace.runs()},
+        "table": lambda query: workspace.preview(query.get("table", "")),
+        "progress": lambda _query: builder.progress(),
+    }
+
+
+def _writers(workspace: Workspace, builder: Builder) -> dict[str, Callable[[Mapping[str, str], object], object]]:
+    """What can be done, by name; each takes the query of the request and its JSON."""
+
+    def rate(query: Mapping[str, str], body: object) -> object:
+        add_rating(workspace.sheet(query.get("run", "")), body)
+        return {"stored": True}
+
+    return {
+        "ratings": rate,
+        "undo": lambda query, body: {"removed": remove_rating(workspace.sheet(query.get("run", "")), body)},
+        "fill": lambda _query, body: builder.fill(body),
+        "plan": lambda _query, body: builder.plan(body),
+        "run": lambda _query, body: builder.start(body),
+        "stop": lambda _query, _body: builder.stop(),
+    }
+
+
+def _get(answer: Callable[[Mapping[str, str]], object]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(answer, request.query_params))
+
+    return endpoint
+
+
+def _post(answer: Callable[[Mapping[str, str], object], object]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        body = await _body(request)
+        return JSONResponse(await run_in_threadpool(answer, request.query_params, body))
+
+    return endpoint
+
+
+async def _told(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, status_code=400)
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, status_code=getattr(error, "status", 400))
+
+
+async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise _RefusedError(415, "send JSON, with Content-Type: application/json")
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > _LARGEST:
+            raise _RefusedError(413, f"the request is larger than {_LARGEST:,} bytes")
+    return parse_json(data, "request", whole_file=True)
+
+
+def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
+    """Refuse foreign hosts, foreign origins and requests without the token; add the headers that every answer has."""
+    added = [
+        (b"content-security-policy", f"{policy(served=True)}; frame-ancestors 'none'".encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"x-frame-options", b"DENY"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"cache-control", b"no-store"),
+    ]
+
+    def refusal(scope: Scope) -> tuple[int, str] | None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        if headers.get("host", "").lower() not in hosts:
+            return 421, "this server answers only under the address that it printed"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() not in hosts:
+            return 403, "requests from other pages are refused"
+        given = headers.get("authorization", "").removeprefix("Bearer ")
+        if scope["path"] != "/" and not hmac.compare_digest(given.encode("latin-1"), token.encode()):
+            return 401, "the key of this page is missing or old; open the address that `refladder review` printed last"
+        return None
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *added]}
+            await send(message)
+
+        refused = refusal(scope)
+        if refused is None:
+            await app(scope, receive, send_guarded)
+            return
+        status, text = refused
+        await send_guarded(
+            {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]}
+        )
+        await send_guarded({"type": "http.response.body", "body": json.dumps({"error": text}).encode()})
+
+    return guarded

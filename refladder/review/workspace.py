@@ -1,0 +1,132 @@
+"""The runs and folders that the review server may read: those that were named at its start, and nothing beside them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError, UsageError
+from refladder.files.tables import FORMATS, read_rows
+from refladder.jobs.compete import RESULTS
+from refladder.review.runs import read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from refladder.review.sheet import Sheet
+
+_DEPTH, _MOST, _PREVIEW = 3, 200, 5  # folders below a named one, files that are listed, rows of a preview
+_LONGEST = 300  # characters of a cell in a preview
+_PARTS = (".judgments.jsonl", ".ratings.jsonl", ".preferences.jsonl", ".journal.jsonl")  # ends of files of refladder
+
+
+class Workspace:
+    """Runs and tables under the folders that were named at the start.
+
+    Args:
+        run: the run to open, or None.
+        folders: where tables may be read and runs written.
+    """
+
+    def __init__(self, run: Path | None, folders: Sequence[Path]) -> None:
+        self.folders = [Path(os.path.realpath(folder)) for folder in folders]
+        self.first = None if run is None else str(run)
+        self._sheets: dict[str, tuple[float, Sheet]] = {}
+        self._lock = threading.Lock()
+
+    def sheet(self, name: str) -> Sheet:
+        """A run by its name in `runs`; empty for the run that was named at the start.
+
+        Raises:
+            UsageError: there is no such run under the named folders.
+            DataError: it cannot be read.
+        """
+        if not name and self.first is None:
+            raise UsageError("no run was named at the start; open one from the list of runs")
+        path = Path(self.first or "") if name in {"", self.first} else self.allowed(name)
+        source = path / RESULTS if path.is_dir() else path
+        changed = source.stat().st_mtime if source.exists() else 0.0
+        with self._lock:
+            stored = self._sheets.get(str(path))
+            if stored is None or stored[0] != changed:
+                stored = self._sheets[str(path)] = (changed, read_run(path))
+        return stored[1]
+
+    def allowed(self, name: str) -> Path:
+        """A path that is under a named folder, after symbolic links are followed.
+
+        Raises:
+            UsageError: it is not.
+        """
+        if "\0" not in name:
+            for folder in self.folders:
+                path = Path(os.path.realpath(folder / name))
+                if path.is_relative_to(folder):
+                    return path
+        named = ", ".join(map(str, self.folders)) or "none"
+        raise UsageError(
+            f"{name!r:.200} is not under a folder that was named at the start ({named}); start with --folder"
+        )
+
+    def runs(self) -> list[str]:
+        """The names of runs: the one named at the start, and those under the named folders."""
+        listed = [] if self.first is None else [self.first]
+        for folder, path in self._files():
+            if path.name == RESULTS and path.parent != folder:
+                listed.append(path.parent.relative_to(folder).as_posix())
+        return list(dict.fromkeys(listed))
+
+    def tables(self) -> list[str]:
+        """The names of tables under the named folders."""
+        endings = tuple(f".{form}" for form in FORMATS)
+        return [
+            path.relative_to(folder).as_posix()
+            for folder, path in self._files()
+            if path.name.removesuffix(".gz").endswith(endings)
+            and not path.name.endswith(_PARTS)
+            and not (path.parent / RESULTS).exists()
+        ]
+
+    def _files(self) -> Iterator[tuple[Path, Path]]:
+        """Files under the named folders, with their folder; hidden ones are left out."""
+        return islice(((folder, path) for folder in self.folders for path in _walk(folder, _DEPTH)), _MOST * 10)
+
+    def preview(self, name: str) -> dict[str, Any]:
+        """The columns of a table, its first rows as text, and the number of its rows.
+
+        Raises:
+            UsageError: the table is not under a named folder.
+            DataError: it cannot be read, or has no rows.
+        """
+        rows = read_rows(str(self.allowed(name)))
+        first = list(islice(rows, _PREVIEW))
+        if not first:
+            raise DataError(f"{name}: no rows; the table needs a row for each instance of the task")
+        columns = [str(column) for column in first[0].fields]
+        return {
+            "columns": columns,
+            "rows": [[_cell(row.fields.get(column)) for column in columns] for row in first],
+            "count": len(first) + sum(1 for _ in rows),
+        }
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _walk(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_file():
+            yield Path(entry.path)
+        elif depth and entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path), depth - 1)

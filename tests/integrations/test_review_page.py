@@ -1,0 +1,340 @@
+"""The review page from disk, without a network, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from chromium import started, sync_api
+from review_data import CRITERION, NASTY, SYSTEMS, contest
+from scipy import stats
+
+from refladder.review.html import review_page
+from refladder.review.runs import read_run
+
+AXE = Path(__file__).parents[2] / "build" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def opened(chromium):
+    """Open a file in a browser without a network; its console must stay empty, and it must ask for nothing."""
+    contexts, problems = [], []
+
+    def go(path, view="", **options):
+        context = chromium.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "request",
+            lambda request: problems.append(request.url) if not request.url.startswith(("file:", "blob:")) else None,
+        )
+        page.goto(f"file://{path}#{view}")
+        page.wait_for_selector("main h1")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return contest(tmp_path_factory.mktemp("contest"))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    return contest(tmp_path_factory.mktemp("hostile"), rows=3, nasty=NASTY)
+
+
+def status(page, start):
+    sync_api.expect(page.locator("main [role=status]").first).to_have_text(re.compile(f"^{start}"))
+
+
+def answer(page, count, choose):
+    """Rate pairs with the keyboard; `choose` gets the left and the right text."""
+    for number in range(count):
+        status(page, f"{number} of")
+        left, right = page.locator(".output .text").all_inner_texts()
+        page.keyboard.press(choose(number, left, right))
+    status(page, f"{count} of")
+
+
+def start(page, rater="ann", what=None):
+    page.get_by_label("Your name").fill(rater)
+    if what:
+        page.get_by_label("Rate").select_option(what)
+    page.get_by_role("button", name="Start").click()
+
+
+def truthful(_number, left, _right):
+    return "ArrowLeft" if left.startswith("good") else "ArrowRight"
+
+
+def test_the_leaderboard_is_that_of_the_command(opened, run):
+    page = opened(run / "page.html")
+    lines = [json.loads(line) for line in (run / "run" / "results.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["kind"] == "standing" and line["row"] is None:
+            cells = page.locator("tr", has_text=line["model"]).locator("th, td").all_inner_texts()
+            assert cells[1] == f"{line['rate']:.3f}"
+            assert cells[3] == f"[{line['low']:.3f}, {line['high']:.3f}]"
+            assert cells[4:] == [str(line[key]) for key in ("wins", "ties", "losses", "unread", "failed")]
+    assert page.locator("#data").count() == 0
+
+
+def test_faults_of_the_judge_are_beside_the_numbers(opened, tmp_path):
+    run = contest(tmp_path, rows=4) / "run"
+    lines = [json.loads(line) for line in (run / "results.jsonl").read_text().splitlines()]
+    trials = [line for line in lines if line["kind"] == "trial"]
+    trials[0].update(mass=0.2)
+    trials[1].update(forward=0.9, backward=0.2, winner=None, tie=True)
+    trials[2].update(forward=None, winner=None, tie=False, note="no label")
+    (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
+    page = opened(run / "page.html")
+    for number, words in enumerate(("whose two orders disagree", "with low label mass", "without a usable answer")):
+        page.goto(f"file://{run / 'page.html'}#results")
+        line = page.locator("li", has_text=words)
+        sync_api.expect(line).to_contain_text("1 of 4 (25.0 %)")
+        line.get_by_role("link").click()
+        status(page, "1 of 4 rows")
+        assert page.locator("article h2").inner_text() == ("r1", "r0", "r2")[number]
+
+
+def test_examples_are_searched_filtered_sorted_and_marked(opened, run):
+    page = opened(run / "page.html", "examples")
+    assert page.locator("article").count() == 10
+    page.get_by_role("button", name="Next").click()
+    assert "page 2 of 3" in page.inner_text("[role=status]")
+    page.get_by_label("Search").fill("topic7 ")
+    sync_api.expect(page.locator("article")).to_have_count(1)
+    assert page.locator("article h2").inner_text() == "r7"
+    words = page.inner_text("article")
+    for shown in ("Write about topic7 .", "good text about 7", "poor text about 7", "It is better.", "0.955", *SYSTEMS):
+        assert shown in words
+    page.get_by_role("button", name="Mark differences").click()
+    assert page.locator("mark").all_inner_texts() == ["good", "poor"]
+    page.get_by_label("Show").select_option("orders")
+    assert "No row matches" in page.inner_text("[role=status]")
+
+
+def test_payloads_stay_text(opened, hostile):
+    page = opened(hostile / "page.html")
+    for view in ("results", "examples", "blind", "agreement", "scores"):
+        page.goto(f"file://{hostile / 'page.html'}#{view}")
+        page.wait_for_selector("main h1")
+        if view == "blind":
+            start(page, NASTY[:60].replace("\u2028", ""))
+            answer(page, 1, truthful)
+        assert page.evaluate("window.hit") is None
+        assert page.locator("main img, main script").count() == 0
+        assert NASTY[:50] in page.locator("main").inner_text()
+
+
+def test_a_blind_view_gives_nothing_away(opened, run):
+    page = opened(run / "page.html", "results")
+    assert SYSTEMS[0] in page.inner_text("main")
+    page.get_by_role("link", name="Blind rating").click()
+    page.wait_for_selector("text=Your name")
+    start(page)
+    for _ in range(8):
+        page.wait_for_selector(".output .text")
+        html = page.evaluate("document.documentElement.outerHTML").replace(
+            page.evaluate("document.querySelector('script').textContent"), ""
+        )
+        for clue in (*SYSTEMS, "0.955", "It is better", "win rate", "scripted", "signature"):
+            assert clue not in html.replace(page.evaluate("document.querySelector('style').textContent"), ""), clue
+        page.keyboard.press("t")
+    assert page.evaluate("() => Object.values(window).filter(value => value?.systems || value?.texts)") == []
+
+
+def test_keys_skip_undo_and_resume(opened, run):
+    page = opened(run / "page.html", "blind")
+    start(page)
+    answer(page, 3, truthful)
+    first = page.locator(".output .text").first.inner_text()
+    page.keyboard.press("s")
+    sync_api.expect(page.locator(".output .text").first).not_to_have_text(first)
+    page.keyboard.press("u")
+    status(page, "2 of 24")
+    page.reload()
+    start(page)
+    status(page, "2 of 24 rated by ann")
+    page.get_by_role("button", name="Stop").click()
+    start(page, "bob")
+    status(page, "0 of 24 rated by bob")
+
+
+def test_agreement_equals_a_count_by_hand_and_ratings_are_downloaded(opened, run):
+    page = opened(run / "page.html", "blind")
+    start(page)
+    # 20 answers: 14 as the judge, 4 the other way round, 2 ties.
+    wrong = {"ArrowLeft": "ArrowRight", "ArrowRight": "ArrowLeft"}
+    answer(
+        page,
+        20,
+        lambda number, *texts: (
+            "t" if number >= 18 else wrong[truthful(0, *texts)] if number >= 14 else truthful(0, *texts)
+        ),
+    )
+    page.goto(f"file://{run / 'page.html'}#agreement")
+    page.wait_for_selector("text=judge and person")
+    cells = page.locator("tr", has_text="judge and person").locator("td").all_inner_texts()
+    assert cells[0] == "20"
+    assert cells[1].startswith("0.700 [")  # 14 / 20
+    assert "Show the rows of the 6 answers" in page.inner_text("main")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download 20 preferences").click()
+    rows = [json.loads(line) for line in Path(waiting.value.path()).read_text().splitlines()]
+    assert {tuple(row) for row in rows} == {("context_id", "dimension", "first", "second", "winner", "rater")}
+    judged = {}
+    for line in (run / "run" / "results.jsonl").read_text().splitlines():
+        trial = json.loads(line)
+        if trial["kind"] == "trial":
+            judged[trial["row"]] = f"{trial['row']}/{trial['winner']}"
+    said = [row[row["winner"]] if row["winner"] != "tie" else None for row in rows]
+    assert sum(judged[row["context_id"]] == winner for row, winner in zip(rows, said, strict=True)) == 14
+    # The text with the lower number of each pair is A, as on the page.
+    numbers = read_run(run / "run").numbers
+    lower = [min(row["first"], row["second"], key=numbers.__getitem__) for row in rows]
+    pairs = [
+        (judged[row["context_id"]] == text, None if winner is None else winner == text)
+        for row, winner, text in zip(rows, said, lower, strict=True)
+    ]
+    values = [value for pair in pairs for value in pair]
+    chance = (
+        sum(sum(pair[0] is value for pair in pairs) * sum(pair[1] is value for pair in pairs) for value in set(values))
+        / 400
+    )
+    assert cells[2].startswith(f"{(0.7 - chance) / (1 - chance):.3f}")
+    page.get_by_role("link", name="Show the rows").click()
+    page.wait_for_selector("article")
+    assert page.inner_text("[role=status]").startswith("6 of 24 rows")
+    assert "ann: " in page.inner_text("article >> nth=0")
+
+
+def test_people_are_compared_with_each_other(opened, run):
+    page = opened(run / "page.html", "blind")
+    start(page)
+    answer(page, 24, lambda *_: "t")
+    page.get_by_role("button", name="Stop").click()
+    start(page, "bob")
+    # bob's tie on rows below 12 is ann's answer, his choice on the 12 others is not.
+    answer(page, 24, lambda _number, left, _right: "t" if int(left.split()[-1]) < 12 else "ArrowLeft")
+    page.get_by_role("navigation").get_by_role("link", name="Agreement").click()
+    cells = page.locator("tr", has_text="person and person").locator("td").all_inner_texts()
+    assert (cells[0], cells[1].split()[0]) == ("24", "0.500")
+    assert cells[2].split()[0] == "0.000"  # one of them always says tie: no agreement beyond chance
+    assert "Rated by ann, bob." in page.inner_text("main")
+
+
+def test_single_texts_are_graded_on_the_scale(opened, run):
+    page = opened(run / "page.html", "blind")
+    start(page, what="text")
+    page.wait_for_selector("text=1: worst")
+    for number in range(4):
+        status(page, f"{number} of 48")
+        page.keyboard.press("5" if page.inner_text(".output .text").startswith("good") else "2")
+    status(page, "4 of 48")
+    page.goto(f"file://{run / 'page.html'}#agreement")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download 4 grades").click()
+    rows = [json.loads(line) for line in Path(waiting.value.path()).read_text().splitlines()]
+    assert {tuple(row) for row in rows} == {
+        ("output_id", "context_id", "system", "dimension", "value", "rater", CRITERION)
+    }
+    assert {row["value"] for row in rows} <= {2, 5}
+
+
+def test_a_threshold_is_moved_over_the_scores(opened, command, write_jsonl, rows, tmp_path):
+    table = [{**row, "quality": row["extra"]["n"] % 4, "system": "ab"[row["extra"]["n"] % 2]} for row in rows(30)]
+    out, page_file = tmp_path / "scored.jsonl", tmp_path / "page.html"
+    given = ["--ladders", "demo/story", "--dimension", "coherence", "--out", out]
+    assert command("score", write_jsonl([{**row, "extra": None} for row in table]), *given).code == 0
+    assert command("review", out, "--html", page_file).code == 0
+    scored = [json.loads(line) for line in out.read_text().splitlines()]
+    page = opened(page_file, "scores")
+    page.get_by_label("Labels").select_option(label="quality")
+    enter(page, "A label is good from", 2)
+    for threshold in (-5, -11.5, 30):
+        enter(page, "Value", threshold)
+        kept = [row for row in scored if row["coherence_score"] >= threshold]
+        good = sum(row["quality"] >= 2 for row in kept)
+        facts = sync_api.expect(page.locator(".facts"))
+        facts.to_contain_text(f"{len(kept)} of 30 scored ({100 * len(kept) / 30:.1f} %")
+        if kept:
+            facts.to_contain_text(f"{good} of {len(kept)} labels above the threshold are good")
+            bound = stats.binomtest(good, len(kept), alternative="greater").proportion_ci(0.9, "exact").low
+            facts.to_contain_text(f"{100 * bound:.1f} % with 90 % confidence")
+        else:
+            facts.to_contain_text("no labels above the threshold")
+    assert page.locator("figure").count() == 2  # systems a and b
+    enter(page, "Value", -5)
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download what passes").click()
+    passed = [json.loads(line) for line in Path(waiting.value.path()).read_text().splitlines()]
+    assert {row["output_id"] for row in passed} == {row["output_id"] for row in scored if row["coherence_score"] >= -5}
+    page.goto(f"file://{page_file}#examples")
+    page.get_by_text("Ladder of coherence").first.click()
+    assert page.locator(".rungs").first.locator("li").count() == 5
+
+
+def enter(page, label, value):
+    page.get_by_label(label).fill(str(value))
+    page.get_by_label(label).press("Enter")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light"), (2560, "dark")])
+def test_every_view_is_accessible_and_fits(opened, run, width, scheme):
+    if not AXE.is_file():
+        pytest.skip("no axe-core; `make test-integrations` fetches it")
+    page = opened(run / "page.html", viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    for view in ("results", "examples", "blind", "agreement", "scores"):
+        page.goto(f"file://{run / 'page.html'}#{view}")
+        page.wait_for_selector("main h1")
+        check(page)
+        if view == "blind":
+            start(page)
+            page.wait_for_selector(".output")
+            check(page)
+            page.keyboard.press("t")
+
+
+def check(page):
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate(
+        "axe.run().then(({ violations }) => violations.map(each => [each.id, each.nodes.map(node => node.html)]))"
+    )
+    assert found == []
+
+
+def test_the_modules_stay_small_and_plain():
+    page = Path(__file__).parents[2] / "refladder" / "review" / "page"
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in page.glob("*.js")) < 1450
+    for path in page.glob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        for word in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacent",
+            "document.write",
+            "eval(",
+            "Function(",
+            "DOMParser",
+            "http://",
+            "https://",
+        ):
+            assert word not in text.replace("http://www.w3.org/2000/svg", ""), (path.name, word)

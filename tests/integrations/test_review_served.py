@@ -1,0 +1,335 @@
+"""The served review page in a real browser: ratings that survive a kill, blindness on the network, build and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from chromium import started, sync_api
+from review_data import NASTY, SYSTEMS, contest
+
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
+AXE = Path(__file__).parents[2] / "build" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def serve(process):
+    """Start `refladder review`; gives the process and the printed address."""
+    servers = []
+
+    def go(*arguments, **options):
+        server = process("review", *arguments, "--no-browser", **options)
+        servers.append(server)
+        assert select.select([server.stdout], [], [], 30)[0]
+        line = server.stdout.readline().decode()
+        assert line.startswith("Open http://127.0.0.1:"), server.stderr.read()
+        return server, line.split()[1]
+
+    yield go
+    for server in servers:
+        server.kill()
+        server.communicate()
+
+
+@pytest.fixture
+def browser(chromium):
+    """A page of a browser context of its own; its console must stay empty, and it asks only the server."""
+    contexts, problems = [], []
+
+    def go(address, view="", **options):
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        origin = address.split("#")[0]
+        page.on(
+            "request", lambda asked: None if asked.url.startswith((origin, "blob:")) else problems.append(asked.url)
+        )
+        page.goto(address)
+        page.wait_for_selector("main h1")
+        if view:
+            page.goto(f"{origin}#{view}")
+            page.wait_for_selector(f"nav a[href='#{view}'][aria-current]")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def status(page, start):
+    sync_api.expect(page.locator("main [role=status]").first).to_have_text(re.compile(f"^{start}"))
+
+
+def rate(page, rater, count, key="t", start=0):
+    page.get_by_label("Your name").fill(rater)
+    page.get_by_role("button", name="Start").click()
+    for number in range(start, start + count):
+        status(page, f"{number} of")
+        page.keyboard.press(key)
+    status(page, f"{start + count} of")
+
+
+def test_ratings_survive_a_kill_and_the_page_resumes(serve, browser, tmp_path):
+    run = contest(tmp_path, rows=6) / "run"
+    server, address = serve(run)
+    page = browser(address, "blind")
+    rate(page, "ann", 2, "ArrowLeft")
+    os.kill(server.pid, signal.SIGKILL)
+    server.wait()
+    rows = [json.loads(line) for line in (run / "preferences.jsonl").read_text().splitlines()]
+    assert [(row["rater"], row["winner"]) for row in rows] == [("ann", "first")] * 2
+    assert not {"winner", "token"} & set(page.url)
+    _, address = serve(run)
+    rate(browser(address, "blind"), "ann", 1, start=2)
+    assert len((run / "preferences.jsonl").read_text().splitlines()) == 3
+
+
+def test_two_tabs_lose_nothing(serve, browser, tmp_path):
+    run = contest(tmp_path, rows=6) / "run"
+    _, address = serve(run)
+    first, second = browser(address, "blind"), browser(address, "blind")
+    rate(first, "ann", 3)
+    rate(second, "bob", 4)
+    first.keyboard.press("t")
+    status(first, "4 of 6 rated by ann")
+    second.keyboard.press("u")
+    status(second, "3 of 6 rated by bob")
+    rows = [json.loads(line) for line in (run / "preferences.jsonl").read_text().splitlines()]
+    assert sorted(row["rater"] for row in rows) == ["ann"] * 4 + ["bob"] * 3
+
+
+def test_the_network_gives_nothing_away_before_an_answer(serve, chromium, tmp_path):
+    _, address = serve(contest(tmp_path, rows=6) / "run")
+    context = chromium.new_context()
+    page = context.new_page()
+    seen = []
+    page.on(
+        "response",
+        lambda answer: seen.append(
+            (answer.url, answer.request.headers, answer.text() if "/api/" in answer.url else "")
+        ),
+    )
+    page.goto(address)
+    page.wait_for_selector("main h1")
+    page.goto(f"{address.split('#')[0]}#blind")
+    page.wait_for_selector("text=Your name")
+    page.reload()  # now nothing but the blind view has been loaded
+    seen.clear()
+    page.reload()
+    page.wait_for_selector("text=Your name")
+    rate(page, "ann", 3)
+    texts = [text for _, _, text in seen if text]
+    assert texts
+    for clue in (*SYSTEMS, 'winner": "', "forward", "win_rate", "It is better", "r0"):
+        assert not [text for url, _, text in seen if clue in text and "/api/start" not in url], clue
+    assert not [url for url, _, _ in seen if "/api/key" in url]
+    assert [url for url, _, _ in seen if "/api/pool" in url]
+    context.close()
+
+
+def test_build_and_compare_are_accessible_and_fit(serve, chromium, tmp_path):
+    if not AXE.is_file():
+        pytest.skip("no axe-core; `make test-integrations` fetches it")
+    contest(tmp_path, rows=2, nasty=NASTY.replace("\u2028", ""))
+    contest(tmp_path / "more", rows=2)
+    _, address = serve(tmp_path / "run", "--folder", tmp_path)
+    for width, scheme in ((360, "light"), (1280, "dark"), (2560, "light")):
+        context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+        page = context.new_page()
+        page.goto(address)
+        page.wait_for_selector("main h1")
+        for view, ready in (("build", "text=5. Run"), ("compare", "text=win rates on clarity")):
+            page.goto(f"{address.split('#')[0]}#{view}")
+            page.wait_for_selector(ready)
+            if view == "build":
+                page.get_by_label("Table", exact=True).select_option("rows.jsonl")
+                page.wait_for_selector("text=2 rows; the first are")
+                page.get_by_role("button", name="{topic}").click()
+                page.wait_for_selector("text=The prompt of the first rows")
+            assert page.evaluate("window.hit") is None
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            page.evaluate(AXE.read_text(encoding="utf-8"))
+            found = page.evaluate(
+                "axe.run().then(({ violations }) => violations.map(each => [each.id, each.nodes[0].html]))"
+            )
+            assert found == []
+        context.close()
+
+
+def test_the_page_without_its_key_says_what_to_do(serve, chromium, tmp_path):
+    _, address = serve(contest(tmp_path, rows=2) / "run")
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(address.split("#")[0])
+    page.wait_for_selector("text=Open the address that refladder review printed")
+    context.close()
+
+
+def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa: PLR0915  it is one loop
+    """Build, run, review, rate 20 blind, agreement equals a count by hand, and labels for calibrate."""
+    contest(tmp_path, rows=24)
+    _, address = serve("--folder", tmp_path)
+    page = browser(address)
+    page.get_by_label("Table", exact=True).select_option("rows.jsonl")
+    page.wait_for_selector("text=24 rows; the first are")
+    page.get_by_label("Prompt of every row").fill("Write about {tpoic}.")
+    page.wait_for_selector("mark:has-text('{tpoic}')")
+    page.get_by_label("Prompt of every row").fill("Write about {topic}.")
+    page.wait_for_selector("text=Write about topic0 .")
+    for number, name in enumerate(SYSTEMS, start=1):
+        group = page.get_by_role("group", name=f"Model {number}")
+        group.get_by_label("Name").fill(name)
+        group.get_by_label("Backend").fill(f"scripted:{name}.jsonl")
+    page.get_by_label("Judge", exact=True).fill("scripted:judge.jsonl")
+    group = page.get_by_role("group", name="Criterion 1")
+    for label, words in {
+        "Name": "clarity",
+        "Description": "Plain words.",
+        "Worst": "-2: no sense",
+        "Best": "2: clear",
+    }.items():
+        group.get_by_label(label).fill(words)
+    page.get_by_role("button", name="Show the cost").click()
+    page.wait_for_selector("code:has-text('refladder compete')", timeout=30000)
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_selector("text=Finished: run-1", timeout=30000)
+    page.get_by_role("link", name="See the results").click()
+    sync_api.expect(page.locator("tr", has_text=SYSTEMS[0]).first).to_contain_text("0.500")
+
+    page.get_by_role("link", name="Blind rating").click()
+    page.get_by_label("Your name").fill("ann")
+    page.get_by_role("button", name="Start").click()
+    same = 0
+    for number in range(20):
+        status(page, f"{number} of 24")
+        left = page.locator(".output .text").first.inner_text()
+        agree = number % 5 != 0  # 16 of 20 as the judge
+        same += agree
+        page.keyboard.press("ArrowLeft" if left.startswith("good") == agree else "ArrowRight")
+    status(page, "20 of 24")
+    page.get_by_role("link", name="Agreement").click()
+    page.wait_for_selector("text=judge and person")
+    cells = page.locator("tr", has_text="judge and person").locator("td").all_inner_texts()
+    assert (cells[0], cells[1].split()[0]) == ("20", f"{same / 20:.3f}")
+
+    page.get_by_role("link", name="Blind rating").click()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_label("Rate").select_option("text")
+    page.get_by_role("button", name="Start").click()
+    for number in range(24):
+        status(page, f"{number} of 48")
+        page.keyboard.press("5" if page.locator(".output .text").first.inner_text().startswith("good") else "1")
+    status(page, "24 of 48")
+    page.get_by_role("link", name="Scores").click()
+    page.get_by_label("Labels").select_option(label="ratings on this page: clarity")
+    page.get_by_label("Value").fill("0.75")
+    page.get_by_label("Value").press("Enter")
+    page.get_by_label("A label is good from").fill("1")
+    page.get_by_label("A label is good from").press("Enter")
+    labels = tmp_path / "run-1" / "ratings.jsonl"
+    grades = [json.loads(line) for line in labels.read_text().splitlines()]
+    good = sum(row["value"] == 2 for row in grades)
+    assert {row["value"] for row in grades} == {-2, 2}
+    # The judge is right on every text, so all labels above 0.75 are good.
+    sync_api.expect(page.locator(".facts")).to_contain_text(
+        f"100.0 %: {good} of {good} labels above the threshold are good"
+    )
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download what passes").click()
+    assert len(Path(waiting.value.path()).read_text().splitlines()) == 24
+
+    scored = tmp_path / "scored.jsonl"
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download all scores").click()
+    waiting.value.save_as(scored)
+    assert len(scored.read_text().splitlines()) == 48
+
+    page.get_by_role("navigation").get_by_role("link", name="Agreement").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download a table for refladder evaluate own").click()
+    rated, task = tmp_path / "rated-texts.jsonl", tmp_path / "task.toml"
+    waiting.value.save_as(rated)
+    task.write_text(
+        'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Plain words."\nlow = -2\nhigh = 2\n'
+    )
+    done = command("evaluate", "own", "--source", rated, "--task-file", task, "--methods", "win-ratio", "--json")
+    assert done.code in {0, 3}, done.err
+    assert {row["benchmark"] for row in done.rows} == {"own"}
+
+    asked = [
+        "--by",
+        "clarity_win_rate",
+        "--labels",
+        labels,
+        "--label",
+        "clarity",
+        "--good",
+        ">=1",
+        "--precision",
+        "0.7",
+    ]
+    done = command("calibrate", scored, *asked, "--out", tmp_path / "threshold.json")
+    assert done.code in {0, 3}, done.err
+    assert "24 labels" in done.out + done.err
+
+
+def test_ten_thousand_rows_open_in_a_second(chromium, tmp_path):
+    run = tmp_path / "large"
+    run.mkdir()
+    lines = [{"kind": "contest", "signature": "made by hand"}]
+    lines += [{"kind": "row", "row": f"r{n}", "prompt": f"Write about topic {n}.", "note": None} for n in range(10_000)]
+    lines += [{"kind": "criterion", "criterion": "clarity", "description": "Plain words."}]
+    models = [f"model-{letter}" for letter in "abcd"]
+    text = "The harbour was closed by a storm until Thursday, and the boats waited. " * 3
+    lines += [
+        {"kind": "text", "row": f"r{n}", "model": model, "text": f"{model} {n} {text}", "finish": "stop", "note": None}
+        for n in range(10_000) for model in models
+    ]  # fmt: skip
+    lines += [
+        {"kind": "trial", "row": f"r{n}", "criterion": "clarity", "one": one, "other": other, "forward": 0.7,
+         "backward": 0.3 + n % 3 / 5, "winner": one if n % 3 > 1 else None, "tie": n % 3 <= 1, "note": None,
+         "explanation": None, "mass": 0.9}
+        for n in range(10_000) for place, one in enumerate(models) for other in models[place + 1 :]
+    ]  # fmt: skip
+    (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    from refladder.review.html import review_page  # noqa: PLC0415
+    from refladder.review.runs import read_run  # noqa: PLC0415
+
+    (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
+    page = chromium.new_page()
+    began = time.monotonic()
+    page.goto(f"file://{run / 'page.html'}")
+    page.wait_for_selector("text=win rate over pairs of texts")
+    opened = time.monotonic() - began
+    page.goto(f"file://{run / 'page.html'}#examples")
+    page.wait_for_selector("text=10,000 of 10,000 rows, page 1 of 1,000")
+    took = {}
+    for name, act, shown in (
+        ("next page", lambda: page.get_by_role("button", name="Next").click(), "page 2 of 1,000"),
+        ("search", lambda: page.get_by_label("Search").fill("model-a 9999 "), "1 of 10,000 rows"),
+        ("filter", lambda: page.get_by_label("Show").select_option("missing"), "No row matches"),
+    ):
+        began = time.monotonic()
+        act()
+        page.wait_for_selector(f"text={shown}")
+        took[name] = time.monotonic() - began
+    print(f"opened in {opened:.2f} s, {(run / 'page.html').stat().st_size / 1e6:.1f} MB, {took}")  # noqa: T201  shown with -s
+    page.close()
+    assert opened < 2.5  # under a second on a machine with nothing else to do
+    assert max(took.values()) < 1.5

@@ -1,0 +1,119 @@
+"""Ratings of people: what is stored, what is refused, and that no write loses another."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from review_data import CRITERION, contest
+
+from refladder.errors import DataError
+from refladder.review.ratings import add_rating, ratings_of, remove_rating
+from refladder.review.runs import read_run
+
+
+@pytest.fixture
+def sheet(tmp_path):
+    return read_run(contest(tmp_path, rows=3) / "run")
+
+
+def grade(text=0, value=3, **more):
+    return {"text": text, "criterion": 0, "value": value, "rater": "ann", **more}
+
+
+def pair(first=0, second=1, winner="first", **more):
+    return {"first": first, "second": second, "criterion": 0, "winner": winner, "rater": "ann", **more}
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_grades_and_preferences_are_tables_of_labels(sheet):
+    add_rating(sheet, grade(2, 4))
+    add_rating(sheet, pair(1, 0, "tie"))
+    text, other = sheet.texts[2], sheet.texts[1]
+    assert lines(sheet.grades) == [
+        {
+            "output_id": text.id,
+            "context_id": sheet.rows[text.row],
+            "system": text.system,
+            "dimension": CRITERION,
+            "value": 4,
+            "rater": "ann",
+            CRITERION: 4,
+        }
+    ]
+    assert lines(sheet.pairs) == [
+        {
+            "context_id": "r0",
+            "dimension": CRITERION,
+            "first": other.id,
+            "second": sheet.texts[0].id,
+            "winner": "tie",
+            "rater": "ann",
+        }
+    ]
+    assert ratings_of(sheet) == [grade(2, 4), pair(1, 0, "tie")]
+
+
+def test_undo_removes_the_last_equal_rating_only(sheet):
+    for rating in (grade(), grade(1), grade()):
+        add_rating(sheet, rating)
+    assert remove_rating(sheet, grade())
+    assert ratings_of(sheet) == [grade(), grade(1)]
+    assert not remove_rating(sheet, grade(value=1))
+
+
+@pytest.mark.parametrize(
+    ("rating", "message"),
+    [
+        ([], "a rating is a JSON object"),
+        (grade(99), r"text must be a number from 0 to 5, found 99"),
+        (grade(text=True), r"text must be a number from 0 to 5, found True"),
+        (grade(criterion=1), r"criterion must be a number from 0 to 0, found 1"),
+        (grade(value=6), "grade 6 is outside 1 to 5"),
+        (grade(value=float("nan")), "a grade must be a number, found nan"),
+        (grade(value=True), "a grade must be a number, found True"),
+        (grade(rater=" "), "needs the name of its rater"),
+        (grade(rater="a\nb"), "needs the name of its rater"),
+        (grade(rater="a" * 81), "of 1 to 80 characters"),
+        (pair(0, 0), "between two texts of one row"),
+        (pair(0, 2), "between two texts of one row"),
+        (pair(winner="left"), "the winner must be first, second or tie, found 'left'"),
+    ],
+)
+def test_what_is_no_rating_is_refused_and_nothing_is_written(sheet, rating, message):
+    with pytest.raises(DataError, match=message):
+        add_rating(sheet, rating)
+    assert not sheet.grades.exists()
+    assert not sheet.pairs.exists()
+
+
+def test_a_line_cut_by_a_kill_is_removed_before_the_next(sheet):
+    add_rating(sheet, grade())
+    with sheet.grades.open("ab") as stream:
+        stream.write(b'{"output_id": "r0/')
+    add_rating(sheet, grade(1))
+    assert [line["output_id"] for line in lines(sheet.grades)] == [sheet.texts[0].id, sheet.texts[1].id]
+
+
+def test_a_damaged_line_is_reported(sheet):
+    sheet.grades.write_text('{"output_id": "x"}\n')
+    with pytest.raises(DataError, match=r"ratings\.jsonl:1: not a rating; mend the line"):
+        ratings_of(sheet)
+
+
+def test_threads_lose_nothing(sheet):
+    def rate(name):
+        for value in range(1, 6):
+            add_rating(sheet, grade(value=value, rater=name))
+
+    threads = [threading.Thread(target=rate, args=(f"rater {number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(lines(sheet.grades)) == 20
+    assert not list(sheet.grades.parent.glob(".*.lock"))
