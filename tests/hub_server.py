@@ -68,6 +68,11 @@ class Hub(ThreadingHTTPServer):
         self.unplugged = False
         self.guard = threading.RLock()
 
+    def handle_error(self, request, client_address):
+        """A client that was killed leaves its connections; every other error is printed."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
     def __enter__(self):
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return self

@@ -41,6 +41,7 @@ _MOST_REDIRECTS = 10
 _MOST_THROTTLED = 60  # how often one request may be answered with 429 before it fails
 _CHARACTERS_A_TOKEN = 4  # of the estimate that tokens_per_minute needs before a request is sent
 _FILE_TIMES = 10.0  # a file may take so many times longer than an answer
+_TLS_CLOSING = 0.25  # seconds until released connections have ended, see aiohttp, Graceful Shutdown
 _KEPT_ALIVE = 4.0  # seconds that an idle connection is kept; uvicorn and node close theirs after 5
 _LARGE_BODY = 2**20  # bytes; aiohttp wants a larger body as a stream, which it sends piece by piece
 MOST_BYTES = 64_000_000  # of a decompressed answer; log-probabilities of a vocabulary of 256,000 tokens take 40 MB
@@ -114,6 +115,8 @@ class Server:
     ) -> None:
         await self._session.close()
         await self._single_use.close()
+        if self._options.base_url.startswith("https:"):
+            await asyncio.sleep(_TLS_CLOSING)
 
     async def post(self, path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:
         """Send one request until it is answered or fails for good.
