@@ -64,11 +64,12 @@ $(VENV)/.documented: $(VENV)/.made pyproject.toml
 	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
 
+# Named first, aiobotocore fixes botocore; otherwise pip tries a hundred versions of boto3 for moto.
 $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
 	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' \
-	  'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3'
+	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3'
 	@touch $@
 
 build/axe.min.js:
