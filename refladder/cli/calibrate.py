@@ -366,7 +366,7 @@ def _advice(result: Calibration) -> str:
 
 
 def _sentences(result: Calibration) -> Iterator[str]:
-    """What there is to know about the labels and the scores, a line each."""
+    """What the labels and scores show: counts, the naive cut-off, AUC, the promise and its notes, a line each."""
     from refladder.report.promise_tables import cutoff_words  # noqa: PLC0415
 
     record, surface = result.threshold, result.surface

@@ -471,3 +471,23 @@ def test_a_run_that_stops_early_has_the_decisions_of_the_whole_ladder(command, i
     assert passed[0] == passed[1]
     assert len(passed[0]) >= 300
     assert len({row["signature"] for row in map(json.loads, scored(out).splitlines())}) == 1
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_folder_of_shards_is_calibrated_as_one_table_and_its_threshold_stops_shards(command, tmp_path):
+    rows, whole, shards = tmp_path / "rows.jsonl", tmp_path / "whole.jsonl", tmp_path / "shards"
+    command("export", "demo/summarization", "--out", rows)
+    ladders = ("--ladders", "demo/summarization", "--dimension", "relevance")
+    command("score", rows, *ladders, "--out", whole)
+    command("score", rows, *ladders, "--out", shards, "--shard-rows", "30")
+    promised = ("--label", "relevance", "--good", ">=3", "--by", "relevance_score", "--precision", "0.8")
+    threshold = tmp_path / "threshold.json"
+    of_whole = command("calibrate", whole, *promised, "--json")
+    of_shards = command("calibrate", shards, *promised, "--json", "--out", threshold)
+    assert json.loads(of_shards.out) == json.loads(of_whole.out)
+    assert json.loads(of_shards.out)["refused"] is False
+    stopped = tmp_path / "stopped"
+    command("score", rows, *ladders, "--threshold", threshold, "--out", stopped, "--shard-rows", "30")
+    passed = [command("filter", table, "--threshold", threshold).rows for table in (whole, stopped)]
+    assert [row["output_id"] for row in passed[0]] == [row["output_id"] for row in passed[1]]
+    assert any(row["relevance_score"] is None for row in passed[1])  # some rows were stopped early
