@@ -6,6 +6,8 @@ import contextlib
 import json
 import time
 
+from refladder.jobs.shard_worker import ShardWorker
+
 
 def scored(folder):
     return b"".join(path.read_bytes() for path in sorted(folder.glob("*.jsonl")))
@@ -26,3 +28,25 @@ def worker_of(out, shard):
                 return json.loads(lock.read_bytes())["process"]
         time.sleep(0.02)
     raise AssertionError(f"no worker has begun {shard}")
+
+
+class Inline:
+    """A worker in this process, for tests of what does not depend on processes: starting one takes a second."""
+
+    number = 1
+
+    def __init__(self, number, *, gpus):
+        del number, gpus
+
+    def start(self, task):
+        self.worker = ShardWorker(task)
+
+    def put(self, worker, shard):
+        del worker
+        self.answer = self.worker.run(shard)
+
+    def wait(self):
+        return 0, self.answer
+
+    def close(self):
+        pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from refladder.cli import console
+from refladder.cli.sharding import ShardOptions, score_in_shards
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ PREFIX = "distilled:"
 _ALONE = {
     "source", "ladders", "out", "context_id", "column", "given", "out_format", "escape_formulas", "judge", "as_json",
 }  # fmt: skip
+_OF_SHARDS = {"restart", *(field.name for field in fields(ShardOptions))}
+_NOT_OF_SHARDS = {"out_format", "escape_formulas"}
 
 CASCADE = console.options(
     click.option(
@@ -78,6 +81,11 @@ class CascadeOptions:
             raise UsageError("--cascade does not go with --text, --stop-at or --threshold; leave one of them out")
         return read_student(self.cascade, "--cascade")
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the student."""
+        return _folder_of(self.cascade or "")
+
     def before(self, scorer: LadderScorer, student: Student | None) -> Cascade | None:
         """The first pass before a scorer; None without a student."""
         from refladder.jobs.first_pass import Cascade  # noqa: PLC0415  --help stays quick
@@ -102,7 +110,11 @@ def read_student(name: str, flag: str) -> Student:
 
     if not name.startswith(PREFIX) or name == PREFIX:
         raise UsageError(f"{flag} {name!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`")
-    return open_student(Path(name.removeprefix(PREFIX)).expanduser())
+    return open_student(_folder_of(name))
+
+
+def _folder_of(name: str) -> Path:
+    return Path(name.removeprefix(PREFIX)).expanduser()
 
 
 def scored_alone(
@@ -113,6 +125,8 @@ def scored_alone(
     *,
     mapped: Mapped,
     table: TableOptions,
+    sharding: ShardOptions,
+    restart: bool,
     as_json: bool,
 ) -> int | None:
     """Score a table with a student as the judge; None if the judge is another one.
@@ -129,20 +143,47 @@ def scored_alone(
     from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
     from refladder.jobs.first_pass import score_with_student  # noqa: PLC0415
 
+    known = (_ALONE - _NOT_OF_SHARDS) | _OF_SHARDS if sharding.given else _ALONE
     for option in context.command.params:
         given = context.get_parameter_source(str(option.name))
-        if option.name not in _ALONE and given in {ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP}:
+        if option.name not in known and given in {ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP}:
+            if sharding.given and option.name in _ALONE:
+                raise UsageError(f"{option.opts[0]} does not work with shards; leave it out, or score the table whole")
             raise UsageError(f"{judge} asks no model, and {option.opts[0]} is for asking one; leave it out")
     if source is None:
         raise UsageError("give a SOURCE table")
     student = read_student(judge, "--judge")
+    set_of_contexts = None if ladders is None else load_ladders(ladders)
+    if sharding.given:
+        from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
+
+        task = Task(
+            ladders=ladders or "",
+            version="" if set_of_contexts is None else set_of_contexts.signature,
+            columns=dict(mapped.columns),
+            context_id=mapped.context,
+            judge=judge,
+            judgments=False,
+            student=str(_folder_of(judge)),
+        )
+        return score_in_shards(
+            context,
+            sharding,
+            source,
+            task,
+            mapped=mapped,
+            table=table,
+            gpus=student.record.kind == "encoder",
+            restart=restart,
+            as_json=as_json,
+        )
     with console.progress("scoring") as progress:
         report = score_with_student(
             student,
             source,
             table.out,
             mapped=mapped,
-            ladders=None if ladders is None else load_ladders(ladders),
+            ladders=set_of_contexts,
             given=table.given,
             out_given=table.out_format,
             escape_formulas=table.escape_formulas,

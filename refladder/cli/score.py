@@ -14,7 +14,7 @@ from refladder.cli import console, spending
 from refladder.cli.first_pass import CASCADE, CascadeOptions, scored_alone
 from refladder.cli.groups import JudgingOptions, TableOptions, grouped
 from refladder.cli.recorded import JUDGMENTS_FROM, open_recorded
-from refladder.cli.sharding import SHARDING, ShardOptions, score_in_shards
+from refladder.cli.sharding import SHARDING, ShardOptions, judge_task, score_in_shards
 from refladder.files.tables import STANDARD, read_once, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
@@ -171,7 +171,17 @@ def command(  # noqa: C901  one check after another
         check_drift=check_drift,
     )
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
-    alone = scored_alone(context, judging.judge, source, ladders, mapped=mapped, table=table, as_json=as_json)
+    alone = scored_alone(
+        context,
+        judging.judge,
+        source,
+        ladders,
+        mapped=mapped,
+        table=table,
+        sharding=sharding,
+        restart=restart,
+        as_json=as_json,
+    )
     if alone is not None:
         return alone
     _check_names(judging.rule, prompts)
@@ -181,11 +191,10 @@ def command(  # noqa: C901  one check after another
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
     thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
+    student = first.student(refused=bool(text or thresholds))
     if sharding.given and not money.dry_run:
-        return score_in_shards(
+        task = judge_task(
             context,
-            sharding,
-            source,
             ladders=opened,
             name=ladders or "",
             dimensions=dimensions,
@@ -194,14 +203,25 @@ def command(  # noqa: C901  one check after another
             threshold=threshold,
             mapped=mapped,
             judging=judging,
-            table=table,
+            student=None if student is None else first.folder,
+            between=first.between,
+            check_share=first.check_share,
             money=money,
             judgments=judgments,
             prompts=prompts,
+            calibration=calibration,
+        )
+        return score_in_shards(
+            context,
+            sharding,
+            source,
+            task,
+            mapped=mapped,
+            table=table,
+            gpus=task.judge.startswith("hf:"),
             restart=restart,
             as_json=as_json,
         )
-    student = first.student(refused=bool(text or thresholds))
     _tell_sampled(sampled=bool(thresholds and judging.answers))
     checked = None if source is None else check_input(source, table.given, mapped)
     recorded = _recorded(

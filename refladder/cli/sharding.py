@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from refladder.cli.spending import SpendingOptions
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.score import Mapped
+    from refladder.jobs.shard_worker import Task
     from refladder.jobs.sharded_score import ShardsReport
+    from refladder.jobs.workers import Workers
     from refladder.records import Dimension
     from refladder.scoring.columns import Scale
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 _KNOWN = {
     *("source", "ladders", "dimension", "out", "context_id", "column", "given", "judge", "judge_option", "base_url"),
     *("memory", "truncate_context", "rule", "weight", "least_mass", "answers", "both_orders", "yes_no", "judgments"),
-    *("stop_at", "threshold"),
+    *("stop_at", "threshold", "calibration", "cascade", "between", "check_share"),
     *("store", "without_store", "prices", "prompts", "restart", "as_json"),
     *("shard_rows", "shard", "workers", "engine", "address"),
 }
@@ -100,10 +102,8 @@ class ShardOptions:
         return int(match[1]), int(match[2])
 
 
-def score_in_shards(
+def judge_task(
     context: click.Context,
-    sharding: ShardOptions,
-    source: str | None,
     *,
     ladders: LadderSet,
     name: str,
@@ -113,25 +113,23 @@ def score_in_shards(
     threshold: Path | None,
     mapped: Mapped,
     judging: JudgingOptions,
-    table: TableOptions,
+    student: Path | None,
+    between: tuple[float, float] | None,
+    check_share: float,
     money: SpendingOptions,
     judgments: Path | None,
     prompts: Path | None,
-    restart: bool,
-    as_json: bool,
-) -> int:
-    """Score a table shard by shard, and print the counts.
+    calibration: Path | None,
+) -> Task:
+    """What the workers need to score with a judge, after a check that the options go together with shards.
 
     Raises:
-        UsageError: an option does not go together with shards.
+        UsageError: an option does not.
     """
     from refladder.api.judges import COSTLY, default_store  # noqa: PLC0415  --help stays quick
-    from refladder.backends.openai.options import share_of_limits  # noqa: PLC0415
     from refladder.jobs.shard_worker import Task  # noqa: PLC0415
-    from refladder.jobs.sharded_score import SHARD_ROWS, Sharding, score_shards  # noqa: PLC0415
-    from refladder.jobs.workers import Processes, RayActors, Workers  # noqa: PLC0415
 
-    source = _checked(context, sharding, source, table.out, restart=restart)
+    _check_known(context)
     judge = judging.judge or "builtin"
     options = console.backend_options(judge, judging.judge_option)
     if "batch" in options:
@@ -141,40 +139,78 @@ def score_in_shards(
             f"--judgments {judgments}: shards keep their judgments in --out, for `rescore`; leave --judgments out, or "
             "give /dev/null to store none"
         )
-    local = judge.partition(":")[0] == "hf"
     store = money.store or (default_store() if judge.partition(":")[0] in COSTLY else None)
-    names = [dimension.name for dimension in dimensions]
+    return Task(
+        ladders=name,
+        version=ladders.signature,
+        dimensions=[dimension.name for dimension in dimensions],
+        rule=scale.rule,
+        weights=dict(scale.weights),
+        least_mass=scale.least_mass,
+        stop_at=dict(stop_at),
+        threshold=None if threshold is None else str(threshold),
+        role="compare-yesno" if judging.yes_no else "compare",
+        orders=judging.orders,
+        answers=judging.answers,
+        prompts=None if prompts is None else str(prompts),
+        columns=dict(mapped.columns),
+        context_id=mapped.context,
+        judge=judge,
+        judge_options=options,
+        store=None if store is None or money.without_store else str(store),
+        judgments=judgments is None,
+        student=None if student is None else str(student),
+        between=None if between is None else list(between),
+        check_share=check_share,
+        calibration=None if calibration is None else str(calibration),
+    )
+
+
+def score_in_shards(
+    context: click.Context,
+    sharding: ShardOptions,
+    source: str | None,
+    task: Task,
+    *,
+    mapped: Mapped,
+    table: TableOptions,
+    gpus: bool,
+    restart: bool,
+    as_json: bool,
+) -> int:
+    """Score a table shard by shard, and print the counts.
+
+    Args:
+        context: of the command.
+        sharding: how it is divided, and who scores it.
+        source: the table.
+        task: what the workers need; folder and format are filled in here.
+        mapped: the columns of the table by field.
+        table: the output and the formats.
+        gpus: whether the workers use a GPU.
+        restart: discard what the output folder holds.
+        as_json: print the counts as JSON.
+
+    Raises:
+        UsageError: an option does not go together with shards.
+    """
+    from refladder.backends.openai.options import share_of_limits  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.sharded_score import SHARD_ROWS, Sharding, score_shards  # noqa: PLC0415
+    from refladder.jobs.workers import Processes, RayActors  # noqa: PLC0415
+
+    source = _checked(sharding, source, table.out, restart=restart)
 
     def open_workers(form: str) -> tuple[Workers, Task]:
         workers: Workers = (
-            RayActors(sharding.workers, sharding.address, gpus=local)
+            RayActors(sharding.workers, sharding.address, gpus=gpus)
             if sharding.engine == "ray"
-            else Processes(sharding.workers or 1, gpus=local)
+            else Processes(sharding.workers or 1, gpus=gpus)
         )
-        task = Task(
-            folder=table.out,
-            form=form,
-            directory=str(Path.cwd()),
-            ladders=name,
-            version=ladders.signature,
-            dimensions=names,
-            rule=scale.rule,
-            weights=dict(scale.weights),
-            least_mass=scale.least_mass,
-            stop_at=dict(stop_at),
-            threshold=None if threshold is None else str(threshold),
-            role="compare-yesno" if judging.yes_no else "compare",
-            orders=judging.orders,
-            answers=judging.answers,
-            prompts=None if prompts is None else str(prompts),
-            columns=dict(mapped.columns),
-            context_id=mapped.context,
-            judge=judge,
-            judge_options=share_of_limits(options, workers.number) if judge.startswith("openai:") else options,
-            store=None if store is None or money.without_store else str(store),
-            judgments=judgments is None,
-        )
-        return workers, task
+        options = task.judge_options
+        if task.judge.startswith("openai:"):
+            options = share_of_limits(options, workers.number)
+        placed = replace(task, folder=table.out, form=form, directory=str(Path.cwd()), judge_options=options)
+        return workers, placed
 
     with console.progress("scoring") as progress:
         report = score_shards(
@@ -183,16 +219,7 @@ def score_in_shards(
             table.out,
             mapped=mapped,
             sharding=Sharding(shard_rows=sharding.shard_rows or SHARD_ROWS, part=sharding.part),
-            settings={
-                "source": source,
-                "ladders": ladders.signature,
-                "dimensions": names,
-                "weights": dict(scale.weights),
-                "stop_at": dict(stop_at),
-                "threshold": None if threshold is None else str(threshold),
-                "columns": dict(mapped.columns),
-                "context_id": mapped.context,
-            },
+            settings={**task.settings(), "source": source},
             given=table.given,
             restart=restart,
             config=console.resolved(context),
@@ -202,12 +229,15 @@ def score_in_shards(
     return _tell(report, table.out, as_json=as_json)
 
 
-def _checked(context: click.Context, sharding: ShardOptions, source: str | None, out: str, *, restart: bool) -> str:
-    """The source, after a check that the options fit together."""
+def _check_known(context: click.Context) -> None:
     for parameter in context.command.params:
         name = parameter.name or ""
         if name not in _KNOWN and context.get_parameter_source(name) in _BY_USER:
             raise UsageError(f"{parameter.opts[0]} does not work with shards; leave it out, or score the table whole")
+
+
+def _checked(sharding: ShardOptions, source: str | None, out: str, *, restart: bool) -> str:
+    """The source, after a check that the options fit together."""
     if source is None or read_once(source):
         raise UsageError("shards need a SOURCE that can be read twice: a file, a folder, a quoted glob or a URL")
     if out == STANDARD:

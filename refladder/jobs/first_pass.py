@@ -10,8 +10,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from refladder.errors import UsageError
 from refladder.files.jsonl import is_device, write_json
 from refladder.files.locks import locked
@@ -26,7 +24,6 @@ from refladder.files.tables import (
 )
 from refladder.jobs.score import AllRows, check_input, items
 from refladder.jobs.scored_tables import cascade_column, differing_parts
-from refladder.metaeval.shares import share_intervals
 from refladder.scoring.columns import FirstPass, ScoreReport, added_columns, column_names, overall_column
 
 if TYPE_CHECKING:
@@ -205,7 +202,6 @@ class Cascade(AllRows):
         self._student = student
         self._low, self._high, self._check = low, high, check
         self._estimates: deque[float | None] = deque()
-        self._by_context: dict[str, list[int]] = {}  # checked rows, and those of them that are changed
 
     def rows(self, rows: Iterable[Item]) -> Iterator[Item]:
         """The same rows, with their estimates made for `values`."""
@@ -249,13 +245,6 @@ class Cascade(AllRows):
             values.append(columns)
         return values
 
-    def finish(self) -> None:
-        """Put the interval of the changed decisions into the counts."""
-        if self._by_context:
-            changed, counts = np.array(list(self._by_context.values()), dtype=np.float64).T
-            low, high = share_intervals(changed, counts).tolist()
-            self.counts.interval = None if math.isnan(low) else (low, high)
-
     def _side(self, estimate: float | None) -> int:
         """1 above the band, -1 below, 0 in it or without an estimate."""
         return 0 if estimate is None else int(estimate > self._high) - int(estimate < self._low)
@@ -273,10 +262,5 @@ class Cascade(AllRows):
         if score is None or item.output is None:
             self.counts.unchecked += 1
             return
-        changed = (score >= self.counts.middle) != (side > 0)
-        self.counts.checked += 1
-        self.counts.changed += changed
+        self.counts.count_check(item.output.context_id, changed=(score >= self.counts.middle) != (side > 0))
         self.counts.changed_somewhere += score < self._high if side > 0 else score >= self._low
-        of_context = self._by_context.setdefault(item.output.context_id, [0, 0])
-        of_context[0] += changed
-        of_context[1] += 1

@@ -233,9 +233,6 @@ class AllRows:
         """The added columns of rows that came from `rows`."""
         return table.rows(self.scorer.score([item.output for item in batch], [item.note for item in batch], log))
 
-    def finish(self) -> None:
-        """Called after the last row."""
-
 
 def score_rows(
     scorer: LadderScorer,
@@ -320,7 +317,6 @@ def score_rows(
                 if progress is not None:
                     progress(scorer.report.rows, total)
             log.finish()
-            asking.finish()
         if config is not None and out != STANDARD and not is_device(Path(out)):
             write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
@@ -17,24 +18,31 @@ from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
 from refladder.errors import BackendError, DataError, RefladderError, UsageError
 from refladder.files.folders import open_folder
-from refladder.files.jsonl import throw_away
+from refladder.files.jsonl import read_record, throw_away
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
 from refladder.files.tables import open_parquet, read_rows
+from refladder.jobs.first_pass import Cascade, score_with_student
 from refladder.jobs.score import Mapped, score_rows
 from refladder.jobs.shards import SLICES, Mark, Shard, judgments_name, to_bytes, write_mark, write_slice
 from refladder.jobs.stop_at import stop_thresholds
+from refladder.records import HumanScale
 from refladder.scoring.columns import Scale, bound_columns, column_names
 from refladder.scoring.scorer import LadderScorer
+from refladder.students import open_student
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.files.folders import Folder
     from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.columns import ScoreReport
+    from refladder.students import Student
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# Fields of a task that say where something is, not what the scores are; and those that name files, whose contents do.
+_PLACES = {"folder", "form", "directory", "ladders", "store", "judgments"}
+_PATHS = ("threshold", "prompts", "student", "calibration")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,21 +53,24 @@ class Task:
         folder: path or URL of the scored shards.
         form: format of the shards, jsonl or parquet.
         directory: the working directory of the driver, to which paths are relative.
-        ladders: name or folder of the ladder set, and its digest, `version`.
+        ladders: name or folder of the ladder set, and its digest, `version`; empty for a student that needs none.
         dimensions: names of those to score.
         stop_at: thresholds at which asking stops, by column.
         threshold: file of `refladder calibrate` with such thresholds.
         judge: name of the backend, with `judge_options` as text.
+        student: folder of a student of `refladder distil`. It decides the rows outside of `between` before the judge,
+            which gets a share `check_share` of them all the same; without `between`, it is the judge.
+        calibration: file with a human scale, which adds the expected rating.
         store: file of the response store of each machine; None for no store.
         judgments: whether judgments are stored.
     """
 
-    folder: str
-    form: str
-    directory: str
-    ladders: str
-    version: str
-    dimensions: list[str]
+    folder: str = ""
+    form: str = "jsonl"
+    directory: str = "."
+    ladders: str = ""
+    version: str = ""
+    dimensions: list[str] = field(default_factory=list)
     rule: str = "ladder-sum"
     weights: dict[str, float] = field(default_factory=dict)
     least_mass: float = 0.05
@@ -73,8 +84,46 @@ class Task:
     context_id: str | None = None
     judge: str = "builtin"
     judge_options: dict[str, str] = field(default_factory=dict)
+    student: str | None = None
+    between: list[float] | None = None
+    check_share: float = 0.05
+    calibration: str | None = None
     store: str | None = None
     judgments: bool = True
+
+    def settings(self) -> dict[str, Any]:
+        """What decides the scored rows, so that shards of different runs do not share a folder."""
+        values = {name: value for name, value in asdict(self).items() if name not in _PLACES}
+        for name in _PATHS:
+            if values[name] is not None:
+                values[name] = _digest_of_files(Path(values[name]))
+        return values
+
+
+def _digest_of_files(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=6)
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(f"{file.relative_to(path)}\0".encode())
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "blake2b").digest())
+    return f"{path}@{digest.hexdigest()}"
+
+
+class _Scoring(NamedTuple):
+    """How the rows of one shard are scored.
+
+    Attributes:
+        signature: of the scores.
+        columns: a row with a value in all of them is scored,
+        bounds: and so is one with a value in all of these: its decision was certain before every rung was judged.
+        score: takes the rows, the file for the scored rows and that for judgments.
+    """
+
+    signature: str
+    columns: list[str]
+    bounds: list[str]
+    score: Callable[[str, str, Path | None], ScoreReport]
 
 
 class ShardWorker:
@@ -91,27 +140,33 @@ class ShardWorker:
         self._opened_folder: Folder | None = None
         self._ladders: LadderSet | None = None
         self._judge: Backend | None = None
+        self._student: Student | None = None
 
     def run(self, asked: str) -> str:
         """Score a shard, as JSON: `{"shard": Shard, "signature": of the shards before or None}`.
 
+        A shard of None only compares the signature.
+
         Returns:
-            `{"mark": Mark, "notice": of the judge}` as JSON, or `{"error": text, "stops": whether every other shard
-            would fail too, "kind": judge, usage or data}`.
+            `{"mark": Mark or None, "notice": of the judge}` as JSON, or `{"error": text, "stops": whether every other
+            shard would fail too, "kind": judge, usage or data}`.
         """
         request = json.loads(asked)
-        shard = Shard(**request["shard"])
+        shard = None if request["shard"] is None else Shard(**request["shard"])
         try:
-            mark = self._score(shard, request["signature"])
+            scoring = self._checked_scoring(request["signature"])
+            mark = None if shard is None else self._score(shard, scoring)
         except RefladderError as error:
             cause = error.__cause__
             full = isinstance(cause, OSError) and cause.errno in _FULL
             kind = "judge" if isinstance(error, BackendError) else "usage" if isinstance(error, UsageError) else "data"
             return json.dumps({"error": _words(str(error)), "stops": full or kind != "data", "kind": kind})
         except Exception as error:  # noqa: BLE001  one row must not end the run; the text has the type
-            words = f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: {type(error).__name__}"
-            return json.dumps({"error": f"{words}: {_words(str(error))}", "stops": False, "kind": "data"})
-        return json.dumps({"mark": json.loads(to_bytes(mark)), "notice": self._opened().notice})
+            rows = f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: " if shard else ""
+            words = f"{rows}{type(error).__name__}: {_words(str(error))}"
+            return json.dumps({"error": words, "stops": shard is None, "kind": "data"})
+        notice = None if self._judge is None else self._judge.notice
+        return json.dumps({"mark": None if mark is None else json.loads(to_bytes(mark)), "notice": notice})
 
     @property
     def _folder(self) -> Folder:
@@ -127,23 +182,47 @@ class ShardWorker:
             self._judge = judge
         return self._judge
 
-    def _scorer(self) -> LadderScorer:
+    def _ladder_set(self) -> LadderSet | None:
+        task = self._task
+        if self._ladders is None and task.ladders:
+            self._ladders = load_ladders(task.ladders)
+            if self._ladders.signature != task.version:
+                raise UsageError(
+                    f"{task.ladders}: the ladder set has changed since the run began, or is another one on this "
+                    f"machine ({self._ladders.signature}, expected {task.version})"
+                )
+        return self._ladders
+
+    def _checked_scoring(self, before: str | None) -> _Scoring:
+        try:
+            if self._task.student is not None and self._student is None:
+                self._student = open_student(Path(self._task.student))
+            ladders = self._ladder_set()
+            if self._student is not None and self._task.between is None:
+                scoring = _by_student(self._task, self._student, ladders)
+            else:
+                scoring = self._by_judge(ladders)
+        except DataError as error:  # not about rows: every shard would fail
+            raise UsageError(str(error)) from error
+        if before is not None and scoring.signature != before:
+            raise UsageError(
+                f"{self._folder.address}: its shards are of another run ({before}), this run is {scoring.signature}; "
+                "choose another folder, or discard them with --restart"
+            )
+        return scoring
+
+    def _by_judge(self, ladders: LadderSet | None) -> _Scoring:
         """A scorer for each shard: what one shard's rows say about contexts must not change another's scores."""
         task = self._task
-        if self._ladders is None:
-            self._ladders = load_ladders(task.ladders)
-        if self._ladders.signature != task.version:
-            raise UsageError(
-                f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
-                f"({self._ladders.signature}, expected {task.version})"
-            )
-        dimensions = choose_dimensions(self._ladders.dimensions, task.dimensions)
+        if ladders is None:
+            raise UsageError("no ladder set is named")
+        dimensions = choose_dimensions(ladders.dimensions, task.dimensions)
         scale = Scale(rule=task.rule, weights=task.weights, least_mass=task.least_mass)
         threshold = None if task.threshold is None else Path(task.threshold)
-        stop_at, made_for = stop_thresholds(task.stop_at, threshold, self._ladders, dimensions, scale)
+        stop_at, made_for = stop_thresholds(task.stop_at, threshold, ladders, dimensions, scale)
         scorer = LadderScorer(
             self._opened(),
-            self._ladders,
+            ladders,
             dimensions,
             scale,
             role=task.role,
@@ -152,42 +231,45 @@ class ShardWorker:
             answers=task.answers,
             stop_at=stop_at,
         )
-        return made_for(scorer)
+        scorer = made_for(scorer)
+        cascade = None
+        columns = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
+        bounds = [bound_columns(column)[0] for column in scorer.stop.thresholds] if scorer.stop is not None else []
+        if self._student is not None and task.between is not None:
+            low, high = task.between
+            cascade = Cascade(self._student, scorer, (low, high), task.check_share)
+            columns = [cascade.cascade_column]
+        calibration = None if task.calibration is None else read_record(HumanScale, Path(task.calibration))
 
-    def _score(self, shard: Shard, before: str | None) -> Mark:
-        try:
-            scorer = self._scorer()
-        except DataError as error:  # not about rows: every shard would fail
-            raise UsageError(str(error)) from error
-        signature = scorer.report.signature
-        if before is not None and signature != before:
-            raise UsageError(
-                f"{self._folder.address}: its shards are of another run ({before}), this run is {signature}; choose "
-                "another folder, or discard them with --restart"
+        def score(rows: str, out: str, judgments: Path | None) -> ScoreReport:
+            return score_rows(
+                scorer,
+                rows,
+                out,
+                mapped=_mapped(task),
+                judgments=judgments,
+                calibration=calibration,
+                first_pass=cascade,
             )
+
+        return _Scoring(scorer.report.signature, columns, bounds, score)
+
+    def _score(self, shard: Shard, scoring: _Scoring) -> Mark:
         rows = self._folder.work_file(f"{SLICES}/{shard.name}")
         out = self._folder.work_file(shard.name)
         judgments = self._folder.fetched(judgments_name(shard)) if self._task.judgments else None
         write_slice(shard, self._task.form, rows)
         try:
-            report = score_rows(
-                scorer,
-                str(rows),
-                str(out),
-                mapped=Mapped(columns=self._task.columns, context=self._task.context_id),
-                judgments=judgments,
-            )
+            report = scoring.score(str(rows), str(out), judgments)
         except RefladderError as error:
             raise _located(error, str(rows), shard) from error.__cause__
         finally:
             throw_away(rows)
-        return self._marked(shard, out, report, scorer)
+        return self._marked(shard, out, report, scoring)
 
-    def _marked(self, shard: Shard, out: Path, report: ScoreReport, scorer: LadderScorer) -> Mark:
+    def _marked(self, shard: Shard, out: Path, report: ScoreReport, scoring: _Scoring) -> Mark:
         """Count the rows in the file that was written, publish it, and mark the shard."""
-        columns = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
-        bounds = [bound_columns(column)[0] for column in scorer.stop.thresholds] if scorer.stop is not None else []
-        rows, scored = count_scored(str(out), self._task.form, columns, bounds)
+        rows, scored = count_scored(str(out), self._task.form, scoring.columns, scoring.bounds)
         if not shard.rows == rows == report.rows:
             raise DataError(
                 f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: {shard.rows:,} rows in, "
@@ -207,6 +289,17 @@ class ShardWorker:
         )
         write_mark(self._folder, mark)
         return mark
+
+
+def _mapped(task: Task) -> Mapped:
+    return Mapped(columns=task.columns, context=task.context_id)
+
+
+def _by_student(task: Task, student: Student, ladders: LadderSet | None) -> _Scoring:
+    def score(rows: str, out: str, _judgments: Path | None) -> ScoreReport:
+        return score_with_student(student, rows, out, mapped=_mapped(task), ladders=ladders)
+
+    return _Scoring(student.signature, [student.record.column], [], score)
 
 
 def count_scored(path: str, form: str, columns: Sequence[str], bounds: Sequence[str] = ()) -> tuple[int, int]:

@@ -6,10 +6,10 @@ import json
 import time
 from collections import deque
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import BackendError, DataError, UsageError
+from refladder.errors import BackendError, DataError, RefladderError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER
 from refladder.jobs.shards import (
@@ -27,7 +27,7 @@ from refladder.jobs.shards import (
     write_manifest,
     write_plan,
 )
-from refladder.scoring.columns import ScoreReport
+from refladder.scoring.columns import FirstPass, ScoreReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 SHARD_ROWS = 50_000
 DEATHS = 3  # of workers with one shard, after which the shard has failed
 _SHOWN = 10  # most failed shards in the message
+_JUDGE_OPTIONS = "judge_options"  # of the settings; some of them, such as limits, may change
 _WAIT, _LONGEST_WAIT = 0.2, 600.0  # seconds, for another process that makes the plan
 
 
@@ -100,12 +101,14 @@ def score_shards(
     fails, or a full disk, stops the run.
 
     Args:
-        open_workers: given the format of the shards, the workers and what they need; not called if nothing is left.
+        open_workers: given the format of the shards, the workers and what they need; not called if nothing is left
+            and the settings are those of before.
         source: file, folder, glob or URL, JSON lines or Parquet.
         out: folder or URL.
         mapped: the columns of the source by field.
         sharding: how the input is divided.
-        settings: what decides the scored rows and is not in their signature; another run in `out` has others.
+        settings: what decides the scored rows; another run in `out` has others. Options of the judge under
+            `judge_options` may change as long as the signature of the scores does not.
         given: format of the source; None to take it from the file extension.
         restart: discard what `out` holds.
         config: the resolved configuration.
@@ -124,10 +127,16 @@ def score_shards(
     number, parts = sharding.part
     with folder.claimed(None if parts == 1 else f"{RUN_FOLDER}/part-{number}-of-{parts}"):
         asked = json.loads(json.dumps({**settings, "shard_rows": sharding.shard_rows}))
+        other_judge = False
+
+        def differ(old: Plan) -> list[str]:
+            return sorted(key for key in {*asked, *old.settings} if asked.get(key) != old.settings.get(key))
 
         def current(old: Plan | None) -> Plan:
-            if old is not None and old.settings != asked:
-                names = sorted(key for key in {*asked, *old.settings} if asked.get(key) != old.settings.get(key))
+            nonlocal other_judge
+            names = [] if old is None else differ(old)
+            other_judge = _JUDGE_OPTIONS in names
+            if names := [name for name in names if name != _JUDGE_OPTIONS]:
                 raise UsageError(
                     f"{folder.address}: holds shards of another run (other {', '.join(names)}); choose another folder, "
                     "or discard them with --restart"
@@ -145,6 +154,8 @@ def score_shards(
             folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
             total = sum(shard.rows for shard in shards)
             _Run(folder, marks, total, progress, say).score(left, *open_workers(plan.form))
+        elif other_judge:
+            _Run(folder, marks, 0, None, say).compare(*open_workers(plan.form))
         missing = _finish(folder, plan, marks)
     return ShardsReport(
         scores=merged([mark.report for mark in marks.values()]),
@@ -252,6 +263,23 @@ class _Run:
         if self._failed:
             raise DataError(self._failures())
 
+    def compare(self, workers: Workers, task: Task) -> None:
+        """Compare the signature of a run that has nothing left to score with that of its shards.
+
+        Raises:
+            UsageError, DataError, BackendError: it is another one, or cannot be known.
+        """
+        try:
+            workers.start(json.dumps(asdict(task)))
+            workers.put(0, json.dumps({"shard": None, "signature": self._signature}))
+            _, answer = workers.wait()
+        finally:
+            workers.close()
+        if answer is None:
+            raise BackendError("the worker died when it opened the judge; check its memory and its judge")
+        if "error" in (reply := json.loads(answer)):
+            raise _error(reply)(reply["error"])
+
     @property
     def _signature(self) -> str | None:
         return next((mark.signature for mark in self._marks.values()), None)
@@ -273,8 +301,7 @@ class _Run:
         reply = json.loads(answer)
         if "error" in reply:
             if reply["stops"]:
-                kind = {"judge": BackendError, "usage": UsageError}.get(reply["kind"], DataError)
-                raise kind(f"{reply['error']}; {self._kept()}")
+                raise _error(reply)(f"{reply['error']}; {self._kept()}")
             self._failed[shard.name] = reply["error"]
             self._say(f"{shard.name}: failed: {reply['error']}")
             return
@@ -304,6 +331,10 @@ class _Run:
         return f"{self._folder.address}: {len(self._failed):,} of the shards failed: {shown}{more}; {self._kept()}"
 
 
+def _error(reply: Mapping[str, Any]) -> type[RefladderError]:
+    return {"judge": BackendError, "usage": UsageError}.get(reply["kind"], DataError)
+
+
 def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> int:
     """Write the manifest if every shard is scored; the number of those that are not.
 
@@ -328,13 +359,17 @@ def merged(reports: Sequence[Mapping[str, Any]]) -> ScoreReport:
     Args:
         reports: the fields of each `ScoreReport`.
     """
-    total = ScoreReport()
+    total: dict[str, Any] = {}
     for report in reports:
-        for entry in fields(ScoreReport):
-            value, before = report[entry.name], getattr(total, entry.name)
-            if isinstance(value, dict):
-                value = {key: before.get(key, 0) + value.get(key, 0) for key in {**before, **value}}
-            elif isinstance(value, int):
-                value += before or 0
-            setattr(total, entry.name, value)
-    return total
+        total = _added(total, report)
+    if total.get("first_pass") is not None:
+        total["first_pass"] = FirstPass(**total["first_pass"])
+    return ScoreReport(**total)
+
+
+def _added(before: Any, value: Any) -> Any:  # noqa: ANN401  JSON
+    """Counts added, also those of inner objects; of anything else the last value."""
+    if isinstance(value, dict):
+        before = before or {}
+        return {**before, **{key: _added(before.get(key), entry) for key, entry in value.items()}}
+    return value + (before or 0) if isinstance(value, int) else value

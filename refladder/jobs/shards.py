@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MARKS, SLICES = f"{RUN_FOLDER}/marks", f"{RUN_FOLDER}/slices"
-_SCHEMAS = {"Plan": "shard-plan/1", "Mark": "shard-mark/1"}
+_SCHEMAS = {"Plan": "shard-plan/2", "Mark": "shard-mark/1"}
 _BLOCK = 1 << 20
 
 
@@ -63,7 +63,8 @@ class Plan:
 
     Attributes:
         form: format of the input and of the scored rows, jsonl or parquet.
-        settings: what else decides the scored rows; a run with other settings is another run.
+        settings: what else decides the scored rows; a run with other settings is another run, except for options of
+            the judge that do not change its scores.
         stamps: size and time of each input file, by path.
         shards: all shards.
         config: the resolved configuration of the run that made the plan.
@@ -123,7 +124,8 @@ def from_bytes(kind: type[T], data: bytes, where: str) -> T:
     except (ValueError, AttributeError, ValidationError) as error:
         raise DataError(f"{where}: damaged ({type(error).__name__}); start over with --restart") from error
     if schema != _SCHEMAS.get(kind.__name__):
-        raise DataError(f"{where}: expected the schema {_SCHEMAS.get(kind.__name__)!r}, found {schema!r}")
+        expected = _SCHEMAS.get(kind.__name__)
+        raise DataError(f"{where}: expected the schema {expected!r}, found {schema!r}; start over with --restart")
     return record
 
 

@@ -15,7 +15,11 @@ _REASONS = 10  # shown of a run, the most frequent
 
 def summary(report: ScoreReport) -> dict[str, Any]:
     """The counts of a scoring run, as JSON values."""
-    first_pass = {} if report.first_pass is None else {"first_pass": asdict(report.first_pass)}
+    first_pass = {}
+    if report.first_pass is not None:
+        counts = asdict(report.first_pass)
+        del counts["checked_of"], counts["changed_of"]
+        first_pass = {"first_pass": {**counts, "interval": report.first_pass.interval}}
     return {
         "rows": report.rows,
         "unscored": report.unscored,

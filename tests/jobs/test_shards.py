@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from shard_folders import leftovers, scored, worker_of
+from shard_folders import Inline, leftovers, scored, worker_of
 from slow_judge import installed
 
 from refladder.backends.openai.options import share_of_limits
@@ -31,28 +32,6 @@ from refladder.jobs.workers import _take_gpu
 from refladder.scoring.columns import ScoreReport
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
-
-
-class Inline:
-    """A worker in this process, for tests of what does not depend on processes: starting one takes a second."""
-
-    number = 1
-
-    def __init__(self, number, *, gpus):
-        del number, gpus
-
-    def start(self, task):
-        self.worker = ShardWorker(task)
-
-    def put(self, worker, shard):
-        del worker
-        self.answer = self.worker.run(shard)
-
-    def wait(self):
-        return 0, self.answer
-
-    def close(self):
-        pass
 
 
 @pytest.fixture
@@ -333,9 +312,6 @@ def test_another_run_in_the_same_folder_is_refused(command, fails, inputs, tmp_p
     assert fails(2, *arguments, "--shard-rows", "500").startswith(
         f"refladder: {out}: holds shards of another run (other shard_rows); choose another folder, or discard"
     )
-    (out / "a-00000.jsonl").unlink()
-    text = fails(2, *arguments, "--shard-rows", "600", "--least-mass", "0.1")
-    assert text.startswith(f"refladder: {out}: its shards are of another run (ladders:demo/story@")
     assert command(*arguments, "--shard-rows", "500", "--restart").code == 0
     assert len(list(out.glob("*.jsonl"))) == 3
     (inputs / "b.jsonl").unlink()
@@ -380,6 +356,28 @@ def test_workers_that_differ_are_found_out(inputs, tmp_path):
             sharding=Sharding(shard_rows=400),
             settings={},
         )
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_finished_folder_is_not_taken_for_the_scores_of_another_run(command, fails, inputs, tmp_path, request):
+    out, prompts = tmp_path / "out", tmp_path / "prompts"
+    shutil.copytree(request.config.rootpath / "refladder/prompts/templates", prompts)
+    arguments = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "400", "--prompts", prompts)
+    assert command(*arguments).code == 0
+    before = scored(out)
+    for option, name in (
+        (("--rule", "hard-votes"), "rule"),
+        (("--both-orders",), "orders"),
+        (("--judge", "openai:other"), "judge"),
+        (("--least-mass", "0.5"), "least_mass"),
+    ):
+        text = fails(2, *arguments, *option)
+        assert f"{out}: holds shards of another run (other {name}); choose another folder, or discard" in text
+    for path in prompts.rglob("*"):
+        if path.is_file():
+            path.write_text(path.read_text("utf-8").replace("Better", "Superior"), "utf-8")
+    assert "holds shards of another run (other prompts)" in fails(2, *arguments)
+    assert scored(out) == before
 
 
 def test_counts_of_shards_add_up():
