@@ -36,7 +36,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 def ended(run: subprocess.Popen[str], code: int = 0) -> str:
     """Wait for a run, which must end with a code; what it said."""
-    _, said = run.communicate(timeout=1800)
+    _, said = run.communicate(timeout=7200)
     if run.returncode != code:
         sys.exit(f"bench: exit code {run.returncode}, expected {code}\n{said}")
     return said
