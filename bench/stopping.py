@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).resolve().parent / "results" / "stopping.md"
 RUNGS, ROWS = 5, 30_000
 JUDGES = ("sharp", "noisy", "useless")
+ERRORS = (0.25, 0.5, 1.0)  # of a student's estimates, in standard deviations of the scores
 THRESHOLDS = {"low": 0.1, "middle": 0.5, "high": 0.9}
 DIMENSION = Dimension(name="quality", description="")
 HEAD = """# Early stopping
@@ -40,6 +41,17 @@ beside it. The thresholds low, middle and high are the quantiles .1, .5 and .9 o
 | rule | judge | threshold | value | pass | saved | highest rung first | lowest rung first |
 | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |
 """
+UNDECIDED = (
+    "## After a first pass",
+    "",
+    "With `--cascade`, the judge gets the rows whose estimate is near the threshold, and they need more rungs than",
+    "other rows. The estimate of a simulated student is the score plus an error of some standard deviations of the",
+    "scores. The judge gets the tenth of the rows with the nearest estimates. Calls saved on these, with the rule",
+    "ladder-sum:",
+    "",
+    "| judge | threshold | all rows | error .25 | error .5 | error 1 |",
+    "| --- | --- | ---: | ---: | ---: | ---: |",
+)
 ORDERS = ("as refladder", "highest rung first", "lowest rung first")
 
 
@@ -78,6 +90,26 @@ def asked_until_decided(stop: StopRule, whole: FloatArray, order: str) -> tuple[
         asked[rows, 0, rungs] = whole[rows, 0, rungs]
 
 
+def undecided(random: np.random.Generator) -> list[str]:
+    """Calls saved on the rows that a student before the judge leaves undecided: lines of a table."""
+    lines = []
+    for judge in ("sharp", "noisy"):
+        whole = verdicts(judge, random)
+        scores = rule_named("ladder-sum")(whole[:, 0], (DIMENSION.low, DIMENSION.high))
+        for name in ("middle", "high"):
+            threshold = float(np.quantile(scores, THRESHOLDS[name], method="higher"))
+            stop = StopRule({"quality_score": threshold}, [DIMENSION], RUNGS, Scale(rule="ladder-sum", weights={}))
+            _, asked_of_all = asked_until_decided(stop, whole, ORDERS[0])
+            cells = [f"{1 - asked_of_all / RUNGS:.1%}"]
+            for error in ERRORS:
+                estimates = scores + error * scores.std() * random.standard_normal(ROWS)
+                nearest = np.argsort(np.abs(estimates - threshold))[: ROWS // 10]
+                _, asked = asked_until_decided(stop, whole[nearest], ORDERS[0])
+                cells.append(f"{1 - asked / RUNGS:.1%}")
+            lines.append(f"| {' | '.join([judge, name, *cells])} |")
+    return lines
+
+
 def main() -> None:
     """Measure every rule, judge and threshold."""
     started = time.perf_counter()
@@ -105,6 +137,7 @@ def main() -> None:
                 row = [rule, judge, name, f"{threshold + 0.0:.2f}", passing, *cells]
                 lines.append(f"| {' | '.join(row)} |")
     text = HEAD.format(decided=decided, rungs=RUNGS, changed=changed, tied=tied)
+    lines += ["", *UNDECIDED, *undecided(random)]
     text += "\n".join([*lines, "", f"({time.perf_counter() - started:.0f} s)", ""])
     RESULTS.write_text(text)
     print(text)

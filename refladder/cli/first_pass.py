@@ -78,7 +78,7 @@ class CascadeOptions:
         if self.between is None:
             raise UsageError("--cascade needs --between LOW HIGH, the estimates that the judge gets")
         if refused:
-            raise UsageError("--cascade does not go with --text, --stop-at or --threshold; leave one of them out")
+            raise UsageError("--cascade does not go with --text or --threshold; leave one of them out")
         return read_student(self.cascade, "--cascade")
 
     @property

@@ -13,7 +13,14 @@ import numpy as np
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_rows, standard_form
-from refladder.jobs.scored_tables import check_signature, one_scale, read_twice, refuse_unjudged, score_column
+from refladder.jobs.scored_tables import (
+    check_signature,
+    judged_column,
+    one_scale,
+    read_twice,
+    refuse_unjudged,
+    score_column,
+)
 from refladder.records import Threshold
 from refladder.scoring.columns import bound_columns
 
@@ -213,7 +220,8 @@ class _Thresholds:
                 low, high = known[column]
                 raise DataError(
                     f"{row.where}: {column} lies between {low:g} and {high:g}, because asking about the row stopped at "
-                    f"another threshold than {bound:g}; score again with --stop-at {column}={bound:g}, or without it"
+                    f"another threshold than {bound:g}; score again with --stop-at {judged_column(column)}={bound:g}, "
+                    "or without it"
                 )
         return True
 

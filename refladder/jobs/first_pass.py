@@ -24,7 +24,14 @@ from refladder.files.tables import (
 )
 from refladder.jobs.score import AllRows, check_input, items
 from refladder.jobs.scored_tables import cascade_column, differing_parts
-from refladder.scoring.columns import FirstPass, ScoreReport, added_columns, column_names, overall_column
+from refladder.scoring.columns import (
+    FirstPass,
+    ScoreReport,
+    added_columns,
+    bound_columns,
+    column_names,
+    overall_column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -154,8 +161,9 @@ class Cascade(AllRows):
     """A first pass: rows whose estimate lies in a band go to the judge; the student decides the others.
 
     A row has the judge's columns, empty where the student decided; the student's estimate; and a column for `filter`,
-    which is the judge's score where there is one, else the estimate. All rows have one signature, which is not the
-    judge's, so that no threshold made for the judge's scores is used for them.
+    which is the judge's score where there is one, else the estimate. Where the judge's scorer stops early, a row that
+    it stopped has bounds of that column instead. All rows have one signature, which is not the judge's, so that no
+    threshold made for the judge's scores is used for them.
 
     Args:
         student: of `refladder distil`.
@@ -166,11 +174,11 @@ class Cascade(AllRows):
 
     Raises:
         UsageError: the student did not learn the column that this scorer gives, or learned from other scores; or the
-            band is not one.
+            band is not one; or the scorer stops at another column, or outside of the band.
     """
 
     def __init__(self, student: Student, scorer: LadderScorer, between: tuple[float, float], check: float) -> None:
-        low, high = between
+        low, high = map(float, between)
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise UsageError(f"--between {low:g} {high:g}: must be two finite numbers, the lower one first")
         if not 0 <= check <= 1:
@@ -190,14 +198,32 @@ class Cascade(AllRows):
                 f"the student learned from scores with another signature: {here} here, {there} in the student; distil "
                 "one from scores of this judge"
             )
-        self.counts = scorer.report.first_pass = FirstPass(low=low, high=high)
+        threshold = (low + high) / 2
+        if scorer.stop is not None:
+            threshold = scorer.stop.thresholds.get(column, math.nan)
+            if set(scorer.stop.thresholds) != {column} or not low <= threshold <= high:
+                raise UsageError(
+                    f"with --cascade, --stop-at must be {column}=NUMBER, and NUMBER must lie in --between {low:g} "
+                    f"{high:g}"
+                )
+        self.counts = scorer.report.first_pass = FirstPass(low=low, high=high, threshold=threshold)
+        if scorer.stop is not None:
+            self.counts.changed_somewhere = None
         shown = f"first-pass:{student.fingerprint}|between:{low!r},{high!r}|check:{check:g}"
         scorer.report.signature = f"{scorer.report.signature}|{shown}"
         self.column = column
         self.student_column, self.cascade_column = cascade_column(column, "student"), cascade_column(column)
         super().__init__(scorer)
         self.added = {self.student_column: float, self.cascade_column: float}
-        self._empty = dict.fromkeys([*self.added, *added_columns(scorer.dimensions)])
+        stopped_by = [] if scorer.stop is None else [column]
+        # The columns of bounds, those of the cascade with those of the judge; none without early stopping.
+        self._bounds = [
+            (of_cascade, of_judge)
+            for name in stopped_by
+            for of_cascade, of_judge in zip(bound_columns(self.cascade_column), bound_columns(name), strict=True)
+        ]
+        self.added |= {of_cascade: float for of_cascade, _ in self._bounds}
+        self._empty = dict.fromkeys([*self.added, *added_columns(scorer.dimensions, stopped_by)])
         self._notes = [column_names(dimension.name)[-1] for dimension in scorer.dimensions]
         self._student = student
         self._low, self._high, self._check = low, high, check
@@ -229,9 +255,13 @@ class Cascade(AllRows):
             columns = {**self._empty, "signature": report.signature, **by_row.get(row, {})}
             score = columns[self.column]
             columns[self.student_column] = estimate
-            columns[self.cascade_column] = estimate if side != 0 and score is None else score
+            bounds = [columns[of_judge] for _, of_judge in self._bounds]
+            unjudged = score is None and (not bounds or None in bounds)
+            columns[self.cascade_column] = estimate if side != 0 and unjudged else score
+            for of_cascade, of_judge in self._bounds:
+                columns[of_cascade] = estimate if side != 0 and unjudged else columns[of_judge]
             if checked[row]:
-                self._count_check(item, side, score)
+                self._count_check(item, side, None if unjudged else bounds[0] if bounds else score)
                 for note in self._notes:
                     columns[note] = "; ".join(filter(None, [CHECKED, columns[note]]))
             elif side != 0 and item.output is not None:
@@ -257,10 +287,17 @@ class Cascade(AllRows):
         return drawn < self._check
 
     def _count_check(self, item: Item, side: int, score: float | None) -> None:
-        """Compare a decision with the judge's, at the middle of the band and at every threshold in it."""
+        """Compare a decision with the judge's, at the threshold and, without early stopping, at all in the band.
+
+        Args:
+            item: the row.
+            side: what the student decided.
+            score: of the judge, or its lower bound, which decides as well; None if it has none.
+        """
         self.counts.decided += 1
         if score is None or item.output is None:
             self.counts.unchecked += 1
             return
-        self.counts.count_check(item.output.context_id, changed=(score >= self.counts.middle) != (side > 0))
-        self.counts.changed_somewhere += score < self._high if side > 0 else score >= self._low
+        self.counts.count_check(item.output.context_id, changed=(score >= self.counts.threshold) != (side > 0))
+        if self.counts.changed_somewhere is not None:
+            self.counts.changed_somewhere += score < self._high if side > 0 else score >= self._low

@@ -74,8 +74,12 @@ def first_pass_lines(counts: FirstPass) -> list[str]:
     of_checked = f"{counts.changed:,} of {counts.checked:,} checked rows ({counts.changed / counts.checked:.1%}"
     if counts.interval is not None:
         of_checked += f", 95 % interval {counts.interval[0]:.1%} to {counts.interval[1]:.1%}"
-    at_middle = f"at the threshold {counts.middle:g}, the judge would decide {of_checked}) otherwise"
-    return [saved, f"changed decisions: {at_middle}; {counts.changed_somewhere:,} at some threshold {band}"]
+    changed = (
+        f"changed decisions: at the threshold {counts.threshold:g}, the judge would decide {of_checked}) otherwise"
+    )
+    if counts.changed_somewhere is not None:
+        changed += f"; {counts.changed_somewhere:,} at some threshold {band}"
+    return [saved, changed]
 
 
 def warning_lines(report: ScoreReport) -> list[str]:

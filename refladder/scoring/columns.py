@@ -34,13 +34,16 @@ class FirstPass:
 
     The judge was not asked `saved_judgments`, in `saved_calls` calls. Of the decided rows, `checked` were judged all
     the same and have a score (`unchecked` were judged and have none). The judge would decide `changed` of them
-    otherwise at a threshold in the middle between `low` and `high`, and `changed_somewhere` at some threshold between
-    them. `checked_of` and `changed_of` count by group of contexts: a context is in one of 4,096 groups, by a digest of
-    its id, so the counts of shards add up, also where a context has rows in several.
+    otherwise at `threshold`, which is that of early stopping or else the middle between `low` and `high`, and
+    `changed_somewhere` at some threshold between them (None with early stopping, which decides at one).
+
+    `checked_of` and `changed_of` count by group of contexts: a context is in one of 4,096 groups, by a digest of its
+    id, so the counts of shards add up, also where a context has rows in several.
     """
 
     low: float
     high: float
+    threshold: float
     in_band: int = 0
     decided: int = 0
     saved_judgments: int = 0
@@ -48,14 +51,9 @@ class FirstPass:
     checked: int = 0
     unchecked: int = 0
     changed: int = 0
-    changed_somewhere: int = 0
+    changed_somewhere: int | None = 0
     checked_of: dict[str, int] = field(default_factory=dict)
     changed_of: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def middle(self) -> float:
-        """The threshold in the middle of the band."""
-        return (self.low + self.high) / 2
 
     @property
     def interval(self) -> tuple[float, float] | None:

@@ -79,6 +79,19 @@ def test_a_cascade_in_shards_has_the_rows_and_counts_of_one_process(command, mad
     assert command("filter", out, *least).out == command("filter", whole, *least).out
 
 
+def test_a_cascade_in_shards_may_stop_early(command, made, tmp_path):
+    source, student = made
+    stop = ("--between", "-10", "-9.5", "--stop-at", f"{COLUMN}=-9.8")
+    first = (*LADDERS, "--cascade", f"distilled:{student}", *stop, "--check-share", "0.3")
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out"
+    alone = json.loads(command("score", source, *first, "--out", whole, "--json").out)
+    together = json.loads(command("score", source, *first, "--out", out, *SHARDS, "--json").out)
+    assert scored(out) == whole.read_bytes()
+    assert together["shards"]["scored"] == 1200  # a row that has bounds is decided
+    assert together["first_pass"] == alone["first_pass"]
+    assert together["saved_calls"] == alone["saved_calls"] > 0
+
+
 def test_another_student_is_another_run(command, fails, made, tmp_path):
     source, student = made
     out = tmp_path / "out"
@@ -119,8 +132,11 @@ def test_shards_get_the_expected_rating_of_a_human_scale(command, made, tmp_path
 
 def test_counts_of_a_first_pass_add_up_over_shards():
     report = {name: getattr(ScoreReport(), name) for name in ScoreReport.__slots__}
-    together = FirstPass(low=1.0, high=3.0, in_band=12, decided=14)
-    parts = [FirstPass(low=1.0, high=3.0, in_band=5, decided=6), FirstPass(low=1.0, high=3.0, in_band=7, decided=8)]
+    together = FirstPass(low=1.0, high=3.0, threshold=2.0, in_band=12, decided=14)
+    parts = [
+        FirstPass(low=1.0, high=3.0, threshold=2.0, in_band=5, decided=6),
+        FirstPass(low=1.0, high=3.0, threshold=2.0, in_band=7, decided=8),
+    ]
     for row in range(14):  # context 3 is in both shards
         for counts in (together, parts[row >= 6]):
             counts.count_check(f"context-{row // 2}", changed=row % 5 == 0)
