@@ -42,7 +42,8 @@ def command(
 ) -> int:
     """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
 
-    JUDGMENTS is a file of `refladder score`, or `hub:ORG/NAME@REVISION` of a set that was published with judgments.
+    JUDGMENTS is a judgments file of `refladder score`, a folder of scored shards (also at a URL), or
+    `hub:ORG/NAME@REVISION` of a set that was published with judgments.
     The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
     --link adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each score and grade that the link has.
     """

@@ -125,8 +125,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         DataError: the file cannot be read, is a truncated gzip, or is not UTF-8; the text has the line.
     """
+    return numbered_lines(open_bytes(path), str(path))
+
+
+def numbered_lines(opened: IO[bytes], path: str) -> Iterator[tuple[int, str]]:
+    """Lines of an open text file, as `read_lines`; closes it."""
     number = 0
-    with open_bytes(path) as stream:
+    with opened as stream:
         try:
             for number, line in enumerate(stream, start=1):
                 yield number, line.decode("utf-8").rstrip("\r\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
@@ -19,6 +18,7 @@ from refladder.scoring.scorer import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from refladder.jobs.link import Linker
     from refladder.records import Progress, Run
@@ -41,7 +41,8 @@ def rescore(
     """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
 
     Args:
-        judgments: the file that `score_rows` stored, or `hub:ORG/NAME@REVISION` of a set published with judgments.
+        judgments: the file that `score_rows` stored, a folder of scored shards (path or URL), or
+            `hub:ORG/NAME@REVISION` of a set published with judgments.
         out: file or `-`; its rows have output_id, context_id and the score columns.
         scale: rule, weights and least label mass.
         out_given: format of the output; None to take it from the file's ending.
@@ -98,7 +99,7 @@ def rescore(
 
 def _opened(judgments: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     if not judgments.startswith(hub.PREFIX):
-        return read_judgments(Path(judgments))
+        return read_judgments(judgments)
     snapshot = hub.fetch(judgments, ("judgments",))
     run, shards = snapshot.manifest.run, snapshot.manifest.of("judgments")
     if run is None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SHARD_ROWS = 50_000
 DEATHS = 3  # of workers with one shard, after which the shard has failed
 _SHOWN = 10  # most failed shards in the message
-_JUDGE_OPTIONS = "judge_options"  # of the settings; some of them, such as limits, may change
+_JUDGE = {"judge", "judge_options"}  # of the settings; a limit or an address may change, the signature may not
 _WAIT, _LONGEST_WAIT = 0.2, 600.0  # seconds, for another process that makes the plan
 
 
@@ -107,8 +107,8 @@ def score_shards(
         out: folder or URL.
         mapped: the columns of the source by field.
         sharding: how the input is divided.
-        settings: what decides the scored rows; another run in `out` has others. Options of the judge under
-            `judge_options` may change as long as the signature of the scores does not.
+        settings: what decides the scored rows; another run in `out` has others. `judge` and `judge_options` may change
+            as long as the signature of the scores does not.
         given: format of the source; None to take it from the file extension.
         restart: discard what `out` holds.
         config: the resolved configuration.
@@ -135,8 +135,8 @@ def score_shards(
         def current(old: Plan | None) -> Plan:
             nonlocal other_judge
             names = [] if old is None else differ(old)
-            other_judge = _JUDGE_OPTIONS in names
-            if names := [name for name in names if name != _JUDGE_OPTIONS]:
+            other_judge = not _JUDGE.isdisjoint(names)
+            if names := [name for name in names if name not in _JUDGE]:
                 raise UsageError(
                     f"{folder.address}: holds shards of another run (other {', '.join(names)}); choose another folder, "
                     "or discard them with --restart"

@@ -63,8 +63,8 @@ class Plan:
 
     Attributes:
         form: format of the input and of the scored rows, jsonl or parquet.
-        settings: what else decides the scored rows; a run with other settings is another run, except for options of
-            the judge that do not change its scores.
+        settings: what else decides the scored rows; a run with other settings is another run, except for another
+            name or option of the judge that does not change its signature.
         stamps: size and time of each input file, by path.
         shards: all shards.
         config: the resolved configuration of the run that made the plan.

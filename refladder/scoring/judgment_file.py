@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, UsageError
+from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
     GZIP,
     SCHEMAS,
@@ -25,11 +26,11 @@ from refladder.files.jsonl import (
     from_line,
     from_lines,
     is_device,
-    read_lines,
+    numbered_lines,
     to_line,
 )
 from refladder.files.locks import locked
-from refladder.files.table_files import MANIFEST, RUN_FOLDER, check_finished
+from refladder.files.table_files import MANIFEST, RUN_FOLDER, check_finished, is_many, open_table
 from refladder.parsing import parse_json
 from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
 
@@ -49,18 +50,20 @@ _BLOCK = 2**20  # bytes copied at a time
 _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
 
 
-def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
+def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     """A judgments file: its Run, and its judgments with the path:line of each.
 
     Args:
-        path: the file, or a folder of scored shards, whose judgments are read one after another.
+        path: the file, or a folder of scored shards, whose judgments are read one after another; on this machine or at
+            a URL.
 
     Raises:
         DataError: the file is empty, damaged, or not a judgments file; files of a folder are of several runs.
     """
-    if path.is_dir():
+    path = str(path)
+    if is_many(path):
         return _read_folder(path)
-    lines = read_lines(path)
+    lines = numbered_lines(open_table(path), path)
     first = next(lines, None)
     if first is None:
         raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
@@ -68,15 +71,15 @@ def read_judgments(path: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     return run, _located(path, lines)
 
 
-def _read_folder(folder: Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
-    check_finished(str(folder))
-    manifest, files = folder / RUN_FOLDER / MANIFEST, []
-    if manifest.exists():
-        shards = parse_json(manifest.read_text("utf-8"), str(manifest))["shards"]
-        files = [folder / JUDGMENTS_FOLDER / shard["judgments"] for shard in shards if shard["judgments"]]
+def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
+    check_finished(path)
+    folder, files = open_folder(path), []
+    if (manifest := folder.read(name := f"{RUN_FOLDER}/{MANIFEST}")) is not None:
+        shards = parse_json(manifest.decode("utf-8", "replace"), folder.path_of(name))["shards"]
+        files = [folder.path_of(f"{JUDGMENTS_FOLDER}/{shard['judgments']}") for shard in shards if shard["judgments"]]
     if not files:
         raise DataError(
-            f"{folder}: holds no judgments; name a judgments file, or a folder of `refladder score --workers`"
+            f"{path}: holds no judgments; name a judgments file, or a folder of `refladder score --workers`"
         )
     run, first = read_judgments(files[0])
 
@@ -111,7 +114,7 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
         )
 
 
-def _located(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Judgment]]:
+def _located(path: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Judgment]]:
     while chunk := [(f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)]:
         yield from zip([where for where, _ in chunk], from_lines(Judgment, chunk), strict=True)
 

@@ -55,7 +55,7 @@ def expected(command, store, tmp_path):
     return out.read_bytes()
 
 
-def test_shards_go_from_a_bucket_to_a_bucket(store, command, fails, expected):
+def test_shards_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tmp_path):
     arguments = ("score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--shard-rows", "100", "--json")
     done = command(*arguments, "--workers", "2")
     assert done.code == 0
@@ -70,6 +70,13 @@ def test_shards_go_from_a_bucket_to_a_bucket(store, command, fails, expected):
     assert content(store) == expected
     assert not [name for name in store.find("bucket/out") if name.endswith((".claim", ".lock", ".partial"))]
     assert "secret-of-the-test" not in "".join(store.cat_file(name).decode() for name in store.find("bucket/out"))
+
+    votes = ("--rule", "hard-votes")
+    again = command("rescore", "s3://bucket/out", *votes)
+    assert again.code == 0
+    assert again.out == command("rescore", tmp_path / "whole.jsonl.judgments.jsonl", *votes).out
+    assert fails(2, "rescore", "s3://bucket/in").startswith("refladder: s3://bucket/in: holds no judgments; name a")
+    assert "s3://bucket/none.jsonl: no such file" in fails(2, "rescore", "s3://bucket/none.jsonl")
 
     store.rm_file("bucket/out/a-00001.jsonl")
     best = ("filter", "s3://bucket/out", "--top", "0.1", "--by", "coherence_score")

@@ -368,7 +368,6 @@ def test_a_finished_folder_is_not_taken_for_the_scores_of_another_run(command, f
     for option, name in (
         (("--rule", "hard-votes"), "rule"),
         (("--both-orders",), "orders"),
-        (("--judge", "openai:other"), "judge"),
         (("--least-mass", "0.5"), "least_mass"),
     ):
         text = fails(2, *arguments, *option)

@@ -50,16 +50,18 @@ def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_n
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     command("export", "demo/summarization", "--out", rows)
     rows.write_text(rows.read_text().partition("\n")[0] + "\n")
-    run = ("score", rows, "--ladders", "demo/summarization", "--dimension", "relevance", "--out", out)
-    run += ("--shard-rows", "9", "--judge", "openai:toy", "--base-url", server.url, "--no-store")
+    whoever = ("score", rows, "--ladders", "demo/summarization", "--dimension", "relevance", "--out", out)
+    whoever += ("--shard-rows", "9")
+    run = (*whoever, "--judge", "openai:toy", "--base-url", server.url, "--no-store")
     assert command(*run).code == 0
     before, asked = scored(out), len(server.asked)
     assert command(*run).code == 0
     assert len(server.asked) == asked  # nothing is left, so the judge is not opened
     assert command(*run, "--judge-option", "max_concurrency=2").code == 0
-    message = fails(2, *run, "--judge-option", "mode=top")
-    assert message.startswith(f"refladder: {out}: its shards are of another run (")
-    assert "choose another folder, or discard them with --restart" in message
+    for other in ((*run, "--judge-option", "mode=top"), (*whoever, "--judge", "builtin")):
+        message = fails(2, *other)
+        assert message.startswith(f"refladder: {out}: its shards are of another run (")
+        assert "choose another folder, or discard them with --restart" in message
     text = fails(1, *run, "--base-url", "http://127.0.0.1:9/v1", "--judge-option", "attempts=1")
     assert "127.0.0.1:9" in text  # no server there, so the signature cannot be known
     assert scored(out) == before
