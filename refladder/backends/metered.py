@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from refladder.backends.protocol import Wrapper, in_order
 from refladder.backends.usage import Usage
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 T = TypeVar("T")
+SPENT = (
+    *("calls", "requests", "characters", "prompt_tokens", "run_tokens", "answer_tokens"),
+    *("seconds", "from_store", "usd"),
+)
 
 
 class Metered(Wrapper):
@@ -177,6 +181,22 @@ class Metered(Wrapper):
         if self.budget is not None and cost is not None:
             self.budget.spent += cost - self._charged
             self._charged = cost
+
+
+def spent_counts(meter: Metered, from_store: int | None) -> dict[str, Any]:
+    """What a backend was asked, as JSON values under the names SPENT; None where a number is not known.
+
+    Args:
+        meter: the backend, inside the store.
+        from_store: answers that the store gave; None without a store.
+    """
+    usage = meter.usage
+    return {
+        **usage.counts,
+        "seconds": round(usage.seconds, 6),
+        "from_store": from_store,
+        "usd": usage.cost(meter.price),
+    }
 
 
 class Spent(NamedTuple):

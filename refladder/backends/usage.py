@@ -45,6 +45,18 @@ class Usage:
             answer_tokens=self.answer_tokens + answer_tokens * len(prompts),
         )
 
+    @property
+    def counts(self) -> dict[str, int | None]:
+        """The same as JSON values, without seconds; the length of answers is not known where tokens are not counted."""
+        return {
+            "calls": self.prompts,
+            "requests": self.requests,
+            "characters": self.characters,
+            "prompt_tokens": self.prompt_tokens,
+            "run_tokens": self.run_tokens,
+            "answer_tokens": self.answer_tokens if self.prompt_tokens is not None else None,
+        }
+
     def cost(self, price: Price | None) -> float | None:
         """USD; None where the price or the number of tokens is unknown."""
         if price is None or (self.prompt_tokens is None and self.prompts):

@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     first=CascadeOptions,
     sharding=ShardOptions,
 )
-def command(  # noqa: C901  one check after another
+def command(  # noqa: C901, PLR0915  one check after another
     context: click.Context,
     /,
     *,
@@ -192,6 +192,8 @@ def command(  # noqa: C901  one check after another
     weights_for(dimensions, scale.weights)
     student = first.student(refused=bool(text or threshold))
     thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
+    budgeted = spending.Spending(money)
+    task = None
     if sharding.given and not money.dry_run:
         task = judge_task(
             context,
@@ -206,28 +208,17 @@ def command(  # noqa: C901  one check after another
             student=None if student is None else first.folder,
             between=first.between,
             check_share=first.check_share,
-            money=money,
+            spending=budgeted,
+            budget=money.budget,
             judgments=judgments,
             prompts=prompts,
             calibration=calibration,
         )
-        return score_in_shards(
-            context,
-            sharding,
-            source,
-            task,
-            mapped=mapped,
-            table=table,
-            gpus=task.judge.startswith("hf:"),
-            restart=restart,
-            as_json=as_json,
-        )
     _tell_sampled(sampled=bool(thresholds and judging.answers))
-    checked = None if source is None else check_input(source, table.given, mapped)
+    checked = None if source is None or task is not None else check_input(source, table.given, mapped)
     recorded = _recorded(
         context, judgments_from, source=source, ladders=opened, files=(table.out, judgments), check_drift=check_drift
     )
-    budgeted = spending.Spending(money)
     judge_asked = (judging.judge or "builtin", judging.judge_option)
 
     def scorer(backend: Backend) -> LadderScorer:
@@ -262,6 +253,18 @@ def command(  # noqa: C901  one check after another
 
     if not budgeted.continues(plan, as_json=as_json):
         return 0
+    if task is not None:
+        return score_in_shards(
+            context,
+            sharding,
+            source,
+            task,
+            mapped=mapped,
+            table=table,
+            gpus=task.judge.startswith("hf:"),
+            restart=restart,
+            as_json=as_json,
+        )
     if source is None:
         return _score_texts(scorer(budgeted.open(*judge_asked)), text, context_id, as_json=as_json)
     # Before a model is loaded or a server is asked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.cli.groups import JudgingOptions, TableOptions
-    from refladder.cli.spending import SpendingOptions
+    from refladder.cli.spending import Spending
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.score import Mapped
     from refladder.jobs.shard_worker import Task
@@ -36,7 +36,7 @@ _KNOWN = {
     *("source", "ladders", "dimension", "out", "context_id", "column", "given", "judge", "judge_option", "base_url"),
     *("memory", "truncate_context", "rule", "weight", "least_mass", "answers", "both_orders", "yes_no", "judgments"),
     *("stop_at", "threshold", "calibration", "cascade", "between", "check_share"),
-    *("store", "without_store", "prices", "prompts", "restart", "as_json"),
+    *("store", "without_store", "prices", "budget", "prompts", "restart", "as_json"),
     *("shard_rows", "shard", "workers", "engine", "address"),
 }
 _BY_USER = (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)
@@ -116,7 +116,8 @@ def judge_task(
     student: Path | None,
     between: tuple[float, float] | None,
     check_share: float,
-    money: SpendingOptions,
+    spending: Spending,
+    budget: float | None,
     judgments: Path | None,
     prompts: Path | None,
     calibration: Path | None,
@@ -126,8 +127,7 @@ def judge_task(
     Raises:
         UsageError: an option does not.
     """
-    from refladder.api.judges import COSTLY, default_store  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.shard_worker import Task  # noqa: PLC0415
+    from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
 
     _check_known(context)
     judge = judging.judge or "builtin"
@@ -139,7 +139,8 @@ def judge_task(
             f"--judgments {judgments}: shards keep their judgments in --out, for `rescore`; leave --judgments out, or "
             "give /dev/null to store none"
         )
-    store = money.store or (default_store() if judge.partition(":")[0] in COSTLY else None)
+    price = spending.price_of(judge)
+    store = spending.store_path(judge, costs=price is not None)
     return Task(
         ladders=name,
         version=ladders.signature,
@@ -157,7 +158,9 @@ def judge_task(
         context_id=mapped.context,
         judge=judge,
         judge_options=options,
-        store=None if store is None or money.without_store else str(store),
+        store=None if store is None else str(store),
+        price=None if price is None else asdict(price),
+        budget=budget if price is not None else None,
         judgments=judgments is None,
         student=None if student is None else str(student),
         between=None if between is None else list(between),
@@ -209,8 +212,12 @@ def score_in_shards(
         options = task.judge_options
         if task.judge.startswith("openai:"):
             options = share_of_limits(options, workers.number)
+        budget = task.budget
+        if budget is not None and workers.number > 1:
+            budget /= workers.number
+            console.say(f"--budget: each of {workers.number} workers may spend {budget:.4g} USD", err=True)
         placed = replace(task, folder=table.out, form=form, directory=str(Path.cwd()), judge_options=options)
-        return workers, placed
+        return workers, replace(placed, budget=budget)
 
     with console.progress("scoring") as progress:
         report = score_shards(
@@ -226,7 +233,7 @@ def score_in_shards(
             progress=progress,
             say=lambda text: console.say(text, err=True),
         )
-    return _tell(report, table.out, as_json=as_json)
+    return _tell(report, task.judge, table.out, as_json=as_json)
 
 
 def _check_known(context: click.Context) -> None:
@@ -251,13 +258,16 @@ def _checked(sharding: ShardOptions, source: str | None, out: str, *, restart: b
     return source
 
 
-def _tell(report: ShardsReport, out: str, *, as_json: bool) -> int:
+def _tell(report: ShardsReport, judge: str, out: str, *, as_json: bool) -> int:
+    spent = [{"backend": judge, **report.spent}] if report.spent else []
     counts = {name: getattr(report, name) for name in ("shards", "reused", "missing", "rows", "scored", "unscored")}
     if as_json:
-        text = json.dumps({**summary(report.scores), "out": out, "shards": counts}, ensure_ascii=False)
+        shown = {**summary(report.scores), "out": out, "shards": counts, "spent": spent}
+        text = json.dumps(shown, ensure_ascii=False)
         click.echo(console.printable_json(text))
     else:
         console.say_lines(summary_lines(report.scores))
+        console.tell_spent(spent)
         earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
         console.say(
             f"{report.shards:,} shards{earlier}: {report.rows:,} rows = {report.scored:,} scored + "

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from refladder.backends.estimate import Estimate, Plan
     from refladder.backends.metered import Metered
     from refladder.backends.prices import Price
-    from refladder.backends.usage import Usage
 
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
 UNKNOWN = (
@@ -107,7 +106,7 @@ class Spending:
         from refladder.backends.metered import Metered  # noqa: PLC0415
 
         in_batches = bool(console.pairs(given, flag).get("batch"))
-        price = self._price(name, batch=in_batches)
+        price = self.price_of(name, batch=in_batches)
         backend = console.open_backend(name, given, flag)
         if in_batches and self._budget is not None and price is not None and backend.count_tokens([]) is None:
             raise UsageError(
@@ -119,7 +118,8 @@ class Spending:
         stored = None if store is None else Stored(metered, store)
         return _Opened(stored or metered, metered, stored)
 
-    def _price(self, name: str, *, batch: bool) -> Price | None:
+    def price_of(self, name: str, *, batch: bool = False) -> Price | None:
+        """What a backend's model costs; None without a table, or for a model that costs nothing."""
         from refladder.backends.prices import price_of  # noqa: PLC0415
 
         model = name.partition(":")[2] or name
@@ -127,14 +127,25 @@ class Spending:
             return None
         return price_of(self._prices, model, self._options.prices, batch=batch)
 
-    def _store_for(self, name: str, *, costs: bool) -> ResponseStore | None:
+    def store_path(self, name: str, *, costs: bool) -> Path | None:
+        """The response store of a backend; None for no store.
+
+        Args:
+            name: of the backend.
+            costs: whether its price is known.
+        """
         from refladder.api.judges import COSTLY, default_store  # noqa: PLC0415
-        from refladder.backends.cache.store import ResponseStore  # noqa: PLC0415
 
         path = self._options.store
         if path is None and (name.partition(":")[0] in COSTLY or (costs and self._budget is not None)):
             path = default_store()
-        if path is None or self._options.without_store:
+        return None if self._options.without_store else path
+
+    def _store_for(self, name: str, *, costs: bool) -> ResponseStore | None:
+        from refladder.backends.cache.store import ResponseStore  # noqa: PLC0415
+
+        path = self.store_path(name, costs=costs)
+        if path is None:
             return None
         if path not in self._stores:
             self._stores[path] = ResponseStore(path)
@@ -183,35 +194,19 @@ class Spending:
 
     def spent(self) -> list[dict[str, Any]]:
         """What each backend was asked in this run, as JSON values."""
+        from refladder.backends.metered import spent_counts  # noqa: PLC0415  --help stays quick
+
         return [
-            {
-                "backend": name,
-                **_usage(opened.metered.usage),
-                "seconds": round(opened.metered.usage.seconds, 6),
-                "from_store": None if opened.stored is None else opened.stored.reused,
-                "usd": opened.metered.usage.cost(opened.metered.price),
-            }
+            {"backend": name, **spent_counts(opened.metered, None if opened.stored is None else opened.stored.reused)}
             for (name, _), opened in self._opened.items()
         ]
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
-    counted = usage.prompt_tokens is not None
-    return {
-        "calls": usage.prompts,
-        "requests": usage.requests,
-        "characters": usage.characters,
-        "prompt_tokens": usage.prompt_tokens,
-        "run_tokens": usage.run_tokens,
-        "answer_tokens": usage.answer_tokens if counted else None,
-    }
-
-
 def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *, as_json: bool) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "backend": name,
-            **_usage(estimate.usage),
+            **estimate.usage.counts,
             "least_calls": estimate.least,
             "free": estimate.free,
             "too_long": estimate.too_long,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
-from refladder.backends.metered import Metered
+from refladder.backends.metered import Metered, spent_counts
+from refladder.backends.prices import Budget, Price
 from refladder.errors import BackendError, DataError, RefladderError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import read_record, throw_away
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from refladder.students import Student
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-# Fields of a task that say where something is, not what the scores are; and those that name files, whose contents do.
-_PLACES = {"folder", "form", "directory", "ladders", "store", "judgments"}
-_PATHS = ("threshold", "prompts", "student", "calibration")
+# Fields of a task that say where something is or what it costs, not what the scores are.
+_PLACES = {"folder", "form", "directory", "ladders", "store", "judgments", "price", "budget"}
+_PATHS = ("threshold", "prompts", "student", "calibration")  # fields that name files, whose contents count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,8 @@ class Task:
             which gets a share `check_share` of them all the same; without `between`, it is the judge.
         calibration: file with a human scale, which adds the expected rating.
         store: file of the response store of each machine; None for no store.
+        price: fields of the judge's `Price`; None where it is unknown.
+        budget: USD that this worker may spend; None for no limit.
         judgments: whether judgments are stored.
     """
 
@@ -89,6 +92,8 @@ class Task:
     check_share: float = 0.05
     calibration: str | None = None
     store: str | None = None
+    price: dict[str, Any] | None = None
+    budget: float | None = None
     judgments: bool = True
 
     def settings(self) -> dict[str, Any]:
@@ -140,6 +145,9 @@ class ShardWorker:
         self._opened_folder: Folder | None = None
         self._ladders: LadderSet | None = None
         self._judge: Backend | None = None
+        self._metered: Metered | None = None
+        self._stored: Stored | None = None
+        self._told: dict[str, float] = {}
         self._student: Student | None = None
 
     def run(self, asked: str) -> str:
@@ -149,8 +157,12 @@ class ShardWorker:
 
         Returns:
             `{"mark": Mark or None, "notice": of the judge}` as JSON, or `{"error": text, "stops": whether every other
-            shard would fail too, "kind": judge, usage or data}`.
+            shard would fail too, "kind": judge, usage or data}`; both with `spent`, what the judge was asked since the
+            last answer.
         """
+        return json.dumps({**self._answer(asked), "spent": self._spent()})
+
+    def _answer(self, asked: str) -> dict[str, Any]:
         request = json.loads(asked)
         shard = None if request["shard"] is None else Shard(**request["shard"])
         try:
@@ -160,13 +172,22 @@ class ShardWorker:
             cause = error.__cause__
             full = isinstance(cause, OSError) and cause.errno in _FULL
             kind = "judge" if isinstance(error, BackendError) else "usage" if isinstance(error, UsageError) else "data"
-            return json.dumps({"error": _words(str(error)), "stops": full or kind != "data", "kind": kind})
+            return {"error": _words(str(error)), "stops": full or kind != "data", "kind": kind}
         except Exception as error:  # noqa: BLE001  one row must not end the run; the text has the type
             rows = f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: " if shard else ""
             words = f"{rows}{type(error).__name__}: {_words(str(error))}"
-            return json.dumps({"error": words, "stops": shard is None, "kind": "data"})
+            return {"error": words, "stops": shard is None, "kind": "data"}
         notice = None if self._judge is None else self._judge.notice
-        return json.dumps({"mark": None if mark is None else json.loads(to_bytes(mark)), "notice": notice})
+        return {"mark": None if mark is None else json.loads(to_bytes(mark)), "notice": notice}
+
+    def _spent(self) -> dict[str, float]:
+        """Counts of the judge since the last call; those that it does not know are absent."""
+        if self._metered is None:
+            return {}
+        counts = spent_counts(self._metered, None if self._stored is None else self._stored.reused)
+        known = {name: count for name, count in counts.items() if count is not None}
+        before, self._told = self._told, known
+        return {name: count - before.get(name, 0) for name, count in known.items()}
 
     @property
     def _folder(self) -> Folder:
@@ -176,8 +197,12 @@ class ShardWorker:
 
     def _opened(self) -> Backend:
         if self._judge is None:
-            metered = Metered(connect(self._task.judge, **self._task.judge_options))
-            judge = Stored(metered, ResponseStore(Path(self._task.store))) if self._task.store else metered
+            task = self._task
+            price = None if task.price is None else Price(**task.price)
+            budget = None if task.budget is None else Budget(task.budget)
+            self._metered = Metered(connect(task.judge, **task.judge_options), price, budget)
+            self._stored = Stored(self._metered, ResponseStore(Path(task.store))) if task.store else None
+            judge = self._stored or self._metered
             judge.load()
             self._judge = judge
         return self._judge

@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.metered import SPENT
 from refladder.errors import BackendError, DataError, RefladderError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER
@@ -70,6 +71,7 @@ class ShardsReport:
         scored: rows with every score.
         unscored: rows without some score.
         missing: shards of other parts without a mark; 0 if the folder is finished.
+        spent: what this run asked its judges, under the names of `refladder.backends.metered.SPENT`; empty for nothing.
     """
 
     scores: ScoreReport
@@ -79,6 +81,7 @@ class ShardsReport:
     scored: int
     unscored: int
     missing: int
+    spent: dict[str, float | None]
 
 
 def score_shards(
@@ -150,13 +153,16 @@ def score_shards(
         earlier = verified(folder, read_marks(folder, shards))
         marks = dict(earlier)
         left = [shard for shard in shards if shard.name not in marks]
-        if left:
+        run = None
+        if left or other_judge:
+            run = _Run(folder, marks, sum(shard.rows for shard in shards), progress, say)
+        if run is not None and left:
             folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
-            total = sum(shard.rows for shard in shards)
-            _Run(folder, marks, total, progress, say).score(left, *open_workers(plan.form))
-        elif other_judge:
-            _Run(folder, marks, 0, None, say).compare(*open_workers(plan.form))
+            run.score(left, *open_workers(plan.form))
+        elif run is not None:
+            run.compare(*open_workers(plan.form))
         missing = _finish(folder, plan, marks)
+        spent = {} if run is None else run.spent
     return ShardsReport(
         scores=merged([mark.report for mark in marks.values()]),
         shards=len(shards),
@@ -165,6 +171,7 @@ def score_shards(
         scored=sum(mark.scored for mark in marks.values()),
         unscored=sum(mark.unscored for mark in marks.values()),
         missing=missing,
+        spent=spent,
     )
 
 
@@ -231,6 +238,8 @@ class _Run:
         self._deaths: dict[str, int] = {}
         self._failed: dict[str, str] = {}
         self._notices: list[str | None] = [None]
+        self._counts: dict[str, float] = {}
+        self._begun = time.monotonic()
 
     def score(self, shards: Sequence[Shard], workers: Workers, task: Task) -> None:
         """Score shards; adds their marks.
@@ -281,6 +290,17 @@ class _Run:
             raise _error(reply)(reply["error"])
 
     @property
+    def spent(self) -> dict[str, float | None]:
+        """What the workers asked their judges, and the seconds of this run; what dead workers asked is not known."""
+        if not self._counts.get("calls") and not self._counts.get("from_store"):
+            return {}
+        return {**dict.fromkeys(SPENT), **self._counts, "seconds": time.monotonic() - self._begun}
+
+    def _count(self, reply: Mapping[str, Any]) -> None:
+        for name, count in reply.get("spent", {}).items():
+            self._counts[name] = self._counts.get(name, 0) + count
+
+    @property
     def _signature(self) -> str | None:
         return next((mark.signature for mark in self._marks.values()), None)
 
@@ -299,6 +319,7 @@ class _Run:
 
     def _take(self, shard: Shard, answer: str) -> None:
         reply = json.loads(answer)
+        self._count(reply)
         if "error" in reply:
             if reply["stops"]:
                 raise _error(reply)(f"{reply['error']}; {self._kept()}")

@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 from doubles import Double
+from shard_folders import Inline
 
 from refladder import backends, cli
 from refladder.backends import connect
@@ -254,6 +255,61 @@ def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(capsys
     (after,) = spent(capsys, table, "--prices", prices, "--budget", "100", "--store", tmp_path / "r.sqlite")
     assert (after["calls"], after["from_store"]) == (ROWS * EACH - done, done)
     assert len({prompt.text for prompt in Words.sent}) == len(Words.sent) == ROWS * EACH
+
+
+def test_shards_report_what_was_asked_and_have_a_budget(capsys, table, tmp_path, prices, monkeypatch):
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.confirm", lambda _text, **_: True)
+    store = ("--prices", prices, "--store", tmp_path / "r.sqlite")
+    shards = ("--shard-rows", "1", "--json")
+    (whole,) = spent(capsys, table, "--prices", prices)
+    Words.sent = []
+    code, _, err = score(capsys, table, *store, *shards, "--budget", "5", out="out")
+    assert code == 1
+    assert "the budget of 5.00 USD does not cover the next prompt" in err
+    done = len(Words.sent)
+    assert 0 < done < ROWS * EACH
+    code, out, _ = score(capsys, table, *store, *shards, "--budget", "100", out="out")
+    (after,) = json.loads(out)["spent"]
+    assert code == 0
+    assert (after["backend"], after["calls"]) == ("words:m", ROWS * EACH - done)
+    assert after["usd"] == pytest.approx(after["prompt_tokens"] * 0.001 + after["calls"] * 0.01)
+    _, out, _ = score(capsys, table, *shards, "--prices", prices, "--no-store", out="anew")
+    (alone,) = json.loads(out)["spent"]
+    assert {name: alone[name] for name in whole if name != "seconds"} == {
+        name: count for name, count in whole.items() if name != "seconds"
+    }
+    _, out, err = score(capsys, table, *shards[:2], "--prices", prices, "--no-store", "--restart", out="anew")
+    assert f"words:m: {ROWS * EACH} calls, {whole['prompt_tokens']:,} prompt tokens" in err
+    assert f"{whole['usd']:.4f} USD in" in err
+    _, out, _ = score(capsys, table, *shards, "--prices", prices, "--no-store", out="anew")
+    assert json.loads(out)["spent"] == []  # nothing was left
+
+
+def test_each_worker_of_shards_may_spend_its_share(capsys, table, tmp_path, prices, monkeypatch):
+    tasks = []
+
+    class Two(Inline):
+        number = 2
+
+        def start(self, task):
+            tasks.append(json.loads(task))
+            super().start(task)
+
+        def put(self, worker, shard):
+            self.queue = [*getattr(self, "queue", []), (worker, shard)]
+
+        def wait(self):
+            worker, shard = self.queue.pop(0)
+            return worker, self.worker.run(shard)
+
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Two)
+    budget = ("--prices", prices, "--budget", "90", "--workers", "2")
+    code, _, err = score(capsys, table, *budget, "--store", tmp_path / "r.sqlite", out="out")
+    assert code == 0
+    assert "--budget: each of 2 workers may spend 45 USD" in err
+    assert [task["budget"] for task in tasks] == [45]
 
 
 def test_a_budget_for_a_backend_without_tokens_is_refused(capsys, table, prices, monkeypatch):

@@ -266,6 +266,7 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(jsonl.os, "fsync", full)
         answer = json.loads(worker.run(request))
+    assert answer.pop("spent")["calls"] == 0
     assert answer == {
         "error": f"{tmp_path}/out/.refladder/slices/a-00000.jsonl: cannot be written (No space left on device); free "
         "space or choose another path",
@@ -400,7 +401,8 @@ def test_workers_share_the_limits_of_an_endpoint():
         (("--shard", "1/2", "--restart"), "--restart would discard the shards of other parts; delete"),
         (("--address", "auto"), "--address is that of a Ray cluster; add --engine ray"),
         (("--workers", "2", "--out-format", "csv"), "--out-format does not work with shards; leave it out"),
-        (("--workers", "2", "--budget", "1"), "--budget does not work with shards; leave it out"),
+        (("--workers", "2", "--check-drift"), "--check-drift does not work with shards; leave it out"),
+        (("--workers", "2", "--budget", "1"), "--budget needs the model's price; give a table of prices with --prices"),
         (("--workers", "2", "--judgments", "j.jsonl"), "--judgments j.jsonl: shards keep their judgments in --out"),
         (("--workers", "2", "--judge", "nothing"), "unknown backend 'nothing'"),
     ],
