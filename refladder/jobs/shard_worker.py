@@ -99,6 +99,7 @@ class Task:
     def settings(self) -> dict[str, Any]:
         """What decides the scored rows, so that shards of different runs do not share a folder."""
         values = {name: value for name, value in asdict(self).items() if name not in _PLACES}
+        values["ladders"] = values.pop("version")
         for name in _PATHS:
             if values[name] is not None:
                 values[name] = _digest_of_files(Path(values[name]))
