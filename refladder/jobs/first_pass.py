@@ -96,7 +96,7 @@ def student_before_judge(
     for option in refused:
         raise UsageError(f"--cascade does not go with {option}; leave one of them out")
     _check_band(between, check)
-    return _named_student(cascade, "--cascade")
+    return _named_student(str(cascade), "--cascade")  # a Path gets the message too
 
 
 def _named_student(name: str, option: str) -> Student:

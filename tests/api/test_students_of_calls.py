@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -275,6 +276,7 @@ def test_a_row_that_a_student_decided_is_not_taken_for_an_unscored_one(rows, cas
         ({"CASCADE": 1, "threshold": "t.json"}, r"cascade does not go with threshold; leave one of them out$"),
         ({"CASCADE": 1, "stop_at": {COLUMN: 5}}, rf"stop_at must be {COLUMN}=NUMBER, .* between=\(-2, 4\)$"),
         ({"CASCADE": 1, "cascade": "student"}, r"cascade 'student': must be distilled:FOLDER"),
+        ({"CASCADE": 1, "cascade": Path("student")}, r"cascade 'student': must be distilled:FOLDER"),
         ({"CASCADE": 1, "both_orders": True}, r"scores with another signature: orders:2 here, orders:1 in the student"),
         ({"CASCADE": 1, "dimensions": ["complexity"]}, r"gives complexity_score .*; choose others with dimensions, or"),
     ],
