@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from refladder.api.calls import filter as filter  # noqa: A004  the name of the command
     from refladder.api.calls import pairs as pairs
     from refladder.api.calls import score as score
+    from refladder.api.distilling import distil as distil
     from refladder.api.experiments import build as build
     from refladder.api.experiments import evaluate as evaluate
     from refladder.api.promises import calibrate as calibrate
@@ -46,6 +47,7 @@ _PUBLIC = {
     "calibrate": "refladder.api.promises",
     "certify": "refladder.api.sets",
     "connect": "refladder.backends",
+    "distil": "refladder.api.distilling",
     "evaluate": "refladder.api.experiments",
     "evaluate_method": "refladder.metaeval.agreement",
     "filter": "refladder.api.calls",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import tempfile
+from collections.abc import Sized
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +16,18 @@ from refladder.api.judges import Backends, open_recorded, resolved
 from refladder.api.texts import prepared
 from refladder.errors import UsageError
 from refladder.files.jsonl import read_record
+from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, refuse_same_files
 from refladder.jobs.filter import DROP, KEEP, asked_condition, filter_rows
+from refladder.jobs.first_pass import (
+    PREFIX,
+    Cascade,
+    estimate_columns,
+    score_with_student,
+    student_before_judge,
+    student_judge,
+)
 from refladder.jobs.human_ratings import ExpectedRatings
 from refladder.jobs.link import open_link
 from refladder.jobs.preference_pairs import pair_lines, preference_pairs
@@ -25,25 +36,27 @@ from refladder.jobs.score import FIELDS, Mapped, check_input, score_rows
 from refladder.jobs.scored_tables import score_column
 from refladder.records import HumanScale
 from refladder.report.progress import progress
-from refladder.report.summary import summary_lines, warning_lines
+from refladder.report.summary import first_pass_lines, summary_lines, warning_lines
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judging import LEAST_MASS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Threshold
+    from refladder.scoring.columns import ScoreReport
 
 Table = TypeVar("Table")
 _LOG = logging.getLogger("refladder")
+_OF_STUDENTS = ("ladders", "judge", "columns", "context_id", "out")  # what a student alone has a use for
 
 
 def score(
     table: Table,
     *,
-    ladders: str | Path | LadderSet,
+    ladders: str | Path | LadderSet | None = None,
     judge: str | Backend = "builtin",
     judge_options: Mapping[str, object] | None = None,
     dimensions: Sequence[str] = (),
@@ -60,6 +73,9 @@ def score(
     threshold: str | Path | Threshold | None = None,
     calibration: str | Path | HumanScale | None = None,
     judgments_from: str | Path | None = None,
+    cascade: str | None = None,
+    between: tuple[float, float] | None = None,
+    check_share: float = 0.05,
     out: str | Path | None = None,
     judgments: str | Path | None = None,
     restart: bool = False,
@@ -74,8 +90,11 @@ def score(
     Args:
         table: a path (JSON lines, CSV or Parquet), a list of dicts, a pandas or polars DataFrame, a pyarrow Table, or
             a Dataset of `datasets`.
-        ladders: a shipped name, a folder, or a set from `load_ladders`.
-        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or an open one.
+        ladders: a shipped name, a folder, or a set from `load_ladders`. A student needs none; a set
+            gives it the texts of contexts that the table lacks.
+        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or an open one. Or `distilled:FOLDER`, a
+            student from `distil`: it adds the column that it learned, its note and the signature. No model is asked, so
+            arguments about asking are refused.
         judge_options: options of a named judge, such as `{"base_url": ..., "dtype": "bfloat16"}`.
         dimensions: names of the dimensions to score; empty for all of the set.
         columns: field (context_id, context, background, output, output_id) to the name of its column.
@@ -95,6 +114,12 @@ def score(
             NAME_expected_low and NAME_expected_high.
         judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
             comparison that is not in the table is unparsed.
+        cascade: `distilled:FOLDER`, a student from `distil` that decides the rows whose estimate is outside of
+            `between`. The judge gets the others. It adds NAME_student_score (the estimate) and NAME_cascade_score (the
+            judge's score where there is one, else the estimate). The logger `refladder` counts the calls saved, and the
+            decisions that the judge would change: in warnings where it changes one or none was checked.
+        between: least and greatest estimate that are undecided, in units of the score.
+        check_share: share (0 to 1) of the rows decided by the student that the judge gets all the same.
         out: file for the scored rows, required where `table` is a path. An interrupted call continues from
             `OUT.judgments.jsonl` when it is made again.
         judgments: file that stores the judgments; None for `OUT.judgments.jsonl`, or none without `out` or with
@@ -107,7 +132,8 @@ def score(
         Rows of a file are streamed and never held in memory together.
 
     Raises:
-        UsageError, UnknownNameError: an argument is wrong; the judge was not asked.
+        UsageError, UnknownNameError: an argument is wrong, or the student is of another judge or column; the judge was
+            not asked.
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
@@ -116,6 +142,21 @@ def score(
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(given))
         mapped = Mapped(columns=dict(columns or {}), context=context_id)
+        if isinstance(judge, str) and judge.startswith(PREFIX):
+            alone = student_judge(judge, _asking(given))
+            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+            source, scored = _files(stack, frame, str(table), out, mapped)
+            with progress("scoring") as update:
+                config = None if out is None else resolved("score", given)
+                report = score_with_student(
+                    alone, source, str(scored), mapped=mapped, ladders=texts, config=config, progress=update
+                )
+            _log_counts(report, given)
+            return _returned(table, frame, out, scored, estimate_columns(alone))
+        if ladders is None:
+            raise UsageError(f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none")
+        refused = [] if threshold is None else ["--threshold"]
+        student = student_before_judge(cascade, between, check_share, refused=refused)
         opened, open_scorer = prepared(
             ladders,
             dimensions=dimensions,
@@ -137,14 +178,7 @@ def score(
             check_recorded_ladders(recorded, opened)
             outputs = {"--out": str(out or STANDARD), "--judgments": str(judgments or STANDARD)}
             refuse_same_files({"--judgments-from": str(judgments_from), **outputs})
-        if frame is None:
-            source, scored = str(table), _out_path(out)
-        else:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
-            source = str(folder / f"table.{frame.form}")
-            scored = folder / f"scored.{frame.form}" if out is None else Path(out)
-            frame.write(Path(source), {mapped.columns.get(name, name) for name in FIELDS} if out is None else None)
-        stack.enter_context(in_words_of_python(given, None if frame is None else source))
+        source, scored = _files(stack, frame, str(table), out, mapped)
         checked = check_input(source, None, mapped)
         kept = Path(judgments) if judgments is not None else None
         if kept is None and out is not None and recorded is None:
@@ -155,6 +189,10 @@ def score(
         backends = stack.enter_context(Backends(store))
         scorer = open_scorer(recorded or backends.open(judge, judge_options))
         added = added_columns(scorer.dimensions, () if scorer.stop is None else tuple(scorer.stop.thresholds))
+        first_pass = None
+        if student is not None and between is not None:
+            first_pass = Cascade(student, scorer, between, check_share)
+            added = {**first_pass.added, **added}
         if people is not None:
             added |= ExpectedRatings(people, added, scorer.report.signature).added
         with progress("scoring", backends.under_way) as update:
@@ -166,15 +204,57 @@ def score(
                 judgments=kept,
                 restart=restart,
                 calibration=people,
+                first_pass=first_pass,
                 config=None if out is None else resolved("score", given),
                 checked=checked,
                 progress=update,
             )
-        for line in warning_lines(report) if report.complete else summary_lines(report):
-            _LOG.warning("%s", line)
-        if frame is None:
-            return type(table)(out)  # type: ignore[call-arg]
-        return cast("Table", frame.with_columns(read_columns(scored, added), added))
+        _log_counts(report, given)
+        return _returned(table, frame, out, scored, added)
+
+
+def _asking(given: Mapping[str, object]) -> Iterator[str]:
+    """The arguments of `score` that are given, as options, and that a student alone has no use for."""
+    for name, parameter in inspect.signature(score).parameters.items():
+        if name in given and name not in _OF_STUDENTS:
+            value = given[name]
+            empty = isinstance(value, Sized) and not len(value)
+            if value is not False and not empty and value != parameter.default:
+                yield f"--{name.replace('_', '-')}"
+
+
+def _files(
+    stack: ExitStack, frame: Frame | None, table: str, out: str | Path | None, mapped: Mapped
+) -> tuple[str, Path]:
+    """The files that `score` reads and writes: the user's, or temporary ones, which errors in the stack then name."""
+    if frame is None:
+        return table, _out_path(out)
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
+    source = str(folder / f"table.{frame.form}")
+    frame.write(Path(source), {mapped.columns.get(name, name) for name in FIELDS} if out is None else None)
+    stack.enter_context(in_words_of_python((), source))
+    return source, folder / f"scored.{frame.form}" if out is None else Path(out)
+
+
+def _returned(
+    table: Table, frame: Frame | None, out: str | Path | None, scored: Path, added: Mapping[str, type]
+) -> Table:
+    if frame is None:
+        return type(table)(out)  # type: ignore[call-arg]
+    return cast("Table", frame.with_columns(read_columns(scored, added), added))
+
+
+def _log_counts(report: ScoreReport, given: Mapping[str, object]) -> None:
+    lines = warning_lines(report) if report.complete else summary_lines(report)
+    for line in lines:
+        _LOG.warning("%s", with_parameters(line, given))
+    counts = report.first_pass
+    if report.complete and counts is not None:
+        # By default Python shows warnings only. Every user should see that the judge would change decisions, or that
+        # this was not measured; where no decision would change, the counts are for those who ask for them.
+        certain = not counts.decided or (counts.checked and not counts.changed and not counts.changed_somewhere)
+        for line in first_pass_lines(counts):
+            _LOG.log(logging.INFO if certain else logging.WARNING, "%s", with_parameters(line, given))
 
 
 def filter(  # noqa: A001  the name of the command

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, RefladderError, UsageError
@@ -16,14 +18,16 @@ from refladder.files.tables import Row, Rows, format_of, parse_number, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from contextlib import ExitStack
 
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
 NUMBER = "number of the row"  # a column of temporary tables, which no message names
 _BATCH = 4096  # rows converted at a time
 _OTHER_NAMES = {  # options whose parameter is called otherwise
-    "dimension": "dimensions", "judge_option": "judge_options", "writer_option": "writer_options", "with": "include",
+    "dimension": "dimensions", "judge_option": "judge_options", "writer_option": "writer_options",
+    "model_option": "model_options", "with": "include",
 }  # fmt: skip
+_END = r"-?(?:\d[\d.e+-]*|inf|nan)"  # a number as `:g` writes it
 _OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
 
 
@@ -219,6 +223,23 @@ def read_columns(path: Path, types: Mapping[str, type], given: str | None = None
     return columns
 
 
+def written(stack: ExitStack, table: Any, needed: Collection[str], name: str) -> str:  # noqa: ANN401
+    """The path of a table in memory, in a temporary file; errors in the stack then name it.
+
+    Args:
+        stack: removes the file at its end.
+        table: see `Frame`.
+        needed: columns to write, see `Frame.write`.
+        name: what the user calls the table.
+    """
+    frame = Frame(table)
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
+    path = folder / f"table.{frame.form}"
+    frame.write(path, needed)
+    stack.enter_context(in_words_of_python((), str(path), name=name))
+    return str(path)
+
+
 @contextmanager
 def in_words_of_python(
     parameters: Collection[str], path: str | None = None, *, name: str = "the table"
@@ -250,6 +271,8 @@ def with_parameters(text: str, parameters: Collection[str]) -> str:
         parameters: of the call; other options stay as they are.
     """
     text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
+    if "between" in parameters:
+        text = re.sub(rf"--between ({_END}|LOW) ({_END}|HIGH)", r"between=(\1, \2)", text)
 
     def parameter(match: re.Match[str]) -> str:
         name = match[1].replace("-", "_")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import Frame, in_words_of_python
+from refladder.api.frames import in_words_of_python, written
 from refladder.errors import UsageError
 from refladder.files.jsonl import write_record
 from refladder.files.tables import refuse_same_files
@@ -142,26 +141,22 @@ def _pool(
     if not label:
         raise UsageError("give the column of the labels: label=COLUMN")
     asked = Asked(by=by, label=label, good=good, per=per)
-    paths: tuple[str, ...] = ()
-    if isinstance(labels, str | Path):
-        paths = (str(labels),)
-    elif isinstance(labels, Sequence) and labels and all(isinstance(path, str | Path) for path in labels):
-        paths = tuple(map(str, labels))
-    elif labels is not None:
-        paths = (_written(stack, labels, asked, "labels"),)
-    asked = replace(asked, labels=paths)
-    source = str(table) if isinstance(table, str | Path) else _written(stack, table, asked, "the table")
-    read = {"the table": source, **{f"labels {path}": path for path in paths}}
+    asked = replace(asked, labels=label_tables(stack, labels, asked))
+    in_memory = not isinstance(table, str | Path)
+    source = written(stack, table, asked.needed, "the table") if in_memory else str(table)
+    read = {"the table": source, **{f"labels {path}": path for path in asked.labels}}
     refuse_same_files(read if out is None else {**read, "out": str(out)})
     with progress("reading") as update:
-        return read_pool(source, asked, progress=update), asked
+        pool = read_pool(source, asked, progress=update)
+    if in_memory:
+        pool.notes = [note.replace(source, "the table") for note in pool.notes]
+    return pool, asked
 
 
-def _written(stack: ExitStack, table: Any, asked: Asked, name: str) -> str:  # noqa: ANN401
-    """The path of a table in memory, in a temporary file; errors in the stack then name it."""
-    frame = Frame(table)
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
-    path = folder / f"table.{frame.form}"
-    frame.write(path, asked.needed)
-    stack.enter_context(in_words_of_python((), str(path), name=name))
-    return str(path)
+def label_tables(stack: ExitStack, labels: Any, asked: Asked) -> tuple[str, ...]:  # noqa: ANN401
+    """The paths of tables of labels: those that are given, or that of a temporary file; none for None."""
+    if isinstance(labels, str | Path):
+        return (str(labels),)
+    if isinstance(labels, Sequence) and labels and all(isinstance(path, str | Path) for path in labels):
+        return tuple(map(str, labels))
+    return () if labels is None else (written(stack, labels, asked.needed, "labels"),)

@@ -49,7 +49,7 @@ def connect(name: str, **options: str) -> Backend:
     """
     kind, _, target = name.partition(":")
     if kind == "distilled":
-        raise UsageError(f"{name} estimates scores and compares no texts; use it with `refladder score --judge {name}`")
+        raise UsageError(f"{name} estimates scores and compares no texts; only `score` takes it as a judge")
     opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
     option_names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]

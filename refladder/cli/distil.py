@@ -71,15 +71,12 @@ def command(
     A fifth of the contexts is held out; the figures are those of rows that the student has not seen. Use it with `score
     --judge distilled:FOLDER`, or before a judge with `score --cascade distilled:FOLDER`.
     """
-    from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
-    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415
+    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
     from refladder.jobs.distil import distil  # noqa: PLC0415
     from refladder.jobs.score import Mapped  # noqa: PLC0415
     from refladder.report.student_table import student_lines, student_table  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
-    if labels and label is None:
-        raise UsageError("--labels needs --label COLUMN, the column of the labels in it")
     with console.progress("distilling") as progress:
         record, notes = distil(
             source,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,7 @@ from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from refladder.cli.groups import TableOptions
     from refladder.jobs.first_pass import Cascade
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from refladder.scoring.scorer import LadderScorer
     from refladder.students import Student
 
-PREFIX = "distilled:"
 # Options that a student alone has a use for; the others say how a judge is asked.
 _ALONE = {
     "source", "ladders", "out", "context_id", "column", "given", "out_format", "escape_formulas", "judge", "as_json",
@@ -62,29 +61,27 @@ class CascadeOptions:
     between: tuple[float, float] | None
     check_share: float
 
-    def student(self, *, refused: bool) -> Student | None:
+    def student(self, *, text: bool, threshold: bool) -> Student | None:
         """The student, read; None without --cascade.
 
         Args:
-            refused: whether options are given that do not go together with a first pass.
+            text: whether --text is given.
+            threshold: whether --threshold is given.
 
         Raises:
-            UsageError: the options do not fit together.
+            UsageError: the options do not fit together, or one of them is wrong.
         """
-        if self.cascade is None:
-            if self.between is not None:
-                raise UsageError("--between is the undecided band of --cascade distilled:FOLDER; give both")
-            return None
-        if self.between is None:
-            raise UsageError("--cascade needs --between LOW HIGH, the estimates that the judge gets")
-        if refused:
-            raise UsageError("--cascade does not go with --text or --threshold; leave one of them out")
-        return read_student(self.cascade, "--cascade")
+        from refladder.jobs.first_pass import student_before_judge  # noqa: PLC0415  --help stays quick
+
+        refused = [option for option, given in (("--text", text), ("--threshold", threshold)) if given]
+        return student_before_judge(self.cascade, self.between, self.check_share, refused=refused)
 
     @property
     def folder(self) -> Path:
         """The folder of the student."""
-        return _folder_of(self.cascade or "")
+        from refladder.jobs.first_pass import student_folder  # noqa: PLC0415  --help stays quick
+
+        return student_folder(self.cascade or "")
 
     def before(self, scorer: LadderScorer, student: Student | None) -> Cascade | None:
         """The first pass before a scorer; None without a student."""
@@ -98,23 +95,6 @@ class CascadeOptions:
         """The rows that the judge gets; all of them without a student."""
         cascade = self.before(scorer, student)
         return rows if cascade is None else cascade.undecided(rows)
-
-
-def read_student(name: str, flag: str) -> Student:
-    """The student of `distilled:FOLDER`.
-
-    Raises:
-        UsageError, DataError: it is not one.
-    """
-    from refladder.students import open_student  # noqa: PLC0415  --help stays quick
-
-    if not name.startswith(PREFIX) or name == PREFIX:
-        raise UsageError(f"{flag} {name!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`")
-    return open_student(_folder_of(name))
-
-
-def _folder_of(name: str) -> Path:
-    return Path(name.removeprefix(PREFIX)).expanduser()
 
 
 def scored_alone(
@@ -134,6 +114,8 @@ def scored_alone(
     Raises:
         UsageError: no ladder set is named, or options are given for asking a judge.
     """
+    from refladder.jobs.first_pass import PREFIX, score_with_student, student_folder, student_judge  # noqa: PLC0415  --help stays quick
+
     if judge is None or not judge.startswith(PREFIX):
         if ladders is None:
             raise click.MissingParameter(
@@ -141,18 +123,18 @@ def scored_alone(
             )
         return None
     from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.first_pass import score_with_student  # noqa: PLC0415
 
     known = (_ALONE - _NOT_OF_SHARDS) | _OF_SHARDS if sharding.given else _ALONE
+    asking = []
     for option in context.command.params:
         given = context.get_parameter_source(str(option.name))
         if option.name not in known and given in {ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP}:
             if sharding.given and option.name in _ALONE:
                 raise UsageError(f"{option.opts[0]} does not work with shards; leave it out, or score the table whole")
-            raise UsageError(f"{judge} asks no model, and {option.opts[0]} is for asking one; leave it out")
+            asking.append(option.opts[0])
+    student = student_judge(judge, asking)
     if source is None:
         raise UsageError("give a SOURCE table")
-    student = read_student(judge, "--judge")
     set_of_contexts = None if ladders is None else load_ladders(ladders)
     if sharding.given:
         from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
@@ -164,7 +146,7 @@ def scored_alone(
             context_id=mapped.context,
             judge=judge,
             judgments=False,
-            student=str(_folder_of(judge)),
+            student=str(student_folder(judge)),
         )
         return score_in_shards(
             context,

@@ -190,7 +190,7 @@ def command(  # noqa: C901, PLR0915  one check after another
     dimensions = choose_dimensions(opened.dimensions, dimension)
     scale = Scale(rule=judging.rule, weights=console.numbers(weight, "--weight"), least_mass=judging.least_mass)
     weights_for(dimensions, scale.weights)
-    student = first.student(refused=bool(text or threshold))
+    student = first.student(text=bool(text), threshold=threshold is not None)
     thresholds, made_for = stop_thresholds(console.numbers(stop_at, "--stop-at"), threshold, opened, dimensions, scale)
     budgeted = spending.Spending(money)
     task = None

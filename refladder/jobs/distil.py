@@ -101,6 +101,8 @@ def distil(
         DataError: a column is missing, scores have several signatures, or there are too few of them.
         BackendUnavailableError: the encoder cannot be opened.
     """
+    if labels and label is None:
+        raise UsageError("--labels needs --label COLUMN, the column of the labels in it")
     settings = settings_of(options or {})
     target = _encoder_of(model)
     if options and target is None:

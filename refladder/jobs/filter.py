@@ -14,6 +14,7 @@ from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_rows, standard_form
 from refladder.jobs.scored_tables import (
+    cascade_column,
     check_signature,
     judged_column,
     one_scale,
@@ -80,8 +81,8 @@ class Condition:
     @property
     def needed(self) -> set[str]:
         """Every column that `filter_rows` reads, once `top_by` is known: bounds, groups and signature too."""
-        bounds = {name for column in self.columns for name in bound_columns(column)}
-        return {*self.columns, *bounds, "signature", *([self.per] if self.per else [])}
+        beside = {name for column in self.columns for name in (*bound_columns(column), cascade_column(column))}
+        return {*self.columns, *beside, "signature", *([self.per] if self.per else [])}
 
 
 def promised_condition(threshold: Path | Threshold) -> Condition:

@@ -44,10 +44,80 @@ if TYPE_CHECKING:
     from refladder.scoring.scorer import LadderScorer
     from refladder.students import Student
 
+PREFIX = "distilled:"  # of the name of a student, before its folder
 CHUNK = 1024  # rows that a student reads at a time: always the same ones, so that a resumed run has the same estimates
 NO_CONTEXT = "no text of the context, which the student reads; give it in a column 'context', or with --ladders"
 DECIDED = "decided by the student, not judged"
 CHECKED = "decided by the student, judged as a check"
+
+
+def student_folder(name: str) -> Path:
+    """The folder that `distilled:FOLDER` names."""
+    return Path(name.removeprefix(PREFIX)).expanduser()
+
+
+def student_judge(judge: str, asking: Iterable[str]) -> Student:
+    """The student that is the judge of a run.
+
+    Args:
+        judge: `distilled:FOLDER`.
+        asking: options that were given and say how a model is asked; a student has a use for none.
+
+    Raises:
+        UsageError: there is such an option, or the judge's name has no folder.
+        DataError: see `open_student`.
+    """
+    for option in asking:
+        raise UsageError(f"{judge} asks no model, and {option} is for asking one; leave it out")
+    return _named_student(judge, "--judge")
+
+
+def student_before_judge(
+    cascade: str | None, between: Sequence[float] | None, check: float, *, refused: Iterable[str]
+) -> Student | None:
+    """The student of `--cascade`; None without it. All that needs no judge is checked here, before one is opened.
+
+    Args:
+        cascade: `distilled:FOLDER`.
+        between: the band, see `Cascade`.
+        check: the share of checked rows, see there.
+        refused: options that were given and do not go together with a first pass.
+
+    Raises:
+        UsageError: the options do not fit together, or one of them is wrong.
+        DataError: see `open_student`.
+    """
+    if cascade is None:
+        if between is not None:
+            raise UsageError(f"--between is the undecided band of --cascade {PREFIX}FOLDER; give both")
+        return None
+    if between is None:
+        raise UsageError("--cascade needs --between LOW HIGH, the estimates that the judge gets")
+    for option in refused:
+        raise UsageError(f"--cascade does not go with {option}; leave one of them out")
+    _check_band(between, check)
+    return _named_student(str(cascade), "--cascade")  # a Path gets the message too
+
+
+def _named_student(name: str, option: str) -> Student:
+    from refladder.students import open_student  # noqa: PLC0415  scipy: 0.2 s
+
+    if not name.startswith(PREFIX) or name == PREFIX:
+        raise UsageError(f"{option} {name!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`")
+    return open_student(student_folder(name))
+
+
+def _check_band(between: Sequence[float], check: float) -> tuple[float, float]:
+    """The ends of the band of a first pass."""
+    try:
+        low, high = map(float, between)
+    except (TypeError, ValueError):
+        raise UsageError(f"--between {between!r}: must be two finite numbers, the lower one first") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise UsageError(f"--between {low:g} {high:g}: must be two finite numbers, the lower one first")
+    if not 0 <= check <= 1:
+        raise UsageError(f"--check-share {check:g}: must be between 0 and 1")
+    return low, high
 
 
 def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
@@ -118,8 +188,8 @@ def score_with_student(
     refuse_same_files({"the input": source, "--out": out})
     total = check_input(source, given, mapped)
     form = format_of(source, given)
-    column, note = student.record.column, _note_column(student.record.column)
-    added: dict[str, type] = {column: float, note: str, "signature": str}
+    added = estimate_columns(student)
+    column, note, _ = added
     rows = read_rows(source, given)
     columns = rows.columns() or []
     if clash := sorted(set(columns) & set(added)):
@@ -152,9 +222,11 @@ def score_with_student(
     return report
 
 
-def _note_column(column: str) -> str:
+def estimate_columns(student: Student) -> dict[str, type]:
+    """The columns that a student alone adds, with their types: the estimate, its note, and the signature."""
+    column = student.record.column
     stem, _, kind = column.rpartition("_")
-    return f"{stem if kind in {'score', 'grade'} else column}_note"
+    return {column: float, f"{stem if kind in {'score', 'grade'} else column}_note": str, "signature": str}
 
 
 class Cascade(AllRows):
@@ -177,18 +249,14 @@ class Cascade(AllRows):
             band is not one; or the scorer stops at another column, or outside of the band.
     """
 
-    def __init__(self, student: Student, scorer: LadderScorer, between: tuple[float, float], check: float) -> None:
-        low, high = map(float, between)
-        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            raise UsageError(f"--between {low:g} {high:g}: must be two finite numbers, the lower one first")
-        if not 0 <= check <= 1:
-            raise UsageError(f"--check-share {check:g}: must be between 0 and 1")
+    def __init__(self, student: Student, scorer: LadderScorer, between: Sequence[float], check: float) -> None:
+        low, high = _check_band(between, check)
         column = student.record.column
         single = column_names(scorer.dimensions[0].name)[:2]
         possible = single if len(scorer.dimensions) == 1 else (overall_column(scorer.dimensions),)
         if column not in possible:
             raise UsageError(
-                f"the student learned {column}, and this run gives {' and '.join(possible)}; choose dimensions with "
+                f"the student learned {column}, and this run gives {' and '.join(possible)}; choose others with "
                 "--dimension, or distil another student"
             )
         learned = student.record.teacher

@@ -14,7 +14,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, number_in, parse_number, read_rows
-from refladder.jobs.scored_tables import refuse_unjudged
+from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,8 +103,8 @@ class Asked:
     def needed(self) -> set[str]:
         """Every column of the tables that `read_pool` reads."""
         ids = {name for names in _IDS for name in names}
-        bounds = {sampled_above(column) for column in self.by}
-        return {*self.by, *self.label, *ids, *bounds, "context", "signature", *([self.per] if self.per else [])}
+        beside = {name for column in self.by for name in (sampled_above(column), cascade_column(column))}
+        return {*self.by, *self.label, *ids, *beside, "context", "signature", *([self.per] if self.per else [])}
 
     @property
     def conditions(self) -> tuple[Good, ...]:

@@ -44,7 +44,7 @@ def stop_thresholds(
         UsageError: both are given, the threshold keeps the best of each group, or a column is not one of the scores.
         DataError: the file is not one of `refladder calibrate`, or it promises no cut-off.
     """
-    thresholds, promise = dict(stop_at), None
+    thresholds, promise = {column: float(value) for column, value in stop_at.items()}, None
     where = "the threshold" if isinstance(threshold, Threshold) else str(threshold)
     if threshold is not None:
         if thresholds:

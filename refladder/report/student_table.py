@@ -53,11 +53,17 @@ def student_lines(record: Distilled, folder: str) -> list[str]:
         f"learned {record.column} from {learned}; {rows:,} rows held out ({others})",
         f"90 % of the held-out estimates are within {half} of the score{band if record.teacher else ''}",
     ]
+    return lines + [f"Warning: {line}" for line in surface_lines(record)]
+
+
+def surface_lines(record: Distilled) -> list[str]:
+    """Whom a surface measure agrees with as well as the student does; none for a student that is better."""
+    lines = []
     for target in ("teacher", "people"):
         of_target = {row.method.partition(":")[0]: row.spearman for row in record.held_out if row.target == target}
         student, surface = of_target.get("student"), of_target.get("surface")
         if student is not None and surface is not None and student <= surface:
-            lines.append(f"Warning: a surface measure agrees with the {target} as well as the student does.")
+            lines.append(f"a surface measure agrees with the {target} as well as the student does.")
     return lines
 
 

@@ -252,7 +252,7 @@ def test_a_cascade_that_stops_early_decides_as_one_that_asks_every_rung(cascade,
         (("--between", "1", "2"), "--between is the undecided band of --cascade distilled:FOLDER; give both"),
         (("--cascade", "STUDENT"), "--cascade needs --between LOW HIGH"),
         (("--cascade", "STUDENT", "--between", "4", "1"), "--between 4 1: must be two finite numbers, the lower one"),
-        (("--cascade", "STUDENT", *BETWEEN, "--threshold", "t"), "--cascade does not go with --text or --threshold"),
+        (("--cascade", "STUDENT", *BETWEEN, "--threshold", "t"), "--cascade does not go with --threshold; leave"),
         (("--cascade", "STUDENT", *BETWEEN, "--stop-at", f"{COLUMN}=5"), "and NUMBER must lie in --between -2 4"),
         (("--cascade", "STUDENT", *BETWEEN, "--stop-at", "coherence_grade=3"), f"--stop-at must be {COLUMN}=NUMBER"),
         (("--cascade", "FOLDER", *BETWEEN), "--cascade 'FOLDER': must be distilled:FOLDER, with a folder of"),
@@ -271,7 +271,7 @@ def test_options_that_do_not_fit_are_named(fails, made, tmp_path, options, messa
 
 def test_a_student_is_no_judge_of_other_commands(fails, made):
     message = fails(2, "evaluate", "demo/story", "--judge", f"distilled:{made[2]}", "--ladders", "demo/story")
-    assert "estimates scores and compares no texts; use it with `refladder score --judge distilled:" in message
+    assert "estimates scores and compares no texts; only `score` takes it as a judge" in message
 
 
 def test_a_judge_needs_ladders(fails, made):
