@@ -33,7 +33,7 @@ from refladder.jobs.link import open_link
 from refladder.jobs.preference_pairs import pair_lines, preference_pairs
 from refladder.jobs.recorded_judgments import check_recorded_ladders
 from refladder.jobs.score import FIELDS, Mapped, check_input, score_rows
-from refladder.jobs.scored_tables import score_column
+from refladder.jobs.scored_tables import cascade_column, score_column
 from refladder.records import HumanScale
 from refladder.report.progress import progress
 from refladder.report.summary import first_pass_lines, summary_lines, warning_lines
@@ -395,7 +395,8 @@ def pairs(
             source = str(folder / f"table.{frame.form}")
             paired = folder / f"pairs.{frame.form}" if out is None else Path(out)
             by = by or score_column("the table", frame.names)
-            frame.write(Path(source), {*(mapped.columns.get(name, name) for name in FIELDS), by, "signature"})
+            fields = {mapped.columns.get(name, name) for name in FIELDS}
+            frame.write(Path(source), {*fields, by, cascade_column(by), "signature"})
         stack.enter_context(in_words_of_python(given, None if frame is None else source))
         with progress("pairing") as update:
             report = preference_pairs(

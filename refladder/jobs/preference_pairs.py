@@ -24,7 +24,7 @@ from refladder.files.tables import (
     standard_form,
 )
 from refladder.jobs.score import items
-from refladder.jobs.scored_tables import one_scale, read_twice, score_column
+from refladder.jobs.scored_tables import one_scale, read_twice, refuse_unjudged, score_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -178,6 +178,8 @@ def _items(path: str, form: str, mapped: Mapped, report: PairReport) -> Iterator
     """Each row with its score; None for a row without a score or an output."""
     for item in items(read_rows(path, form), mapped, check_ids=False):
         score = number_in(item.row, report.column)
+        if score is None:
+            refuse_unjudged(item.row, report.column)
         yield item, None if item.output is None else score
 
 

@@ -8,7 +8,9 @@ import shutil
 
 import pytest
 
+import refladder
 from refladder.backends.builtin import Builtin
+from refladder.errors import DataError
 from refladder.records import LabelReading
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
@@ -191,6 +193,10 @@ def test_filter_takes_the_cascade_column_and_refuses_the_judges(cascade, command
     assert message in fails(2, "filter", path, "--min", f"{COLUMN}=1", "--out", tmp_path / "passed.jsonl")
     distil = ("distil", path, "--by", COLUMN, "--out", tmp_path / "other")
     assert message in fails(2, *distil)
+    pairs = ("pairs", path, "--by", COLUMN, "--margin", "1", "--out", tmp_path / "pairs.jsonl")
+    assert message in fails(2, *pairs)
+    with pytest.raises(DataError, match="row 1: a student decided this row"):
+        refladder.pairs([row for row in rows if row[COLUMN] is None], by=COLUMN, margin=1)
 
 
 def test_a_threshold_of_the_judge_is_not_used_for_a_cascade(cascade, command, fails, made, tmp_path):
