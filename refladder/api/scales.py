@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from refladder.api.frames import in_words_of_python, output_path, record_or_path
 from refladder.api.judges import check_asking
+from refladder.errors import UsageError
 from refladder.files.tables import read_rows
 from refladder.jobs import link as linking
 from refladder.jobs import rescore as rescoring
@@ -85,6 +86,7 @@ def rescore(
     given = list(locals())
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(given))
+        _check_paths(judgments=judgments)
         check_asking(least_mass=least_mass)
         if out is None:
             path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-"))) / "rows.jsonl"
@@ -132,9 +134,17 @@ def link(
     """
     given = list(locals())
     with in_words_of_python(given):
+        _check_paths(judgments=judgments, to=to)
         check_asking(least_mass=least_mass)
         scale = Scale(rule=rule, weights={}, least_mass=least_mass)
         record = linking.link(Path(judgments), Path(to), scale, None if out is None else Path(out))
     for line in link_warnings(record):
         _LOG.warning("%s", line)
     return record
+
+
+def _check_paths(**judgments: object) -> None:
+    """Check that judgments are named by their path, not given as rows."""
+    for name, value in judgments.items():
+        if not isinstance(value, str | Path):
+            raise UsageError(f"{name} must be the path of a judgments file of `score`, found {type(value).__name__}")

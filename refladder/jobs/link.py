@@ -60,8 +60,9 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
             f"rule {scale.rule!r} cannot be linked, because its score is no smooth function of the verdicts; choose "
             f"--rule from: {', '.join(LINEAR)}"
         )
-    for name, judgments in (("--from", first), ("--to", second)) if out is not None else ():
-        refuse_same_files({name: str(judgments), "--out": str(out)})
+    if out is not None:
+        refuse_same_files({"--from": str(first), "--out": str(out)})
+        refuse_same_files({"--to": str(second), "--out": str(out)})
     one, other = _read(first, scale), _read(second, scale)
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
     if signatures[0] == signatures[1]:

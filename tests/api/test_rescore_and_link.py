@@ -152,6 +152,8 @@ def test_a_link_that_is_of_no_use_is_a_warning(judged, caplog, tmp_path):
 def test_errors_of_rescore_speak_of_parameters(judged, record, tmp_path):
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file$"):
         refladder.rescore(tmp_path / "nowhere.jsonl")
+    with pytest.raises(UsageError, match=r"^judgments must be the path of a judgments file of `score`, found list$"):
+        refladder.rescore(refladder.rescore(judged[0]))
     with pytest.raises(UsageError, match=r"^out='-': a call writes no standard output; give out=PATH$"):
         refladder.rescore(judged[0], out="-")
     with pytest.raises(UsageError, match=r"the judgments and out must be different files$"):
@@ -188,6 +190,8 @@ def test_errors_of_link_speak_of_parameters(judged, tmp_path):
         refladder.link(judged[2], to=judged[1])
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file$"):
         refladder.link(judged[0], to=tmp_path / "nowhere.jsonl")
+    with pytest.raises(UsageError, match=r"^to must be the path of a judgments file of `score`, found Link$"):
+        refladder.link(judged[0], to=refladder.link(judged[0], to=judged[1]))
     with pytest.raises(UsageError, match=r"^least_mass=-1: must be a probability from 0 to 1$"):
         refladder.link(judged[0], to=judged[1], least_mass=-1)
     assert not (tmp_path / "link.json").exists()
