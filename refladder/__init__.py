@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from refladder.api.experiments import evaluate as evaluate
     from refladder.api.promises import calibrate as calibrate
     from refladder.api.promises import human_scale as human_scale
+    from refladder.api.scales import link as link
+    from refladder.api.scales import rescore as rescore
+    from refladder.api.sets import audit as audit
     from refladder.api.sets import certify as certify
+    from refladder.api.sets import diff as diff
     from refladder.api.sets import publish as publish
     from refladder.api.texts import Scorer as Scorer
     from refladder.backends import connect as connect
@@ -43,20 +47,24 @@ _PUBLIC = {
     "Protocol": "refladder.jobs.evaluate",
     "Sampling": "refladder.records",
     "Scorer": "refladder.api.texts",
+    "audit": "refladder.api.sets",
     "build": "refladder.api.experiments",
     "calibrate": "refladder.api.promises",
     "certify": "refladder.api.sets",
     "connect": "refladder.backends",
+    "diff": "refladder.api.sets",
     "distil": "refladder.api.distilling",
     "evaluate": "refladder.api.experiments",
     "evaluate_method": "refladder.metaeval.agreement",
     "filter": "refladder.api.calls",
     "human_scale": "refladder.api.promises",
     "ladder_set_of_rows": "refladder.files.ladder_sets",
+    "link": "refladder.api.scales",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
     "pairs": "refladder.api.calls",
     "publish": "refladder.api.sets",
+    "rescore": "refladder.api.scales",
     "score": "refladder.api.calls",
     "write_ladder_set": "refladder.files.ladder_sets",
 }

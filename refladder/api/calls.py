@@ -11,7 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from refladder.api.frames import NUMBER, Frame, in_words_of_python, read_columns, with_parameters
+from refladder.api.frames import (
+    NUMBER,
+    Frame,
+    in_words_of_python,
+    output_path,
+    read_columns,
+    record_or_path,
+    with_parameters,
+)
 from refladder.api.judges import Backends, open_recorded, resolved
 from refladder.api.texts import prepared
 from refladder.errors import UsageError
@@ -45,7 +53,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Threshold
+    from refladder.records import Link, Threshold
     from refladder.scoring.columns import ScoreReport
 
 Table = TypeVar("Table")
@@ -168,7 +176,7 @@ def score(
             yes_no=yes_no,
             prompts=prompts,
             stop_at=stop_at,
-            threshold=_record_or_path(threshold),
+            threshold=record_or_path(threshold),
         )
         people = None if calibration is None else _human_scale(calibration)
         recorded = None
@@ -267,7 +275,7 @@ def filter(  # noqa: A001  the name of the command
     per: str | None = None,
     by: str | None = None,
     threshold: str | Path | Threshold | None = None,
-    link: str | Path | None = None,
+    link: str | Path | Link | None = None,
     out: str | Path | None = None,
     rejected: str | Path | None = None,
     unscored: str | Path = DROP,
@@ -284,7 +292,7 @@ def filter(  # noqa: A001  the name of the command
         per: column whose values are the groups of `best`, such as `context_id`.
         by: column that `top` and `best` sort by; None for `overall_score` or the only NAME_score, with `best`.
         threshold: a threshold from `calibrate`, or its file. It keeps its promise only by itself.
-        link: file of `refladder link`: compare scores on the scale that it maps to.
+        link: a link from `link`, or its file: compare scores on the scale that it maps to.
         out: file for the rows that pass, where `table` is a path.
         rejected: file for the rows that do not pass, likewise.
         unscored: rows without a number in a column: `drop`, `keep`, or, where `table` is a path, a file for them.
@@ -304,7 +312,7 @@ def filter(  # noqa: A001  the name of the command
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(given))
         condition = asked_condition(
-            _record_or_path(threshold),
+            record_or_path(threshold),
             least=dict(min or {}),
             most=dict(max or {}),
             top=top,
@@ -314,7 +322,7 @@ def filter(  # noqa: A001  the name of the command
             mix=mix,
             linked=link is not None,
         )
-        linker = None if link is None else open_link(Path(link))
+        linker = None if link is None else open_link(record_or_path(link))
         if frame is None:
             source, passed = str(table), _out_path(out)
         else:
@@ -419,10 +427,6 @@ def pairs(
         return cast("Table", frame.opened(paired))
 
 
-def _record_or_path(value: str | Path | Threshold | None) -> Path | Threshold | None:
-    return Path(value) if isinstance(value, str) else value
-
-
 def _human_scale(value: str | Path | HumanScale) -> HumanScale:
     return value if isinstance(value, HumanScale) else read_record(HumanScale, Path(value))
 
@@ -430,6 +434,4 @@ def _human_scale(value: str | Path | HumanScale) -> HumanScale:
 def _out_path(out: str | Path | None) -> Path:
     if out is None:
         raise UsageError("a table in a file is written to another file; give out=PATH")
-    if str(out) == STANDARD:
-        raise UsageError("out='-': a call writes no standard output; give out=PATH")
-    return Path(out)
+    return output_path(out)

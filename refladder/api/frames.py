@@ -11,21 +11,22 @@ import re
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, RefladderError, UsageError
-from refladder.files.tables import Row, Rows, format_of, parse_number, read_rows
+from refladder.files.tables import STANDARD, Row, Rows, format_of, parse_number, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import ExitStack
 
+Record = TypeVar("Record")
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
 NUMBER = "number of the row"  # a column of temporary tables, which no message names
 _BATCH = 4096  # rows converted at a time
 _OTHER_NAMES = {  # options whose parameter is called otherwise
     "dimension": "dimensions", "judge_option": "judge_options", "writer_option": "writer_options",
-    "model_option": "model_options", "with": "include",
+    "model_option": "model_options", "with": "include", "from": "judgments",
 }  # fmt: skip
 _END = r"-?(?:\d[\d.e+-]*|inf|nan)"  # a number as `:g` writes it
 _OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
@@ -280,6 +281,22 @@ def with_parameters(text: str, parameters: Collection[str]) -> str:
         return name if name in {*parameters, *_OF_BACKENDS} else match[0]
 
     return re.sub(r"--([a-z][a-z-]*[a-z])", parameter, text)
+
+
+def record_or_path(value: str | Path | Record) -> Path | Record:
+    """A record that a call of Python gave, or the path of its file."""
+    return Path(value) if isinstance(value, str) else value
+
+
+def output_path(out: str | Path) -> Path:
+    """The file that a call writes.
+
+    Raises:
+        UsageError: it is standard output.
+    """
+    if str(out) == STANDARD:
+        raise UsageError("out='-': a call writes no standard output; give out=PATH")
+    return Path(out)
 
 
 def _kind_of(table: object) -> str:

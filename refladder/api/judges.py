@@ -17,6 +17,7 @@ from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet
+from refladder.prompts import check_folder
 from refladder.scoring.recorded import read_recorded
 from refladder.version import __version__
 
@@ -119,6 +120,21 @@ class Backends:
         if file not in self._stores:
             self._stores[file] = ResponseStore(file)
         return self._stores[file]
+
+
+def check_asking(*, least_mass: float, answers: int = 0, prompts: str | Path | None = None) -> None:
+    """Check how a call asks a judge and what it trusts, before a judge is opened.
+
+    Raises:
+        UsageError: a number is out of range.
+        PromptError: the folder of templates is wrong.
+    """
+    if not 0 <= least_mass <= 1:
+        raise UsageError(f"least_mass={least_mass:g}: must be a probability from 0 to 1")
+    if answers < 0:
+        raise UsageError(f"answers={answers}: must be 0 or more")
+    if prompts is not None:
+        check_folder(Path(prompts))
 
 
 def open_recorded(path: str | Path, asking: Mapping[str, object]) -> Recorded:

@@ -1,4 +1,4 @@
-"""certify and publish as calls on ladder sets; the same jobs, defaults and results as the commands."""
+"""certify, publish, diff and audit as calls on ladder sets; the same jobs, defaults and results as the commands."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.api.frames import in_words_of_python, with_parameters
-from refladder.api.judges import Backends
+from refladder.api.judges import Backends, check_asking
 from refladder.files.ladder_sets import LadderSet, load_ladders, write_certificate
-from refladder.files.locks import locked_folder
+from refladder.files.locks import locked, locked_folder
+from refladder.jobs import audit as auditing
 from refladder.jobs import certify as certifying
 from refladder.jobs import publish as publishing
-from refladder.prompts import check_folder
+from refladder.jobs.diff import compare_sets
 from refladder.report.progress import progress
 from refladder.scoring.judging import LEAST_MASS
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.jobs.diff import Difference
 
 _LOG = logging.getLogger("refladder")
 
@@ -65,8 +67,7 @@ def certify(
     given = {name: value for name, value in locals().items() if name != "ladders"}
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(given))
-        if prompts is not None:
-            check_folder(Path(prompts))
+        check_asking(least_mass=least_mass, answers=answers, prompts=prompts)
         if isinstance(ladders, LadderSet):
             opened, folder = replace(ladders, certificate=None), None
         else:
@@ -145,3 +146,93 @@ def publish(
     for notice in done.notices:
         _LOG.warning("%s", notice)
     return done
+
+
+def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Difference:
+    """Compare two ladder sets, or two revisions of one, as `refladder diff`.
+
+    Args:
+        first: a shipped name, a folder, `hub:ORG/NAME@REVISION`, or a set from `load_ladders`.
+        second: likewise.
+
+    Returns:
+        What changed. Scores on the two sets are comparable only where its `same` is True.
+
+    Raises:
+        UnknownNameError, UsageError, DataError: a set cannot be opened, see `load_ladders`.
+    """
+    before, after = (each if isinstance(each, LadderSet) else str(each) for each in (first, second))
+    return compare_sets(before, after)
+
+
+def audit(
+    ladders: str | Path | LadderSet = "demo/summarization",
+    *,
+    judge: str | Backend = "builtin",
+    judge_options: Mapping[str, object] | None = None,
+    contexts: int | None = None,
+    seed: int = 0,
+    least_mass: float = LEAST_MASS,
+    answers: int = 0,
+    prompts: str | Path | None = None,
+    judgments: str | Path | None = None,
+    restart: bool = False,
+    store: str | Path | bool | None = None,
+) -> list[dict[str, Any]]:
+    """Measure the biases of a judge on the rungs of ladders, as `refladder audit`.
+
+    Measures: `unparsed` and `low mass`, shares of judgments; `mass`, the mean label mass; `P(target)`, how often the
+    text in the target's position wins (0.5 without position bias); `inconsistent`, the share of pairs with orders that
+    disagree; `P(longer)`, how often the longer of two rungs wins, and `longer is higher`, how often it should; `shift
+    neutral`, `shift request` and `shift answer line`, the change of the probability (-1 to 1) that the worst rung is
+    better than a higher one, when a sentence is appended to it.
+
+    Args:
+        ladders: a shipped name, a folder, an address, or a set from `load_ladders`, with the texts of its contexts.
+        judge: a backend by name, or an open one.
+        judge_options: options of a named judge.
+        contexts: number of contexts to audit, drawn at random; None for all.
+        seed: of that draw, 0 or more.
+        least_mass: least label mass, a probability; a judgment below it is unparsed.
+        answers: answers to sample for each question; 0 reads label probabilities.
+        prompts: folder of templates that replace the shipped ones.
+        judgments: file that stores the judgments, for resuming; None stores none.
+        restart: discard the judgments in that file.
+        store: response store; None for the default of the command line, False for none.
+
+    Returns:
+        A dict for each dimension and measure, and for the dimension `all`, as lines of `refladder audit --json`:
+        `kind`, `judge` and `ladders` (signatures), `dimension`, `measure`, `value`, `low` and `high` (95 % interval
+        over contexts) and `of` (number of judgments, pairs or contexts). What could not be measured is None. A warning
+        of the logger `refladder` counts unparsed judgments.
+
+    Raises:
+        UnknownNameError, UsageError, PromptError: an argument is wrong, the set has no texts of its contexts, or
+            another process has the judgments open.
+        DataError: the set or the judgments cannot be read or written.
+        BackendError: the judge failed; its judgments so far are stored, if they have a file.
+    """
+    given = list(locals())
+    with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(given))
+        check_asking(least_mass=least_mass, answers=answers, prompts=prompts)
+        opened = auditing.sample(ladders if isinstance(ladders, LadderSet) else load_ladders(ladders), contexts, seed)
+        stored = None if judgments is None else Path(judgments)
+        if stored is not None:
+            stack.enter_context(locked(stored))  # before a model is loaded or a server is asked
+        backends = stack.enter_context(Backends(store))
+        asker = certifying.open_asker(
+            opened,
+            backends.open(judge, judge_options),
+            stored,
+            answers=answers,
+            least_mass=least_mass,
+            prompts=None if prompts is None else Path(prompts),
+            restart=restart,
+        )
+        with progress("auditing", backends.under_way) as update:
+            rows = auditing.audit(opened, asker, update)
+        for row in rows:
+            if (row.dimension, row.measure) == (auditing.ALL, "unparsed") and row.value:
+                _LOG.warning("%d of %d judgments are unparsed", round(row.value * row.of), row.of)
+        return auditing.audit_json(rows, opened, asker)

@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.api.judges import Backends
+from refladder.api.judges import Backends, check_asking
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.files.tables import Row
 from refladder.jobs.score import Mapped, items, with_context
 from refladder.jobs.stop_at import stop_thresholds
-from refladder.prompts import check_folder
 from refladder.scoring import scorer as scoring
 from refladder.scoring.columns import Columns, Scale
 from refladder.scoring.judging import LEAST_MASS
@@ -199,12 +198,7 @@ def prepared(
     chosen = choose_dimensions(opened_set.dimensions, dimensions)
     scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
     Columns(chosen, opened_set.rungs, scale)
-    if not 0 <= least_mass <= 1:
-        raise UsageError(f"least_mass={least_mass:g}: must be a probability from 0 to 1")
-    if answers < 0:
-        raise UsageError(f"answers={answers}: must be 0 or more")
-    if prompts is not None:
-        check_folder(Path(prompts))
+    check_asking(least_mass=least_mass, answers=answers, prompts=prompts)
     thresholds, made_for = stop_thresholds(stop_at or {}, threshold, opened_set, chosen, scale)
     make = partial(
         scoring.LadderScorer,

@@ -41,8 +41,11 @@ if TYPE_CHECKING:
 @console.PROMPTS
 @console.RESTART
 @console.JSON
+@click.pass_context
 @grouped(money=spending.SpendingOptions)
 def command(
+    context: click.Context,
+    /,
     *,
     money: spending.SpendingOptions,
     judge: str,
@@ -66,7 +69,8 @@ def command(
     Exit code 3: some judgments are unparsed.
     """
     from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.audit import audit, plan_audit, sample  # noqa: PLC0415
+    from refladder.files.locks import locked  # noqa: PLC0415
+    from refladder.jobs.audit import audit, audit_json, plan_audit, sample  # noqa: PLC0415
     from refladder.jobs.certify import open_asker  # noqa: PLC0415
     from refladder.report.certificate_tables import audit_tables  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
@@ -83,12 +87,13 @@ def command(
 
     if not budgeted.continues(plan, as_json=as_json):
         return 0
+    if judgments is not None:
+        context.with_resource(locked(judgments))  # before a model is loaded or a server is asked
     asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, restart=restart, **how)
     with console.progress("auditing", budgeted.under_way) as progress:
         rows = audit(opened, asker, progress)
     if as_json:
-        for row in rows:
-            line = {"kind": "audit", "judge": asker.signature, "ladders": opened.signature, **row._asdict()}
+        for line in audit_json(rows, opened, asker):
             click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
     else:
         out = console.console()

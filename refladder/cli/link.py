@@ -30,23 +30,17 @@ def command(*, first: Path, second: Path, out: Path, rule: str, least_mass: floa
 
     `filter --link` and `show --link` use the file. The errors are those on contexts that were held out.
     """
-    from refladder.files.jsonl import write_record  # noqa: PLC0415  --help stays quick
-    from refladder.files.tables import refuse_same_files  # noqa: PLC0415
-    from refladder.jobs.link import link  # noqa: PLC0415
-    from refladder.report.link_table import link_table  # noqa: PLC0415
+    from refladder.jobs.link import link  # noqa: PLC0415  --help stays quick
+    from refladder.report.link_table import link_table, link_warnings  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import Scale  # noqa: PLC0415
 
-    for name, judgments in (("--from", first), ("--to", second)):
-        refuse_same_files({name: str(judgments), "--out": str(out)})
-    record = link(first, second, Scale(rule=rule, weights={}, least_mass=least_mass))
-    write_record(out, record)
+    record = link(first, second, Scale(rule=rule, weights={}, least_mass=least_mass), out)
     if as_json:
         click.echo(console.printable_json(json.dumps(dataclasses.asdict(record), ensure_ascii=False)))
         return
     shown = console.console()
     for part in terminal_tables([link_table(record)], shown.width):
         shown.print(part)
-    worse = [column.column for column in record.columns if column.error >= column.identity_error]
-    if worse:
-        console.say(f"No better than unlinked scores on held-out contexts: {', '.join(worse)}.", err=True)
+    for line in link_warnings(record):
+        console.say(line, err=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console
-from refladder.files.tables import STANDARD, refuse_same_files
+from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,16 +47,10 @@ def command(
     The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
     --link adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each score and grade that the link has.
     """
-    from refladder.jobs.link import open_link  # noqa: PLC0415
-    from refladder.jobs.rescore import rescore  # noqa: PLC0415
-    from refladder.scoring.columns import Scale  # noqa: PLC0415  --help stays quick
-    from refladder.scoring.rules import rule_named  # noqa: PLC0415
+    from refladder.jobs.rescore import rescore  # noqa: PLC0415  --help stays quick
+    from refladder.scoring.columns import Scale  # noqa: PLC0415
 
-    rule_named(rule)
     scale = Scale(rule=rule, weights=console.numbers(weight, "--weight"), least_mass=least_mass)
-    if link_file is not None:
-        refuse_same_files({"--link": str(link_file), "--out": out})
-    linker = None if link_file is None else open_link(link_file)
     with console.progress("rescoring") as progress:
         report = rescore(
             judgments,
@@ -64,7 +58,7 @@ def command(
             scale,
             out_given=out_format,
             escape_formulas=escape_formulas,
-            linker=linker,
+            link=link_file,
             progress=progress,
         )
     return console.tell(report, as_json=as_json, to_stderr=out == STANDARD)

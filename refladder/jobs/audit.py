@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -52,11 +52,15 @@ def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet
     """The ladders of some contexts, drawn at random; all of them for None.
 
     Raises:
-        UsageError: the set has fewer contexts.
+        UsageError: the set has fewer contexts, or a number is out of range.
     """
-    known = list(dict.fromkeys(context for context, _ in ladders.ladders))
     if contexts is None:
         return ladders
+    if contexts < 1:
+        raise UsageError(f"--contexts {contexts}: must be 1 or more")
+    if seed < 0:
+        raise UsageError(f"--seed {seed}: must be 0 or more")
+    known = list(dict.fromkeys(context for context, _ in ladders.ladders))
     if contexts > len(known):
         raise UsageError(f"{ladders.name} has ladders for {len(known)} contexts, fewer than --contexts {contexts}")
     drawn = np.random.default_rng(seed).choice(len(known), contexts, replace=False)
@@ -116,6 +120,17 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
     pairs, shifted = judgments[: len(questions)], judgments[len(questions) :]
     names = [dimension.name for dimension in ladders.dimensions]
     return [row for name in (ALL, *names) for row in _rows(ladders, name, pairs, shifted)]
+
+
+def audit_json(rows: Sequence[Row], ladders: LadderSet, asker: Asker) -> list[dict[str, Any]]:
+    """The rows as JSON objects, which name the judge and the ladders.
+
+    Args:
+        rows: of `audit`.
+        ladders: as given to it.
+        asker: likewise.
+    """
+    return [{"kind": "audit", "judge": asker.signature, "ladders": ladders.signature, **row._asdict()} for row in rows]
 
 
 def plan_audit(costs: Plan, ladders: LadderSet, asker: Asker) -> int:

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from refladder.files.jsonl import to_line
-from refladder.files.ladder_sets import Checks, new_digest, open_parts
+from refladder.files.ladder_sets import Checks, LadderSet, new_digest, open_parts
+from refladder.files.release import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,11 +78,11 @@ class _Summary:
     dimensions: Mapping[str, Mapping[str, str]]
 
 
-def compare_sets(first: str, second: str) -> Difference:
+def compare_sets(first: str | LadderSet, second: str | LadderSet) -> Difference:
     """Compare two ladder sets.
 
     Args:
-        first: a shipped name, a folder, or `hub:ORG/NAME@REVISION`.
+        first: a shipped name, a folder, `hub:ORG/NAME@REVISION`, or an open set.
         second: likewise.
 
     Raises:
@@ -100,8 +101,8 @@ def compare_sets(first: str, second: str) -> Difference:
     )
 
 
-def _summary(name: str) -> _Summary:
-    parts = open_parts(name)
+def _summary(given: str | LadderSet) -> _Summary:
+    parts = _parts_of(given) if isinstance(given, LadderSet) else open_parts(given)
     digests = {context.id: context.digest for context in parts.contexts}
     checks, state = Checks(parts.name, parts.dimensions, {}), new_digest()
     ladders: dict[str, dict[str, str]] = {}
@@ -123,6 +124,17 @@ def _summary(name: str) -> _Summary:
             each.name: {"description": each.description, "low": f"{each.low:g}", "high": f"{each.high:g}"}
             for each in parts.dimensions
         },
+    )
+
+
+def _parts_of(ladders: LadderSet) -> Parts:
+    return Parts(
+        name=ladders.name,
+        dimensions=ladders.dimensions,
+        contexts=iter(ladders.contexts.values()),
+        ladders=iter(ladders.ladders.values()),
+        failures=iter(()),
+        context_digests=dict(ladders.digests),
     )
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import read_record
+from refladder.files.jsonl import read_record, write_record
+from refladder.files.tables import refuse_same_files
 from refladder.records import OUTCOMES, Link, LinkedColumn
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
@@ -39,23 +40,29 @@ class _Judged(NamedTuple):
     keys: dict[tuple[str, str, str, str], str]
 
 
-def link(first: Path, second: Path, scale: Scale) -> Link:
+def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Link:
     """Map the scores of one run to the scale of another, from the rows and rungs that both have judged.
 
     Args:
         first: judgments file of the run whose scores are to be mapped.
         second: judgments file of the run whose scale they are mapped to.
         scale: rule and least label mass of both runs' scores.
+        out: file for the link; None writes none.
 
     Raises:
-        UsageError: the rule is not linear in the verdicts, or both files are of the same judge.
-        DataError: a file is damaged, or too few rows are in both files.
+        UsageError: the rule is unknown or not linear in the verdicts, both files are of the same judge, or `out` is one
+            of them.
+        DataError: a file is damaged, too few rows are in both files, or `out` cannot be written.
     """
+    rule_named(scale.rule)
     if scale.rule not in LINEAR:
         raise UsageError(
             f"rule {scale.rule!r} cannot be linked, because its score is no smooth function of the verdicts; choose "
             f"--rule from: {', '.join(LINEAR)}"
         )
+    if out is not None:
+        refuse_same_files({"--from": str(first), "--out": str(out)})
+        refuse_same_files({"--to": str(second), "--out": str(out)})
     one, other = _read(first, scale), _read(second, scale)
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
     if signatures[0] == signatures[1]:
@@ -68,7 +75,10 @@ def link(first: Path, second: Path, scale: Scale) -> Link:
     columns: list[LinkedColumn] = []
     for dimension in one.run.dimensions:
         columns += _columns(dimension, one, other, scale, f"{first} and {second}")
-    return Link(from_signature=signatures[0], to_signature=signatures[1], columns=tuple(columns), version=__version__)
+    record = Link(from_signature=signatures[0], to_signature=signatures[1], columns=tuple(columns), version=__version__)
+    if out is not None:
+        write_record(out, record)
+    return record
 
 
 def _read(path: Path, scale: Scale) -> _Judged:
@@ -161,13 +171,13 @@ def _linked_names(column: str) -> tuple[str, str, str]:
     return f"{column}_linked", f"{column}_linked_low", f"{column}_linked_high"
 
 
-def open_link(path: Path) -> Linker:
-    """The link in a file.
+def open_link(link: Path | Link) -> Linker:
+    """A link, or the link in a file, ready to map numbers of rows.
 
     Raises:
         DataError: the file is not one of `refladder link`.
     """
-    return Linker(read_record(Link, path), path)
+    return Linker(link, "the link") if isinstance(link, Link) else Linker(read_record(Link, link), f"the link {link}")
 
 
 class Linker:
@@ -175,14 +185,14 @@ class Linker:
 
     Args:
         record: the link.
-        path: its file, for errors.
+        name: what errors call it.
     """
 
-    def __init__(self, record: Link, path: Path) -> None:
+    def __init__(self, record: Link, name: str) -> None:
         self.target = record.to_signature
         self._from = record.from_signature
         self._columns: Mapping[str, LinkedColumn] = {column.column: column for column in record.columns}
-        self._path = path
+        self._name = name
 
     def maps(self, signature: object, where: str) -> bool:
         """Whether scores with a signature are to be mapped: not if they are on the scale of the link already.
@@ -192,7 +202,7 @@ class Linker:
         """
         if signature not in {self._from, self.target}:
             raise DataError(
-                f"{where}: the link {self._path} maps scores with the signature {self._from} to {self.target}, and "
+                f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "
                 f"this row has {signature or 'no signature'}; link its judgments with `refladder link`"
             )
         return signature == self._from
@@ -204,11 +214,11 @@ class Linker:
             DataError: the link does not map scores with this signature, or none of the columns.
         """
         if not self.maps(signature, "--link"):
-            raise DataError(f"--link: these scores are on the scale of {self._path} already; leave it out")
+            raise DataError(f"--link: these scores are on the scale of {self._name} already; leave it out")
         added = {name: float for column in self._columns if column in columns for name in _linked_names(column)}
         if not added:
             raise DataError(
-                f"--link: {self._path} has the columns {', '.join(self._columns) or 'none'}, and these scores have "
+                f"--link: {self._name} has the columns {', '.join(self._columns) or 'none'}, and these scores have "
                 "none of them; link their judgments with `refladder link`"
             )
         return added
@@ -241,7 +251,7 @@ class Linker:
         linked = self._columns.get(column)
         if linked is None:
             raise DataError(
-                f"{where}: the link {self._path} has no column {column!r}, only {', '.join(self._columns)}; filter by "
+                f"{where}: {self._name} has no column {column!r}, only {', '.join(self._columns)}; filter by "
                 "one of them"
             )
         value, low, high = (

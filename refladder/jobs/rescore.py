@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
 from refladder.files import hub
 from refladder.files.release import records_of, rows_of
 from refladder.files.tables import Row, open_sink, refuse_same_files
-from refladder.records import OUTCOMES, Judgment
+from refladder.jobs.link import open_link
+from refladder.records import OUTCOMES, Judgment, Link
 from refladder.scoring.columns import Columns, added_columns
 from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
 from refladder.scoring.question import rung_id
+from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from refladder.jobs.link import Linker
     from refladder.records import Progress, Run
     from refladder.scoring.columns import Scale, ScoreReport
 
@@ -35,7 +36,7 @@ def rescore(
     *,
     out_given: str | None = None,
     escape_formulas: bool = False,
-    linker: Linker | None = None,
+    link: Path | Link | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
     """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
@@ -47,18 +48,23 @@ def rescore(
         scale: rule, weights and least label mass.
         out_given: format of the output; None to take it from the file's ending.
         escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
-        linker: adds the scores and grades on the scale that a link maps to.
+        link: a link or its file: add the scores and grades on the scale that it maps to.
         progress: called with the number of judgments read, and None.
 
     Returns:
         The counts.
 
     Raises:
-        DataError: with path:line, the file is damaged, or its judgments are not in the canonical order.
-        UsageError: `out` is the same file, its judgments are of texts by themselves, or a weight is not of one of its
-            dimensions.
+        DataError: with path:line, the file is damaged, or its judgments are not in the canonical order; or the link is
+            damaged, or is of other scores.
+        UsageError: `out` is the same file or that of the link, the judgments are of texts by themselves, the rule is
+            unknown, or a weight is not of one of their dimensions.
     """
+    rule_named(scale.rule)
     refuse_same_files({"the judgments": str(judgments), "--out": out})
+    if isinstance(link, Path):
+        refuse_same_files({"--link": str(link), "--out": out})
+    linker = None if link is None else open_link(link)
     run, located = _opened(str(judgments))
     if not run.rungs:
         raise UsageError(

@@ -36,3 +36,9 @@ def link_table(link: Link) -> PlainTable:
         for column in link.columns
     ]
     return PlainTable("", heads, rows, LEGEND)
+
+
+def link_warnings(link: Link) -> list[str]:
+    """A warning about columns for which the link is of no use, or none."""
+    worse = [column.column for column in link.columns if column.error >= column.identity_error]
+    return [f"No better than unlinked scores on held-out contexts: {', '.join(worse)}."] if worse else []

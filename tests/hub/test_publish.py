@@ -14,6 +14,7 @@ from hub_server import WRITER
 from huggingface_hub import snapshot_download
 from ladders_to_publish import CONTEXTS, RECIPE
 
+import refladder
 from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.publish import publish
 from refladder.jobs.staging import without_model_path, without_paths
@@ -339,6 +340,7 @@ class TestWhatIsPublishedBeside:
         again = command("rescore", address)
         local = command("rescore", scored / "scored.jsonl.judgments.jsonl")
         assert again.out == local.out
+        assert refladder.rescore(address) == again.rows
         printed = python(
             "import json; from datasets import load_dataset\n"
             "for row in load_dataset('me/mine', 'scores')['train']: print(json.dumps(row))"

@@ -162,7 +162,9 @@ def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(command, 
                        "--score-column", "coherence=coherence_score_linked")  # fmt: skip
     assert compared.code == 0, compared.err
 
-    assert f"these scores are on the scale of {link} already" in fails(2, "rescore", judgments(first), "--link", link)
+    assert f"these scores are on the scale of the link {link} already" in fails(
+        2, "rescore", judgments(first), "--link", link
+    )
     text = fails(2, "rescore", judgments(second), "--link", link, "--rule", "hard-votes", "--out", tmp_path / "x.jsonl")
     assert "rule:hard-votes" in text
     assert "link its judgments with `refladder link`" in text
