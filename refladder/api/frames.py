@@ -271,6 +271,7 @@ def with_parameters(text: str, parameters: Collection[str]) -> str:
         text: the sentence.
         parameters: of the call; other options stay as they are.
     """
+    text = text.replace(", or give --format", "")  # calls take the format from the file's name
     text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
     if "between" in parameters:
         text = re.sub(rf"--between ({_END}|LOW) ({_END}|HIGH)", r"between=(\1, \2)", text)

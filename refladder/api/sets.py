@@ -76,6 +76,8 @@ def certify(
         if folder is not None:
             kept = kept or folder / certifying.JUDGMENTS
             stack.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
+        if kept is not None:
+            stack.enter_context(locked(kept))
         backends = stack.enter_context(Backends(store))
         asker = certifying.open_asker(
             opened,

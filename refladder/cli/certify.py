@@ -62,7 +62,7 @@ def command(
     unparsed.
     """
     from refladder.files.ladder_sets import load_ladders, write_certificate  # noqa: PLC0415  --help stays quick
-    from refladder.files.locks import locked_folder  # noqa: PLC0415
+    from refladder.files.locks import locked, locked_folder  # noqa: PLC0415
     from refladder.jobs.certify import JUDGMENTS, certify, folder_of, open_asker, plan_certify  # noqa: PLC0415
     from refladder.scoring.dry_run import copied_file  # noqa: PLC0415
     from refladder.trust.certificate import REFUSE  # noqa: PLC0415
@@ -81,8 +81,11 @@ def command(
 
     if not budgeted.continues(plan, as_json=as_json):
         return 0
+    # Before a model is loaded or a server is asked:
     if folder is not None:
-        context.with_resource(locked_folder(folder))  # before a model is loaded or a server is asked
+        context.with_resource(locked_folder(folder))
+    if judgments is not None:
+        context.with_resource(locked(judgments))
     asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, restart=restart, **how)
     with console.progress("judging rungs", budgeted.under_way) as progress:
         certificate = certify(opened, asker, progress)

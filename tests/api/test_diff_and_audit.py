@@ -126,6 +126,9 @@ def test_a_judgments_file_in_use_is_refused_before_a_judge_is_asked(tmp_path, fa
         with pytest.raises(UsageError, match=r"j\.jsonl: process \d+ .* has been writing it since"):
             refladder.audit("demo/dialogue", judge=judge, judgments=path)
         assert "has been writing it since" in fails(2, "audit", *DIALOGUE, "--judgments", path)
+        with pytest.raises(UsageError, match=r"j\.jsonl: process \d+ .* has been writing it since"):
+            refladder.certify("demo/dialogue", judge=judge, judgments=path)
+        assert "has been writing it since" in fails(2, "certify", "demo/dialogue", "--judgments", path)
     finally:
         done.set()
         holder.join()

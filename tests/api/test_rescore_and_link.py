@@ -195,3 +195,11 @@ def test_errors_of_link_speak_of_parameters(judged, tmp_path):
     with pytest.raises(UsageError, match=r"^least_mass=-1: must be a probability from 0 to 1$"):
         refladder.link(judged[0], to=judged[1], least_mass=-1)
     assert not (tmp_path / "link.json").exists()
+
+
+def test_a_file_of_no_known_format_is_refused_without_naming_an_option(tmp_path):
+    with pytest.raises(UsageError) as refused:
+        refladder.score(
+            [{"context_id": "story-01", "output": "A sea."}], ladders="demo/story", out=tmp_path / "rows.txt"
+        )
+    assert str(refused.value) == f"{tmp_path}/rows.txt: unknown file extension; use .jsonl, .csv or .parquet"
