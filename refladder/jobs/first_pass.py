@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import math
 from collections import deque
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,33 +190,30 @@ def score_with_student(
     form = format_of(source, given)
     added = estimate_columns(student)
     column, note, _ = added
-    rows = read_rows(source, given)
-    columns = rows.columns() or []
-    if clash := sorted(set(columns) & set(added)):
-        raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
     report = ScoreReport(signature=student.signature)
-    with (
-        nullcontext() if out == STANDARD else locked(Path(out)),
-        open_sink(
+    with closing(read_rows(source, given)) as rows, nullcontext() if out == STANDARD else locked(Path(out)):
+        columns = rows.columns() or []
+        if clash := sorted(set(columns) & set(added)):
+            raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
+        with open_sink(
             out,
             out_given or standard_form(out, form),
             added,
             columns,
             source if form == "parquet" else None,
             escape_formulas=escape_formulas,
-        ) as write,
-    ):
-        for chunk in _chunks(items(rows, mapped, check_ids=read_once(source))):
-            for item, estimate in zip(chunk, estimates_of(student, chunk, ladders), strict=True):
-                reason = None
-                if estimate is None:
-                    reason = item.note if item.output is None else NO_CONTEXT
-                    report.unscored[column] = report.unscored.get(column, 0) + 1
-                    report.reasons[reason or ""] = report.reasons.get(reason or "", 0) + 1
-                write(item.row, {column: estimate, note: reason, "signature": report.signature})
-            report.rows += len(chunk)
-            if progress is not None:
-                progress(report.rows, total)
+        ) as write:
+            for chunk in _chunks(items(rows, mapped, check_ids=read_once(source))):
+                for item, estimate in zip(chunk, estimates_of(student, chunk, ladders), strict=True):
+                    reason = None
+                    if estimate is None:
+                        reason = item.note if item.output is None else NO_CONTEXT
+                        report.unscored[column] = report.unscored.get(column, 0) + 1
+                        report.reasons[reason or ""] = report.reasons.get(reason or "", 0) + 1
+                    write(item.row, {column: estimate, note: reason, "signature": report.signature})
+                report.rows += len(chunk)
+                if progress is not None:
+                    progress(report.rows, total)
     if config is not None and out != STANDARD and not is_device(Path(out)):
         write_json(Path(f"{out}.run.json"), {**config, "signature": report.signature})
     return report

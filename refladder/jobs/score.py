@@ -295,16 +295,15 @@ def score_rows(
         expected = ExpectedRatings(calibration, added, scorer.report.signature)
         added |= expected.added
     table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
-    rows = read_rows(source, given)
-    columns = rows.columns() or []
-    if clash := sorted(set(columns) & set(added)):
-        raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
-    # The ids of a file that can be read twice are checked by `check_input`.
-    read = items(rows, mapped, check_ids=read_once(source))
-    if recorded is not None and read_once(source):
-        read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
-    outputs = asking.rows(with_context(scorer, item) for item in read)
-    with nullcontext() if out == STANDARD else locked(Path(out)):
+    with closing(read_rows(source, given)) as rows, nullcontext() if out == STANDARD else locked(Path(out)):
+        columns = rows.columns() or []
+        if clash := sorted(set(columns) & set(added)):
+            raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
+        # The ids of a file that can be read twice are checked by `check_input`.
+        read = items(rows, mapped, check_ids=read_once(source))
+        if recorded is not None and read_once(source):
+            read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
+        outputs = asking.rows(with_context(scorer, item) for item in read)
         with (
             JudgmentLog(judgments, scorer.run, restart=restart) as log,
             open_sink(
