@@ -62,23 +62,43 @@ def check_finished(folder: str) -> None:
     Raises:
         DataError: some are: a part of the rows would look like all of them.
     """
-    records = f"{folder.rstrip('/')}/{RUN_FOLDER}"
-    if PLAN not in _names(records):
+    if PLAN not in _names(f"{folder.rstrip('/')}/{RUN_FOLDER}"):
         return
-    if MANIFEST not in _names(records):
+    if not is_scored(folder):
         raise DataError(
             f"{folder}: a part of its shards is not scored yet; run the same `refladder score` command again, or name "
             "the finished files with a quoted glob"
         )
-    with open_table(f"{records}/{MANIFEST}") as stream:
-        manifest = parse_json(stream.read().decode("utf-8", "replace"), f"{records}/{MANIFEST}")
     existing = _names(folder)
-    for shard in manifest["shards"]:
-        if shard["name"] not in existing:
+    for name, _ in manifest_shards(folder):
+        if name not in existing:
             raise DataError(
-                f"{folder.rstrip('/')}/{shard['name']}: this scored shard has vanished; run the same `refladder score` "
-                "command again, which scores it anew"
+                f"{folder.rstrip('/')}/{name}: this scored shard has vanished; run the same `refladder score` command "
+                "again, which scores it anew"
             )
+
+
+def is_scored(folder: str) -> bool:
+    """Whether a folder is one of scored shards of which none is missing."""
+    return MANIFEST in _names(f"{folder.rstrip('/')}/{RUN_FOLDER}")
+
+
+def manifest_shards(folder: str) -> list[tuple[str, str | None]]:
+    """For each shard in the manifest of a folder, the names of its file and of its judgments; None if it has none.
+
+    Raises:
+        DataError: the manifest does not exist, or is damaged.
+    """
+    path = f"{folder.rstrip('/')}/{RUN_FOLDER}/{MANIFEST}"
+    with open_table(path) as stream:
+        manifest = parse_json(stream.read().decode("utf-8", "replace"), path)
+    try:
+        shards = [(shard["name"], shard["judgments"]) for shard in manifest["shards"]]
+    except (TypeError, KeyError, IndexError):
+        shards = [(None, None)]
+    if not all(isinstance(name, str) and isinstance(judgments, str | None) for name, judgments in shards):
+        raise DataError(f"{path}: damaged; delete it and run the same `refladder score` command again")
+    return shards
 
 
 def _names(folder: str) -> set[str]:

@@ -312,7 +312,7 @@ class ShardWorker:
             rows=rows,
             scored=scored,
             unscored=rows - scored,
-            report=asdict(report),
+            report=report,
         )
         write_mark(self._folder, mark)
         return mark

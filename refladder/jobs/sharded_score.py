@@ -374,15 +374,11 @@ def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> int:
     return missing
 
 
-def merged(reports: Sequence[Mapping[str, Any]]) -> ScoreReport:
-    """The counts of several runs together.
-
-    Args:
-        reports: the fields of each `ScoreReport`.
-    """
+def merged(reports: Sequence[ScoreReport]) -> ScoreReport:
+    """The counts of several runs together."""
     total: dict[str, Any] = {}
     for report in reports:
-        total = _added(total, report)
+        total = _added(total, asdict(report))
     if total.get("first_pass") is not None:
         total["first_pass"] = FirstPass(**total["first_pass"])
     return ScoreReport(**total)

@@ -19,6 +19,7 @@ from refladder.files.jsonl import atomic, to_json
 from refladder.files.remote import is_url, stamp_of
 from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER, open_table, table_files
 from refladder.files.tables import cell_of, format_of, open_parquet
+from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Mark:
         rows: number of rows.
         scored: rows with every score.
         unscored: rows without some score.
-        report: the counts of the run, see `refladder.scoring.columns.ScoreReport`.
+        report: the counts of the run.
     """
 
     name: str
@@ -96,12 +97,12 @@ class Mark:
     rows: int
     scored: int
     unscored: int
-    report: dict[str, Any]
+    report: ScoreReport
 
     @property
     def signature(self) -> str:
         """The signature of its scores."""
-        return str(self.report["signature"])
+        return self.report.signature
 
 
 def to_bytes(record: Plan | Mark) -> bytes:
@@ -121,7 +122,7 @@ def from_bytes(kind: type[T], data: bytes, where: str) -> T:
         fields = json.loads(data)
         schema = fields.pop("schema", None)
         record = TypeAdapter(kind).validate_json(json.dumps(fields), strict=True, extra="forbid")
-    except (ValueError, AttributeError, ValidationError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError, ValidationError) as error:
         raise DataError(f"{where}: damaged ({type(error).__name__}); start over with --restart") from error
     if schema != _SCHEMAS.get(kind.__name__):
         expected = _SCHEMAS.get(kind.__name__)

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, UsageError
-from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
     GZIP,
     SCHEMAS,
@@ -30,7 +29,7 @@ from refladder.files.jsonl import (
     to_line,
 )
 from refladder.files.locks import locked
-from refladder.files.table_files import MANIFEST, RUN_FOLDER, check_finished, is_many, open_table
+from refladder.files.table_files import RUN_FOLDER, check_finished, is_many, is_scored, manifest_shards, open_table
 from refladder.parsing import parse_json
 from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
 
@@ -73,10 +72,10 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
 
 def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     check_finished(path)
-    folder, files = open_folder(path), []
-    if (manifest := folder.read(name := f"{RUN_FOLDER}/{MANIFEST}")) is not None:
-        shards = parse_json(manifest.decode("utf-8", "replace"), folder.path_of(name))["shards"]
-        files = [folder.path_of(f"{JUDGMENTS_FOLDER}/{shard['judgments']}") for shard in shards if shard["judgments"]]
+    files = []
+    if is_scored(path):
+        names = [judgments for _, judgments in manifest_shards(path) if judgments is not None]
+        files = [f"{path.rstrip('/')}/{JUDGMENTS_FOLDER}/{name}" for name in names]
     if not files:
         raise DataError(
             f"{path}: holds no judgments; name a judgments file, or a folder of `refladder score --workers`"

@@ -19,6 +19,8 @@ from importlib.resources import files
 from pathlib import Path
 from unittest import mock
 
+from shard_folders import Inline
+
 from refladder.cli import console
 from refladder.cli import run as run_command
 
@@ -38,6 +40,10 @@ WITH_SET = "score {f}/own.jsonl --ladders {f}/set --out {f}/o.jsonl"
 TRUE_OWN = f"evaluate {OWN} --source {{f}}/own.jsonl {PLAIN}"
 MODELS = "--model a=scripted:{f}/rules.jsonl --model b=scripted:{f}/rules.jsonl --judge builtin"
 CONTEST = f"--prompt-text Say-{{output}} --criterion good=words {MODELS}"
+
+COHERENCE = f"{STORY} --dimension coherence"
+SHARDS = "--ladders demo/story --dimension coherence --shard-rows 1"
+PROMISE = "--good >=2 --by coherence_score --precision 0.6"
 
 # name of the reader: (file that is spoilt, its share of the inputs, the command)
 READERS = {
@@ -77,6 +83,36 @@ READERS = {
     },
     "texts of compete": ("contest/*.jsonl", 3, f"compete {{f}}/rows.jsonl --out {{f}}/contest {CONTEST}"),
     "table of compete": ("rows.csv", 2, f"compete {{t}} --out {{f}}/new {CONTEST}"),
+    "rows of calibrate": ("labelled.jsonl", 4, f"calibrate {{t}} {PROMISE} --label coherence"),
+    "labels": ("labels.csv", 4, f"calibrate {{f}}/labelled.jsonl {PROMISE} --labels {{t}} --label quality"),
+    "rows to label": (
+        "labelled.jsonl", 2, f"calibrate {{t}} {PROMISE} --label coherence --plan --out {{f}}/to-label.csv"
+    ),
+    "threshold, filter": ("threshold.json", 3, "filter {f}/labelled.jsonl --threshold {t}"),
+    "threshold, score": ("threshold.json", 2, f"score {{f}}/rows.jsonl {COHERENCE} --threshold {{t}}"),
+    "human scale": ("scale.json", 3, f"score {{f}}/rows.jsonl {COHERENCE} --calibration {{t}}"),
+    "link": ("link.json", 3, "filter {f}/labelled.jsonl --min coherence_score=1 --link {t}"),
+    "judgments of link": ("first.jsonl", 3, "link --from {t} --to {f}/second.jsonl --out {f}/other.json"),
+    "rows of distil": ("labelled.jsonl", 3, "distil {t} --by coherence_score --label coherence --out {f}/new"),
+    "record of a student": ("student/student.json", 3, "score {f}/rows.jsonl --judge distilled:{f}/student"),
+    "weights of a student": ("student/weights.npz", 2, "score {f}/rows.jsonl --judge distilled:{f}/student"),
+    "first pass": (
+        "rows.jsonl", 3, f"score {{t}} {COHERENCE} --cascade distilled:{{f}}/student --between -2 4"
+    ),
+    "rows of shards": ("rows.jsonl", 3, f"score {{t}} {SHARDS} --out {{f}}/new"),
+    "records of shards": ("shards/.refladder/**/*.json", 4, f"score {{f}}/rows.jsonl {SHARDS} --out {{f}}/shards"),
+    "records of shards, filter": (
+        "shards/.refladder/*.json", 2, "filter {f}/shards --min coherence_score=1 --out {f}/o.jsonl"
+    ),
+    "judgments of shards": ("shards/.refladder/judgments/*", 3, "rescore {f}/shards --out {f}/o.jsonl"),
+    "scored shards": ("shards/*.jsonl", 3, "filter {f}/shards --min coherence_score=1 --out {f}/o.jsonl"),
+    "certificate": ("set/certificate.json", 3, WITH_SET),
+    "judgments of certify": ("set/certificate.judgments.jsonl", 3, "certify {f}/set"),
+    "judgments of audit": ("audit.jsonl", 3, "audit --ladders demo/story --contexts 2 --judgments {t}"),
+    "drift file": ("drift.json", 3, f"score {{f}}/rows.jsonl {COHERENCE} --check-drift --drift-file {{t}}"),
+    "set to publish": ("set/*.json*", 3, "publish {f}/set group/name --dry-run --baseline"),
+    "sets to compare": ("set/*.json*", 3, "diff {f}/set demo/story"),
+    "export of a benchmark": ("hanna.csv", 1, "export hanna --source {t} --out {f}/o.jsonl"),
     "judgments of evaluate": ("work/*", 2, f"{TRUE_OWN} --methods win-ratio,g-eval-5 --work {{f}}/work"),
 }  # fmt: skip
 
@@ -119,8 +155,7 @@ def good_files(folder):
         READERS["texts of compete"][2],
         READERS["judgments of evaluate"][2],
     ):
-        code, told = ended(_words(command, folder))
-        assert code in {0, 3}, (command, told)
+        _made(command, folder)
     _lines(
         folder / "scores.jsonl",
         [{"output_id": f"{row['context_id']}/{row['system']}", "clarity": k} for k, row in enumerate(own)],
@@ -142,8 +177,33 @@ def good_files(folder):
     systems = {}
     for row in own:
         systems.setdefault(row["context_id"], []).append(f"{row['context_id']}/{row['system']}")
+    stories = "score {f}/stories.jsonl --ladders demo/story --dimension coherence"
+    for command in (
+        "export demo/story --out {f}/stories.jsonl",
+        f"{stories} --out {{f}}/labelled.jsonl --judgments {{f}}/first.jsonl",
+        f"{stories} --out {{f}}/o.jsonl --judgments {{f}}/second.jsonl --both-orders",
+        f"calibrate {{f}}/labelled.jsonl {PROMISE} --label coherence --out {{f}}/threshold.json",
+        "calibrate {f}/labelled.jsonl --human-scale --by coherence_score --label coherence --out {f}/scale.json",
+        "link --from {f}/first.jsonl --to {f}/second.jsonl --out {f}/link.json",
+        "distil {f}/labelled.jsonl --by coherence_score --out {f}/student",
+        f"score {{f}}/rows.jsonl {SHARDS} --out {{f}}/shards",
+        "certify {f}/set",
+        "audit --ladders demo/story --contexts 2 --judgments {f}/audit.jsonl",
+        READERS["drift file"][2].replace("{t}", "{f}/drift.json"),
+    ):
+        _made(command, folder)
+    for path in folder.glob("o.jsonl*"):
+        path.unlink()
+    labelled = [json.loads(line) for line in (folder / "labelled.jsonl").read_text().splitlines()]
+    labels = [f"{row['output_id']},{row['coherence']}" for row in labelled]
+    (folder / "labels.csv").write_text("\n".join(["output_id,quality", *labels, ""]))
     verdicts = [f"{context},clarity,{ids[0]},{ids[1]},first" for context, ids in systems.items() if len(ids) > 1]
     (folder / "verdicts.csv").write_text("\n".join(["context_id,dimension,first,second,winner", *verdicts, ""]))
+
+
+def _made(command, folder):
+    code, told = ended(_words(command, folder))
+    assert code in {0, 3}, (command, told)
 
 
 def _words(command, folder, target=""):
@@ -183,7 +243,9 @@ def ended(arguments, stdin=b""):
     console.say_once.cache_clear()
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-    with mock.patch.object(sys, "stdin", given), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    workers = mock.patch("refladder.jobs.workers.Processes", Inline)
+    streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+    with workers, mock.patch.object(sys, "stdin", given), streams[0], streams[1]:
         try:
             code = run_command(arguments)
         except (Exception, HangingError, SystemExit):  # noqa: BLE001  what a user would see as a traceback
@@ -205,8 +267,8 @@ def tried(name, good, folder, seed):
     )
     if seed is not None:
         path.write_bytes(damaged(path.read_bytes(), drawn))
-    if path.name == "config.toml":
-        path.write_bytes(path.read_bytes().replace(str(good).encode(), str(folder).encode()))
+    for written in [folder / "config.toml", *folder.glob("shards/.refladder/*.json")]:  # they name the folder
+        written.write_bytes(written.read_bytes().replace(str(good).encode(), str(folder).encode()))
     return timed(_words(command, folder, path))
 
 

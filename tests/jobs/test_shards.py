@@ -381,10 +381,9 @@ def test_a_finished_folder_is_not_taken_for_the_scores_of_another_run(command, f
 
 
 def test_counts_of_shards_add_up():
-    report = {"rows": 3, "unscored": {"a": 1}, "reasons": {"x": 1}, "judgments": 9, "signature": "s"}
-    other = {"rows": 4, "unscored": {"a": 2, "b": 1}, "reasons": {}, "judgments": 5, "signature": "s"}
-    empty = {name: getattr(ScoreReport(), name) for name in ScoreReport.__slots__}
-    total = merged([{**empty, **report}, {**empty, **other}])
+    report = ScoreReport(rows=3, unscored={"a": 1}, reasons={"x": 1}, judgments=9, signature="s")
+    other = ScoreReport(rows=4, unscored={"a": 2, "b": 1}, judgments=5, signature="s")
+    total = merged([report, other])
     assert (total.rows, total.unscored, total.judgments, total.signature) == (7, {"a": 3, "b": 1}, 14, "s")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -131,19 +130,16 @@ def test_shards_get_the_expected_rating_of_a_human_scale(command, made, tmp_path
 
 
 def test_counts_of_a_first_pass_add_up_over_shards():
-    report = {name: getattr(ScoreReport(), name) for name in ScoreReport.__slots__}
-    together = FirstPass(low=1.0, high=3.0, threshold=2.0, in_band=12, decided=14)
-    parts = [
-        FirstPass(low=1.0, high=3.0, threshold=2.0, in_band=5, decided=6),
-        FirstPass(low=1.0, high=3.0, threshold=2.0, in_band=7, decided=8),
-    ]
+    together, *parts = (
+        FirstPass(low=1.0, high=3.0, threshold=2.0, in_band=in_band, decided=decided)
+        for in_band, decided in ((12, 14), (5, 6), (7, 8))
+    )
     for row in range(14):  # context 3 is in both shards
         for counts in (together, parts[row >= 6]):
             counts.count_check(f"context-{row // 2}", changed=row % 5 == 0)
-    reports = [{**report, "rows": 14, "first_pass": json.loads(json.dumps(asdict(part)))} for part in parts]
-    total = merged(reports).first_pass
+    total = merged([ScoreReport(rows=14, first_pass=part) for part in parts]).first_pass
     assert total == together
     assert (total.checked, total.changed) == (14, 3)
     changed, checked = [1, 0, 1, 0, 0, 1, 0], [2] * 7  # rows 0, 5 and 10 of contexts 0, 2 and 5
     assert total.interval == tuple(share_intervals(np.array(changed, float), np.array(checked, float)).tolist())
-    assert merged([report]).first_pass is None
+    assert merged([ScoreReport()]).first_pass is None
