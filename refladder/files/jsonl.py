@@ -152,13 +152,21 @@ def read_bytes(path: Path) -> bytes:
     Raises:
         DataError: the file cannot be read or is a damaged gzip.
     """
-    with open_bytes(path) as stream:
-        try:
-            return stream.read()
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(
-                f"{path}: the gzip stream is damaged or incomplete; download or copy the file again"
-            ) from error
+    with open_bytes(path) as stream, unpacking(path):
+        return stream.read()
+
+
+@contextmanager
+def unpacking(path: str | Path) -> Iterator[None]:
+    """Turn the errors of reading a damaged gzip stream into one sentence with its path.
+
+    Raises:
+        DataError: the stream is damaged or incomplete.
+    """
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: the gzip stream is damaged or incomplete; download or copy the file again") from error
 
 
 def to_line(record: object) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from refladder.errors import DataError
-from refladder.files.jsonl import open_bytes
+from refladder.files.jsonl import open_bytes, unpacking
 from refladder.files.remote import is_url, list_urls, open_url
 from refladder.parsing import parse_json
 
@@ -90,7 +90,7 @@ def manifest_shards(folder: str) -> list[tuple[str, str | None]]:
         DataError: the manifest does not exist, or is damaged.
     """
     path = f"{folder.rstrip('/')}/{RUN_FOLDER}/{MANIFEST}"
-    with open_table(path) as stream:
+    with open_table(path) as stream, unpacking(path):
         manifest = parse_json(stream.read().decode("utf-8", "replace"), path)
     try:
         shards = [(shard["name"], shard["judgments"]) for shard in manifest["shards"]]

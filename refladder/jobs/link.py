@@ -13,7 +13,7 @@ from refladder.records import OUTCOMES, Link, LinkedColumn
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
-from refladder.scoring.question import RUNG
+from refladder.scoring.question import RUNG, level_of
 from refladder.scoring.rules import expected_grades, probabilities_from, rule_named
 from refladder.trust import linking
 from refladder.version import __version__
@@ -93,10 +93,12 @@ def _read(path: Path, scale: Scale) -> _Judged:
         rung, output_id = (
             (judgment.subject, against) if judgment.subject.startswith(RUNG) else (against, judgment.subject)
         )
+        if (level := level_of(rung)) is None or level > run.rungs:
+            raise DataError(f"{where}: {rung!r} is no rung from 1 to {run.rungs}; score again with --restart")
         row = judgment.context_id, judgment.dimension, output_id
         keys[judgment.context_id, judgment.dimension, judgment.subject, against] = judgment.key
         read = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
-        readings.setdefault(row, {}).setdefault(int(rung.removeprefix(RUNG)), []).append(read)
+        readings.setdefault(row, {}).setdefault(level, []).append(read)
     return _Judged(run, readings, keys)
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import atomic, to_json
+from refladder.files.jsonl import atomic, to_json, unpacking
 from refladder.files.remote import is_url, stamp_of
 from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER, open_table, table_files
 from refladder.files.tables import cell_of, format_of, open_parquet
@@ -263,7 +264,7 @@ def _line_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
 def _lines(path: str, stream: Any) -> Iterator[bytes]:  # noqa: ANN401  a file, or what fsspec opens
     try:
         yield from stream
-    except (EOFError, OSError) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{path}: the stream is damaged or incomplete ({error}); download or copy it again") from error
 
 
@@ -323,7 +324,7 @@ def _changed(shard: Shard) -> DataError:
 
 def _copy_lines(shard: Shard, target: Any) -> None:  # noqa: ANN401  a Writer
     left, digest = shard.size, hashlib.blake2b(digest_size=16)
-    with open_table(shard.source) as stream:
+    with open_table(shard.source) as stream, unpacking(shard.source):
         stream.seek(shard.offset)
         while left and (block := stream.read(min(left, _BLOCK))):
             digest.update(block)

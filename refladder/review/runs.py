@@ -18,7 +18,7 @@ from refladder.report.summary import cost_words
 from refladder.review.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
 from refladder.scoring.columns import FAINT, column_names
 from refladder.scoring.judgment_file import read_judgments
-from refladder.scoring.question import RUNG
+from refladder.scoring.question import RUNG, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,9 +44,10 @@ def read_run(run: Path) -> Sheet:
         kinds = _by_kind(run / RESULTS)
         try:
             return _evaluation(run, kinds) if "evaluation" in kinds else _contest(run, kinds)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
-                f"{run / RESULTS}: not complete (a line lacks {error} or has it in another form); run the command again"
+                f"{run / RESULTS}: not complete (a line, or run.json, lacks {error} or has it in another form); run "
+                "the command again"
             ) from error
     if not run.is_file():
         raise DataError(f"{run}: no such run; give a folder of `compete` or `evaluate --work`, or a table of `score`")
@@ -192,9 +193,7 @@ def _mean_ratings(sheet: Sheet) -> list[dict[str, Any]]:
 def _scored(path: Path) -> Sheet:
     """A scored table: texts with scores, and where the files beside it say so, their verdicts against each rung."""
     config = path.with_name(f"{path.name}.run.json")
-    options: dict[str, Any] = {}
-    if config.is_file():
-        options = parse_json(read_bytes(config), str(config), whole_file=True).get("options", {})
+    options = _options(config) if config.is_file() else {}
     columns = dict(each.split("=", 1) for each in options.get("column") or ())
     mapped = Mapped(columns=columns, context=options.get("context_id"))
     contexts: dict[str, str | None] = {}
@@ -240,6 +239,19 @@ def _scored(path: Path) -> Sheet:
             for name in sheet.criteria
         ]
     return sheet
+
+
+def _options(config: Path) -> dict[str, Any]:
+    """The options that a table was scored with."""
+    fields = parse_json(read_bytes(config), str(config), whole_file=True)
+    options = fields.get("options") if isinstance(fields, dict) else None
+    if isinstance(options, dict):
+        columns = options.get("column") or []
+        texts = [options.get(name) for name in ("context_id", "ladders", "judgments")]
+        pairs = isinstance(columns, list) and all(isinstance(column, str) and "=" in column for column in columns)
+        if pairs and all(isinstance(text, str | None) for text in texts):
+            return options
+    raise DataError(f"{config}: damaged; score the table again, or delete this file if the columns have default names")
 
 
 def _ladders(name: str | None, run: Run | None, warned: list[str]) -> LadderSet | None:
@@ -315,10 +327,13 @@ def _climbs(sheet: Sheet, judgments: Iterable[tuple[str, Judgment]], rungs: int)
     """For each criterion and text, the probability that it beats each rung, worst first; the mean of both orders."""
     sums = [[[[0.0, 0] for _ in range(rungs)] for _ in sheet.texts] for _ in sheet.criteria]
     names = {name: number for number, name in enumerate(sheet.criteria)}
-    for _, judgment in judgments:
+    for where, judgment in judgments:
+        if judgment.dimension not in names:
+            raise DataError(f"{where}: dimension {judgment.dimension!r} is not among the run's: {list(names)}")
         against = judgment.against or ""
         text, rung = (against, judgment.subject) if judgment.subject.startswith(RUNG) else (judgment.subject, against)
-        if not rung.startswith(RUNG) or text not in sheet.numbers or judgment.logprobs is None:
+        level = level_of(rung)
+        if level is None or level > rungs or text not in sheet.numbers or judgment.logprobs is None:
             continue
         weights = {
             outcome: math.exp(value) for outcome, value in zip(judgment.outcomes, judgment.logprobs, strict=True)
@@ -327,7 +342,7 @@ def _climbs(sheet: Sheet, judgments: Iterable[tuple[str, Judgment]], rungs: int)
         if not total:
             continue
         better = WIN if text == judgment.subject else LOSS
-        cell = sums[names[judgment.dimension]][sheet.numbers[text]][int(rung.removeprefix(RUNG)) - 1]
+        cell = sums[names[judgment.dimension]][sheet.numbers[text]][level - 1]
         cell[0] += (weights.get(better, 0.0) + weights.get(TIE, 0.0) / 2) / total
         cell[1] += 1
     return [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,12 @@ RUNG = "rung:"  # a rung's id in a Comparison is this and its level
 def rung_id(level: int) -> str:
     """The id of a rung in comparisons and judgments."""
     return f"{RUNG}{level}"
+
+
+def level_of(name: str) -> int | None:
+    """The level of a rung's id, from 1; None for another id."""
+    level = name.removeprefix(RUNG)
+    return int(level) if level != name and re.fullmatch(r"[1-9]\d{0,8}", level, re.ASCII) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

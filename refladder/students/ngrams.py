@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import struct
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from refladder.records import Progress
 
 WEIGHTS = "weights.npz"
+# What numpy and zipfile raise for a file that is not one of weights, or asks for a compression or size of its own.
+_DAMAGED = (
+    *(ValueError, KeyError, OSError, EOFError, RuntimeError, MemoryError, OverflowError),
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+)
 BUCKETS = 2**18  # of the hash; a power of 2
 LONGEST = 2  # words of an n-gram
 PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -88,7 +95,7 @@ class NgramStudent:
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as file:
                 arrays = {name: np.asarray(file[name], dtype=np.float64) for name in shapes}
-        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             raise DataError(f"{folder / WEIGHTS}: damaged ({error}); distil again") from error
         for name, shape in shapes.items():
             if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():

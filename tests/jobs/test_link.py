@@ -105,6 +105,12 @@ def test_refusals(fails, judged, tmp_path):
     assert "at least 20 rows of 8 contexts are needed" in text
     second.write_text(lines[0] + "".join(line.replace('"key":"', '"key":"0') for line in lines[1:]))
     assert "0 rows of 0 contexts have a whole ladder" in fails(2, "link", *both, *out)
+    lines = first.read_text().splitlines(keepends=True)
+    for wrong in ("rung:9", "rung:x"):
+        first.write_text(lines[0] + lines[1].replace("rung:1", wrong))
+        assert f"{first}:2: {wrong!r} is no rung from 1 to 5; score again with --restart" in fails(
+            2, "link", *both, *out
+        )
     first.write_text("{}\n")
     assert f"{first}:1: expected a line with" in fails(2, "link", *both, *out)
     assert not (tmp_path / "link.json").exists()

@@ -380,6 +380,31 @@ def test_a_finished_folder_is_not_taken_for_the_scores_of_another_run(command, f
     assert scored(out) == before
 
 
+@pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "manifest",
+            '{"shards": [{"name": 1}]}',
+            "manifest.json: damaged; delete it and run the same `refladder score`",
+        ),
+        ("manifest", "[]", "manifest.json: damaged; delete it and run the same `refladder score`"),
+        ("plan", "[" * 9999, "plan.json: damaged (RecursionError); start over with --restart"),
+        ("plan", '{"schema": "shard-plan/1"}', "plan.json: damaged (ValidationError); start over with --restart"),
+        ("marks/a-00000.jsonl", "[]", "a-00000.jsonl.json: damaged (TypeError); start over with --restart"),
+    ],
+)
+def test_damaged_records_are_named(command, inputs, name, content, message):
+    out = inputs.with_name("out")
+    arguments = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "900")
+    assert command(*arguments).code == 0
+    (out / f".refladder/{name}.json").write_text(content, "utf-8")
+    done = command("filter", out, "--min", "coherence_score=1") if name == "manifest" else command(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
 def test_counts_of_shards_add_up():
     report = ScoreReport(rows=3, unscored={"a": 1}, reasons={"x": 1}, judgments=9, signature="s")
     other = ScoreReport(rows=4, unscored={"a": 2, "b": 1}, judgments=5, signature="s")

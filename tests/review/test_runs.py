@@ -79,7 +79,7 @@ def test_what_is_no_run_is_told(tmp_path):
     with pytest.raises(DataError, match=r"results\.jsonl:1: not a line of a run"):
         read_run(tmp_path)
     (tmp_path / "results.jsonl").write_text('{"kind": "row", "row": "a", "note": null}\n')
-    with pytest.raises(DataError, match=r"results\.jsonl: not complete \(a line lacks 'prompt'"):
+    with pytest.raises(DataError, match=r"results\.jsonl: not complete \(a line, or run.json, lacks 'prompt'"):
         read_run(tmp_path)
 
 
@@ -141,3 +141,33 @@ def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_pa
     assert [column["values"] for column in sheet.key["columns"]] == [[-2.5], [2], [1]]  # negative scores stay negative
     assert sheet.key["warnings"] == ["1 rows hold no text; they are not shown."]
     assert "climbs" not in sheet.key
+
+
+@pytest.fixture
+def rows_of_a_table(write_jsonl, rows):
+    return write_jsonl(rows(4))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("run.json", lambda _: "[]", "scored.jsonl.run.json: damaged; score the table again, or delete this file if"),
+        ("run.json", lambda text: text.replace('"column": []', '"column": [1]'), "run.json: damaged; score the table"),
+        (
+            "judgments.jsonl",
+            lambda text: text.replace('"dimension":"coherence"', '"dimension":"other"'),
+            "judgments.jsonl:2: dimension 'other' is not among the run's: ['coherence']",
+        ),
+    ],
+)
+def test_damaged_files_of_a_run_are_named(command, rows_of_a_table, name, change, message):
+    source = rows_of_a_table
+    out = source.with_name("scored.jsonl")
+    assert command("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--out", out).code == 0
+    path = out.with_name(f"scored.jsonl.{name}")
+    before = path.read_text("utf-8")
+    path.write_text(change(before), "utf-8")
+    assert path.read_text("utf-8") != before
+    with pytest.raises(DataError) as refused:
+        read_run(out)
+    assert message in str(refused.value)
