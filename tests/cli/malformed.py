@@ -269,7 +269,8 @@ def tried(name, good, folder, seed):
         path.write_bytes(damaged(path.read_bytes(), drawn))
     for written in [folder / "config.toml", *folder.glob("shards/.refladder/*.json")]:  # they name the folder
         written.write_bytes(written.read_bytes().replace(str(good).encode(), str(folder).encode()))
-    return timed(_words(command, folder, path))
+    with contextlib.chdir(folder):  # a spoilt configuration may name a file of its own
+        return timed(_words(command, folder, path))
 
 
 def timed(arguments):
