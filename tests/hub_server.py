@@ -145,6 +145,8 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Hub
 
+    disable_nagle_algorithm = True  # else an answer in two pieces waits 40 ms for the client
+
     def log_message(self, *_):
         pass
 
@@ -348,6 +350,8 @@ class Handler(BaseHTTPRequestHandler):
                 elif line["key"] == "lfsFile":
                     files[value["path"]] = value["oid"]
                 elif line["key"] == "deletedFile":
+                    if value["path"] not in files:
+                        raise Refused(404, "EntryNotFound", f"{value['path']} does not exist")
                     del files[value["path"]]
                 elif line["key"] == "deletedFolder":
                     files = {path: key for path, key in files.items() if not path.startswith(value["path"])}

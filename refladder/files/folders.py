@@ -198,7 +198,9 @@ class RemoteFolder(Folder):
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
         with reaching(self.path_of(name)), suppress(FileNotFoundError):
-            self._system.rm_file(self._path(name))
+            self._system.invalidate_cache()
+            if self._system.exists(self._path(name)):  # some stores have errors of their own for a missing file
+                self._system.rm_file(self._path(name))
 
     def work_file(self, name: str) -> Path:
         """A file in the temporary folder of this machine; a later run on this machine continues from it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 import re
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
 from refladder.files.release import MANIFEST, Manifest, read_manifest, verify
+from refladder.files.remote import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
     """Every error of the client as one sentence of ours, which never quotes a request: it may hold the token."""
     hub = _library()
     try:
-        with _quiet(hub):
+        with quiet(hub):
             yield
     except (hub.errors.HTTPError, OSError, RuntimeError) as error:  # the last around the upload of one file
         raise _translated(what, _shown(endpoint or hub.constants.ENDPOINT), hub.errors, error) from error
@@ -148,19 +148,6 @@ def _without_xet(what: str, server: str) -> DataError:
         f"{what}: {server} has no Xet service, and nothing was sent; set the environment variable "
         "HF_HUB_DISABLE_XET=1 and run the same command again"
     )
-
-
-@contextmanager
-def _quiet(hub: Any) -> Iterator[None]:  # noqa: ANN401  the module
-    """No progress bars where standard error is no terminal."""
-    if sys.stderr.isatty() or hub.utils.are_progress_bars_disabled():
-        yield
-        return
-    hub.utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        hub.utils.enable_progress_bars()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -19,6 +21,19 @@ def is_url(path: str) -> bool:
 
 
 @contextmanager
+def quiet(hub: Any) -> Iterator[None]:  # noqa: ANN401  the module
+    """No progress bars of huggingface_hub where standard error is no terminal."""
+    if sys.stderr.isatty() or hub.utils.are_progress_bars_disabled():
+        yield
+        return
+    hub.utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        hub.utils.enable_progress_bars()
+
+
+@contextmanager
 def reaching(url: str) -> Iterator[None]:
     """Turn the errors of fsspec and of the packages behind it into one sentence with the URL.
 
@@ -27,7 +42,8 @@ def reaching(url: str) -> Iterator[None]:
         DataError: the file does not exist, or the server refuses.
     """
     try:
-        yield
+        with quiet(import_module("huggingface_hub")) if url.startswith("hf://") else nullcontext():
+            yield
     except RefladderError:
         raise
     except ImportError as error:
