@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     "hub:ORG/NAME@REVISION. Required, except for --judge distilled:FOLDER.",
 )
 @console.DIMENSION
-@click.option("--out", default=STANDARD, help="Output file for the scored rows; - is standard output.")
+@click.option(
+    "--out",
+    default=STANDARD,
+    help="Output file for the scored rows; - is standard output. A folder (a name without extension, or a URL) gets "
+    "one file per shard.",
+)
 @click.option(
     "--text", "text", multiple=True, help="Text to score instead of a table. Repeatable. Requires --context-id."
 )
@@ -145,8 +150,8 @@ def command(  # noqa: C901, PLR0915  one check after another
 ) -> int:
     """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
 
-    SOURCE may be a folder, a quoted glob or a URL (s3://, gs://, hf://). --shard-rows, --workers, --shard and --engine
-    score it shard by shard into the folder OUT; see "Score on many machines" in the documentation.
+    SOURCE may be a folder, a quoted glob or a URL (s3://, gs://, hf://). If OUT is a folder, or with --shard-rows,
+    --workers, --shard or --engine, it is scored shard by shard; see "Score on many machines" in the documentation.
 
     A row needs an output and either a context_id or the text of its context. Each dimension adds five columns:
     NAME_score (by --rule), NAME_grade (on the human scale), NAME_spread (standard deviation of one reading), NAME_mass
@@ -170,6 +175,7 @@ def command(  # noqa: C901, PLR0915  one check after another
         given=[judgments, judgments_from, calibration, drift_file, threshold, *column, *stop_at],
         check_drift=check_drift,
     )
+    sharding = sharding.into(table)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     alone = scored_alone(
         context,

@@ -15,6 +15,7 @@ from refladder.cli import console
 from refladder.errors import UsageError
 from refladder.files.jsonl import is_device
 from refladder.files.remote import is_url
+from refladder.files.table_files import form_by_name
 from refladder.files.tables import STANDARD, read_once
 from refladder.report.summary import summary, summary_lines
 
@@ -47,7 +48,7 @@ SHARDING = console.options(
         type=click.IntRange(min=1),
         metavar="ROWS",
         help="Number of rows per shard. SOURCE is scored shard by shard, and OUT is a folder or URL with one file per "
-        "shard. Default with the following options: 50000.",
+        "shard. Default: 50000.",
     ),
     click.option(
         "--shard",
@@ -86,6 +87,14 @@ class ShardOptions:
     def given(self) -> bool:
         """Whether the table is scored shard by shard."""
         return any((self.shard_rows, self.shard, self.workers, self.engine, self.address))
+
+    def into(self, table: TableOptions) -> ShardOptions:
+        """The same for an output: a folder gets shards, also if no option for shards is given."""
+        out = table.out
+        if self.given or out == STANDARD or table.out_format is not None or is_device(Path(out)):
+            return self
+        a_folder = form_by_name(out) is None if is_url(out) else Path(out).is_dir() or not Path(out).suffix
+        return replace(self, workers=1) if a_folder or out.endswith("/") else self
 
     @property
     def part(self) -> tuple[int, int]:

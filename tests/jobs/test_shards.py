@@ -100,6 +100,21 @@ def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command
 
 
 @pytest.mark.usefixtures("inline")
+def test_an_output_folder_gets_shards_without_another_option(command, fails, inputs, whole, tmp_path):
+    (tmp_path / "of.rows").mkdir()
+    for out in (tmp_path / "out", tmp_path / "of.rows", f"{tmp_path}/more.rows/"):
+        done = command("score", inputs, *LADDERS, "--out", out)
+        assert done.code == 0
+        assert done.err.endswith("2 shards: 1,200 rows = 1,200 scored + 0 unscored\n")
+        assert scored(Path(out)) == whole.read_bytes()
+    file = tmp_path / "rows"
+    assert command("score", inputs, *LADDERS, "--out", file, "--out-format", "jsonl").code == 0
+    assert file.read_bytes() == whole.read_bytes()
+    text = fails(2, "score", inputs, *LADDERS, "--out", tmp_path / "rows.txt")
+    assert "rows.txt: unknown file extension; use .jsonl, .csv or .parquet" in text
+
+
+@pytest.mark.usefixtures("inline")
 def test_parquet_keeps_its_types_and_gzip_is_read(command, inputs, whole, tmp_path, rows):
     expected = whole.read_bytes()
     packed = tmp_path / "in.jsonl.gz"
