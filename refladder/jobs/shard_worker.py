@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are.
 _PLACES = {"folder", "form", "directory", "ladders", "store", "judgments", "price", "budget"}
-_PATHS = ("threshold", "prompts", "student", "calibration")  # fields that name files, whose contents count
+_PATHS = ("threshold", "prompts", "student", "calibration")  # of which the content counts, not the path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def _digest_of_files(path: Path) -> str:
             digest.update(f"{file.relative_to(path)}\0".encode())
             with file.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "blake2b").digest())
-    return f"{path}@{digest.hexdigest()}"
+    return digest.hexdigest()
 
 
 class _Scoring(NamedTuple):

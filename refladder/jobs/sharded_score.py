@@ -156,6 +156,9 @@ def score_shards(
         run = None
         if left or other_judge:
             run = _Run(folder, marks, sum(shard.rows for shard in shards), progress, say)
+        if run is not None and other_judge and not marks:  # the shards of other parts have a signature too
+            others = read_marks(folder, plan.shards)
+            run.expected = next((mark.signature for mark in others.values()), None)
         if run is not None and left:
             folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
             run.score(left, *open_workers(plan.form))
@@ -240,6 +243,7 @@ class _Run:
         self._notices: list[str | None] = [None]
         self._counts: dict[str, float] = {}
         self._begun = time.monotonic()
+        self.expected: str | None = None  # the signature, where no shard of this part has one
 
     def score(self, shards: Sequence[Shard], workers: Workers, task: Task) -> None:
         """Score shards; adds their marks.
@@ -302,7 +306,7 @@ class _Run:
 
     @property
     def _signature(self) -> str | None:
-        return next((mark.signature for mark in self._marks.values()), None)
+        return next((mark.signature for mark in self._marks.values()), self.expected)
 
     def _has_died(self, shard: Shard) -> bool:
         """Count the death of a worker; whether its shard is to be tried again."""

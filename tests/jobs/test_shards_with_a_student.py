@@ -101,7 +101,11 @@ def test_another_student_is_another_run(command, fails, made, tmp_path):
     other.mkdir()
     for path in student.iterdir():
         (other / path.name).write_bytes(path.read_bytes())
-    text = fails(2, "score", source, *LADDERS, "--cascade", f"distilled:{other}", *BETWEEN, "--out", out, *SHARDS)
+    second = ("score", source, *LADDERS, "--cascade", f"distilled:{other}", *BETWEEN, "--out", out, *SHARDS)
+    assert command(*second).code == 0  # the same student in another folder
+    record = json.loads((other / "student.json").read_text())
+    (other / "student.json").write_text(json.dumps({**record, "half_width": 1.0}))
+    text = fails(2, *second)
     assert "holds shards of another run (other student)" in text
 
 

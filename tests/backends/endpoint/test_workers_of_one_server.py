@@ -65,3 +65,17 @@ def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_n
     text = fails(1, *run, "--base-url", "http://127.0.0.1:9/v1", "--judge-option", "attempts=1")
     assert "127.0.0.1:9" in text  # no server there, so the signature cannot be known
     assert scored(out) == before
+
+
+def test_parts_of_a_run_have_one_judge(serve, command, fails, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    command("export", "demo/summarization", "--out", rows)
+    lines = rows.read_text().splitlines(keepends=True)
+    rows.write_text(lines[0] + lines[-1])
+    part = ("score", rows, "--ladders", "demo/summarization", "--dimension", "relevance", "--out", out)
+    part += ("--shard-rows", "1", "--no-store", "--shard")
+    assert command(*part, "1/2", "--judge", "openai:toy", "--base-url", serve(VLLM).url).code == 0
+    message = fails(2, *part, "2/2")
+    assert message.startswith(f"refladder: {out}: its shards are of another run (")
+    assert [path.name for path in out.glob("*.jsonl")] == ["rows-00000.jsonl"]
