@@ -278,11 +278,9 @@ def _tell(report: ShardsReport, judge: str, out: str, *, as_json: bool) -> int:
         console.say_lines(summary_lines(report.scores))
         console.tell_spent(spent)
         earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
-        console.say(
-            f"{report.shards:,} shards{earlier}: {report.rows:,} rows = {report.scored:,} scored + "
-            f"{report.unscored:,} unscored",
-            err=True,
-        )
+        shards = "1 shard" if report.shards == 1 else f"{report.shards:,} shards"
+        rows = f"{report.rows:,} rows = {report.scored:,} scored + {report.unscored:,} unscored"
+        console.say(f"{shards}{earlier}: {rows}", err=True)
         if report.missing:
             console.say(f"{out}: {report.missing:,} shards of other parts are not scored yet", err=True)
     return 0 if report.scores.complete else console.UNSCORED

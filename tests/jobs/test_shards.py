@@ -107,6 +107,8 @@ def test_an_output_folder_gets_shards_without_another_option(command, fails, inp
         assert done.code == 0
         assert done.err.endswith("2 shards: 1,200 rows = 1,200 scored + 0 unscored\n")
         assert scored(Path(out)) == whole.read_bytes()
+    single = command("score", inputs / "a.jsonl", *LADDERS, "--out", tmp_path / "single")
+    assert single.err.endswith("1 shard: 700 rows = 700 scored + 0 unscored\n")
     file = tmp_path / "rows"
     assert command("score", inputs, *LADDERS, "--out", file, "--out-format", "jsonl").code == 0
     assert file.read_bytes() == whole.read_bytes()
