@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _USABLE_SHARE = 0.7  # of the free memory
+# Set for the workers of `refladder score --workers N`, which share the memory of one machine: their number.
+WORKERS = "REFLADDER_WORKERS"
 _MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 
 
 def usable_memory(device: Any) -> int:  # noqa: ANN401  a torch.device
-    """Bytes that inference may use on a device: 70 % of the free memory."""
+    """Bytes that inference may use on a device: 70 % of the free memory, which on a CPU is shared by all workers."""
     if device.type == "cuda":
         import torch  # noqa: PLC0415  optional
 
@@ -34,7 +36,7 @@ def usable_memory(device: Any) -> int:  # noqa: ANN401  a torch.device
     with contextlib.suppress(OSError, ValueError):  # a container's limit; without a limit the file holds "max"
         used = int((_CGROUP / "memory.current").read_text("ascii"))
         free = min(free, int((_CGROUP / "memory.max").read_text("ascii")) - used)
-    return int(max(0, free) * _USABLE_SHARE)
+    return int(max(0, free) * _USABLE_SHARE) // int(os.environ.get(WORKERS, "1"))
 
 
 def cache_bytes_per_token(config: Any, number_bytes: int) -> int:  # noqa: ANN401  of transformers

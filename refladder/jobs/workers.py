@@ -6,6 +6,7 @@ A worker holds one judge. It gets a shard as JSON and answers with JSON. A worke
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import threading
@@ -14,6 +15,7 @@ from importlib import import_module
 from multiprocessing import connection, get_context, parent_process
 from typing import TYPE_CHECKING, Any
 
+from refladder.engine.memory import WORKERS
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class Processes(Workers):
         ours, theirs = context.Pipe()
         share = str(max(1, cores() // self._number))
         environment = {name: share for name in _THREADS if name not in os.environ}
+        environment[WORKERS] = str(self._number)
         gpu = worker if self._gpus else None
         process = context.Process(target=_serve, args=(theirs, self._task, environment, gpu), daemon=True)
         process.start()
@@ -209,6 +212,7 @@ class RayActors(Workers):
                 f"the Ray cluster {address or ''} cannot be reached ({' '.join(str(error).split())[:200]}); "
                 "check --address, or start one with `ray start --head`"
             ) from error
+        machines = sum(node["Alive"] for node in ray.nodes())
         processors, devices = int(has.get("CPU", 0)), int(has.get("GPU", 0)) if gpus else 0
         self._number = number or devices or max(1, processors - 1)
         if self._number > (devices or processors):
@@ -219,6 +223,7 @@ class RayActors(Workers):
             "num_cpus": max(1, (processors - 1) // self._number),
             "num_gpus": 1 if devices else 0,
             "max_restarts": 0,  # the driver replaces a dead actor and gives its shard to another
+            "runtime_env": {"env_vars": {WORKERS: str(math.ceil(self._number / machines))}},
         }
         self._task = ""
         self._actors: list[Any] = []

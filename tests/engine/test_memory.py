@@ -37,6 +37,15 @@ def test_usable_memory_is_below_what_the_machine_has():
     assert 2**20 < usable_memory(CPU) < 2**50
 
 
+def test_workers_of_one_machine_share_its_memory(tmp_path, monkeypatch):
+    (tmp_path / "meminfo").write_text("MemAvailable: 4 kB\n")
+    monkeypatch.setattr("refladder.engine.memory._MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr("refladder.engine.memory._CGROUP", tmp_path)
+    assert usable_memory(CPU) == 2867  # 70 % of 4096
+    monkeypatch.setenv("REFLADDER_WORKERS", "4")
+    assert usable_memory(CPU) == 716
+
+
 def test_usable_memory_in_a_container_is_below_its_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
     (tmp_path / "memory.current").write_text("1000\n")

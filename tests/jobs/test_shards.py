@@ -10,7 +10,9 @@ import os
 import shutil
 import signal
 import time
+from multiprocessing import connection
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -28,7 +30,7 @@ from refladder.jobs.score import Mapped
 from refladder.jobs.shard_worker import ShardWorker
 from refladder.jobs.sharded_score import Sharding, merged, score_shards
 from refladder.jobs.shards import make_plan
-from refladder.jobs.workers import _take_gpu
+from refladder.jobs.workers import Processes, _serve, _take_gpu
 from refladder.scoring.columns import ScoreReport
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
@@ -531,3 +533,24 @@ def test_a_folder_of_shards_is_calibrated_as_one_table_and_its_threshold_stops_s
     passed = [command("filter", table, "--threshold", threshold).rows for table in (whole, stopped)]
     assert [row["output_id"] for row in passed[0]] == [row["output_id"] for row in passed[1]]
     assert any(row["relevance_score"] is None for row in passed[1])  # some rows were stopped early
+
+
+def test_processes_share_cores_and_memory(monkeypatch):
+    started = []
+
+    class Context:
+        def Pipe(self):  # noqa: N802  its name in multiprocessing
+            return connection.Pipe()
+
+        def Process(self, *, target, args, daemon):  # noqa: N802
+            started.append((target, args[2], daemon))
+            return SimpleNamespace(start=args[0].close)
+
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MKL_NUM_THREADS", "7")
+    monkeypatch.setattr("refladder.jobs.workers.get_context", lambda _kind: Context())
+    monkeypatch.setattr("refladder.jobs.workers.cores", lambda: 9)
+    Processes(4, gpus=False).start("{}")
+    share = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "REFLADDER_WORKERS": "4"}
+    assert started == [(_serve, share, True)] * 4
