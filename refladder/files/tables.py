@@ -246,18 +246,19 @@ def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
 def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
     blank = 0
     for number, line in enumerate(lines, start=1):
+        where = f"{name}:{number}"
         try:
-            fields = parse_json(line, f"{name}:{number}", "each line must be one JSON object")
+            fields = parse_json(line, where, "each line must be one JSON object")
         except DataError:
             if not line.strip():
                 blank = blank or number
                 continue
             raise
         if type(fields) is not dict:
-            raise DataError(f"{name}:{number}: a JSON {type(fields).__name__}; each line must be one JSON object")
+            raise DataError(f"{where}: a JSON {type(fields).__name__}; each line must be one JSON object")
         if blank:
             raise DataError(f"{name}:{blank}: a blank line between rows; each line must be one JSON object")
-        yield Row(f"{name}:{number}", fields, line)
+        yield Row(where, fields, line)
 
 
 def _read_csv(name: str, lines: Iterator[str]) -> Rows:

@@ -200,30 +200,40 @@ class _Thresholds:
         known: dict[str, tuple[float, float]] = {}
         for column in self._columns:
             value = number_in(row, column)
-            if value is not None:
-                known[column] = (value, value)
-            elif column != self._ranked and (bounds := _bounds_in(row, column)):
-                known[column] = bounds
-            else:
+            ends = None if value is None else (value, value)
+            if ends is None and column != self._ranked:
+                ends = _bounds_in(row, column)
+            if ends is None:
                 refuse_unjudged(row, column)
                 continue
-            low, high = self.ranges.get(column, known[column])
-            self.ranges[column] = (min(low, known[column][0]), max(high, known[column][1]))
+            known[column] = ends
+            low, high = self.ranges.setdefault(column, ends)
+            if ends[0] < low or ends[1] > high:
+                self.ranges[column] = (min(low, ends[0]), max(high, ends[1]))
         return known
 
     def _decided(self, row: Row, known: Mapping[str, tuple[float, float]]) -> bool:
-        tests = [(column, bound, known[column][0] >= bound, known[column][1] < bound) for column, bound in self._least]
-        tests += [(column, bound, known[column][1] <= bound, known[column][0] > bound) for column, bound in self._most]
-        if any(fails for *_, fails in tests):
-            return False
-        for column, bound, passes, _ in tests:
-            if not passes:
-                low, high = known[column]
-                raise DataError(
-                    f"{row.where}: {column} lies between {low:g} and {high:g}, because asking about the row stopped at "
-                    f"another threshold than {bound:g}; score again with --stop-at {judged_column(column)}={bound:g}, "
-                    "or without it"
-                )
+        undecided = None
+        for column, bound in self._least:
+            low, high = known[column]
+            if high < bound:
+                return False
+            if low < bound:
+                undecided = undecided or (column, bound)
+        for column, bound in self._most:
+            low, high = known[column]
+            if low > bound:
+                return False
+            if high > bound:
+                undecided = undecided or (column, bound)
+        if undecided is not None:
+            column, bound = undecided
+            low, high = known[column]
+            raise DataError(
+                f"{row.where}: {column} lies between {low:g} and {high:g}, because asking about the row stopped at "
+                f"another threshold than {bound:g}; score again with --stop-at {judged_column(column)}={bound:g}, "
+                "or without it"
+            )
         return True
 
     def _linked(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from scipy.special import stdtrit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,6 +222,8 @@ def intervals_of(
         alpha: the share of intervals that miss the map of all contexts there could be.
         seed: of the resamples.
     """
+    from scipy.special import stdtrit  # noqa: PLC0415  0.2 s, and a link that is only used needs none of it
+
     contexts = len(common.rows)
     counts = np.random.default_rng(seed).multinomial(contexts, np.full(contexts, 1 / contexts), size=RESAMPLES)
     spread = np.std(linked(scores, common, counts.astype(np.float64)), axis=0, ddof=1)
