@@ -203,6 +203,7 @@ def command(  # noqa: C901, PLR0915  one check after another
     if sharding.given and not money.dry_run:
         task = judge_task(
             context,
+            sharding,
             ladders=opened,
             name=ladders or "",
             dimensions=dimensions,

@@ -113,6 +113,7 @@ class ShardOptions:
 
 def judge_task(
     context: click.Context,
+    sharding: ShardOptions,
     *,
     ladders: LadderSet,
     name: str,
@@ -147,6 +148,11 @@ def judge_task(
         raise UsageError(
             f"--judgments {judgments}: shards keep their judgments in --out, for `rescore`; leave --judgments out, or "
             "give /dev/null to store none"
+        )
+    if budget is not None and sharding.part[1] > 1:
+        raise UsageError(
+            "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave one of them "
+            "out"
         )
     price = spending.price_of(judge)
     store = spending.store_path(judge, costs=price is not None)

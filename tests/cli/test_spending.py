@@ -310,6 +310,9 @@ def test_each_worker_of_shards_may_spend_its_share(capsys, table, tmp_path, pric
     assert code == 0
     assert "--budget: each of 2 workers may spend 45 USD" in err
     assert [task["budget"] for task in tasks] == [45]
+    code, _, err = score(capsys, table, *budget[:4], "--shard", "1/2", out="other")
+    assert code == 2
+    assert "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave" in err
 
 
 def test_a_budget_for_a_backend_without_tokens_is_refused(capsys, table, prices, monkeypatch):
