@@ -160,7 +160,10 @@ def make_plan(
     """
     form = format_of(source, given)
     if form == "csv":
-        raise UsageError(f"{source}: shards are made of JSON lines and Parquet, not CSV; convert it, or score it whole")
+        raise UsageError(
+            f"{source}: shards are made of JSON lines and Parquet, not CSV; convert it, or score it whole, into a file "
+            "such as --out scored.csv"
+        )
     files = table_files(source)
     stems = _stems(files)
     stamps = {file: stamp_of(file) if is_url(file) else _local_stamp(file) for file in files}
