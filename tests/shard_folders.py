@@ -45,7 +45,8 @@ class Inline:
         del worker
         self.answer = self.worker.run(shard)
 
-    def wait(self):
+    def wait(self, tell):
+        del tell
         return 0, self.answer
 
     def close(self):

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from refladder.scoring.columns import ScoreReport
     from refladder.students import Student
 
+_EVERY = 1.0  # seconds between two messages about a shard under way
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are.
 _PLACES = {"folder", "form", "directory", "ladders", "store", "judgments", "price", "budget"}
@@ -137,10 +139,13 @@ class ShardWorker:
 
     Args:
         task: a `Task` as JSON.
+        tell: called at most once a second with how many rows of the shard are done.
     """
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
         self._task = Task(**json.loads(task))
+        self._tell = tell
+        self._last_told = time.monotonic()
         with suppress(OSError):  # on another machine it may not exist, and paths need not be relative
             os.chdir(self._task.directory)
         self._opened_folder: Folder | None = None
@@ -208,6 +213,11 @@ class ShardWorker:
             self._judge = judge
         return self._judge
 
+    def _progress(self, rows: int, _total: int | None) -> None:
+        if self._tell is not None and time.monotonic() - self._last_told >= _EVERY:
+            self._last_told = time.monotonic()
+            self._tell(rows)
+
     def _ladder_set(self) -> LadderSet | None:
         task = self._task
         if self._ladders is None and task.ladders:
@@ -225,7 +235,7 @@ class ShardWorker:
                 self._student = open_student(Path(self._task.student))
             ladders = self._ladder_set()
             if self._student is not None and self._task.between is None:
-                scoring = _by_student(self._task, self._student, ladders)
+                scoring = self._by_student(self._student, ladders)
             else:
                 scoring = self._by_judge(ladders)
         except DataError as error:  # not about rows: every shard would fail
@@ -277,9 +287,17 @@ class ShardWorker:
                 judgments=judgments,
                 calibration=calibration,
                 first_pass=cascade,
+                progress=self._progress,
             )
 
         return _Scoring(scorer.report.signature, columns, bounds, score)
+
+    def _by_student(self, student: Student, ladders: LadderSet | None) -> _Scoring:
+        def score(rows: str, out: str, _judgments: Path | None) -> ScoreReport:
+            mapped = _mapped(self._task)
+            return score_with_student(student, rows, out, mapped=mapped, ladders=ladders, progress=self._progress)
+
+        return _Scoring(student.signature, [student.record.column], [], score)
 
     def _score(self, shard: Shard, scoring: _Scoring) -> Mark:
         rows = self._folder.work_file(f"{SLICES}/{shard.name}")
@@ -320,13 +338,6 @@ class ShardWorker:
 
 def _mapped(task: Task) -> Mapped:
     return Mapped(columns=task.columns, context=task.context_id)
-
-
-def _by_student(task: Task, student: Student, ladders: LadderSet | None) -> _Scoring:
-    def score(rows: str, out: str, _judgments: Path | None) -> ScoreReport:
-        return score_with_student(student, rows, out, mapped=_mapped(task), ladders=ladders)
-
-    return _Scoring(student.signature, [student.record.column], [], score)
 
 
 def count_scored(path: str, form: str, columns: Sequence[str], bounds: Sequence[str] = ()) -> tuple[int, int]:

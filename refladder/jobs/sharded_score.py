@@ -242,6 +242,7 @@ class _Run:
         self._failed: dict[str, str] = {}
         self._notices: list[str | None] = [None]
         self._counts: dict[str, float] = {}
+        self._partly: dict[int, int] = {}  # rows done of each worker's shard
         self._begun = time.monotonic()
         self.expected: str | None = None  # the signature, where no shard of this part has one
 
@@ -263,9 +264,10 @@ class _Run:
                     running[worker] = queue.popleft()
                     request = {"shard": asdict(running[worker]), "signature": self._signature}
                     workers.put(worker, json.dumps(request))
-                worker, answer = workers.wait()
+                worker, answer = workers.wait(self._under_way)
                 idle.append(worker)
                 shard = running.pop(worker)
+                self._partly.pop(worker, None)
                 if answer is None:
                     if self._has_died(shard):
                         queue.appendleft(shard)
@@ -285,7 +287,7 @@ class _Run:
         try:
             workers.start(json.dumps(asdict(task)))
             workers.put(0, json.dumps({"shard": None, "signature": self._signature}))
-            _, answer = workers.wait()
+            _, answer = workers.wait(self._under_way)
         finally:
             workers.close()
         if answer is None:
@@ -343,9 +345,14 @@ class _Run:
         self._marks[shard.name] = mark
         self._report()
 
+    def _under_way(self, worker: int, rows: int) -> None:
+        self._partly[worker] = rows
+        self._report()
+
     def _report(self) -> None:
         if self._progress is not None:
-            self._progress(sum(mark.rows for mark in self._marks.values()), self._total)
+            done = sum(mark.rows for mark in self._marks.values()) + sum(self._partly.values())
+            self._progress(done, self._total)
 
     def _kept(self) -> str:
         return f"{len(self._marks):,} scored shards are kept, and the same command continues"

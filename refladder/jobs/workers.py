@@ -19,6 +19,7 @@ from refladder.engine.memory import WORKERS
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
@@ -52,8 +53,11 @@ class Workers(ABC):
         """Give a shard to a worker that has none."""
 
     @abstractmethod
-    def wait(self) -> tuple[int, str | None]:
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, str | None]:
         """Wait until a worker with a shard is ready.
+
+        Args:
+            tell: called with the number of a worker and how many rows of its shard are done, where that is known.
 
         Returns:
             Its number and its answer; None if it died, and another has its number now.
@@ -113,18 +117,23 @@ class Processes(Workers):
         except OSError:  # it has died: `wait` says so
             return
 
-    def wait(self) -> tuple[int, str | None]:
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, str | None]:
         """Wait until a process with a shard is ready."""
         numbers = {id(self._connections[worker]): worker for worker in self._busy}
-        ready = connection.wait([self._connections[worker] for worker in self._busy])
-        worker = numbers[id(ready[0])]
-        self._busy.remove(worker)
-        try:
-            return worker, self._connections[worker].recv_bytes().decode()
-        except (EOFError, OSError):
-            self._end(worker)
-            self._processes[worker], self._connections[worker] = self._started(worker)
-            return worker, None
+        while True:
+            ready = connection.wait([self._connections[worker] for worker in self._busy])
+            worker = numbers[id(ready[0])]
+            try:
+                answer = self._connections[worker].recv_bytes().decode()
+            except (EOFError, OSError):
+                self._busy.remove(worker)
+                self._end(worker)
+                self._processes[worker], self._connections[worker] = self._started(worker)
+                return worker, None
+            if not answer.isdecimal():
+                self._busy.remove(worker)
+                return worker, answer
+            tell(worker, int(answer))
 
     def _end(self, worker: int) -> None:
         self._connections[worker].close()
@@ -151,7 +160,7 @@ def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | 
         _take_gpu(gpu)
     from refladder.jobs.shard_worker import ShardWorker  # noqa: PLC0415  after the environment is set
 
-    worker = ShardWorker(task)
+    worker = ShardWorker(task, lambda rows: pipe.send_bytes(str(rows).encode()))
     while True:
         try:
             shard = pipe.recv_bytes().decode()
@@ -248,8 +257,9 @@ class RayActors(Workers):
         """Give a shard to an actor."""
         self._answers[self._actors[worker].run.remote(shard)] = worker
 
-    def wait(self) -> tuple[int, str | None]:
-        """Wait until an actor with a shard is ready."""
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, str | None]:
+        """Wait until an actor with a shard is ready; actors do not tell how far they are."""
+        del tell
         (ready, *_), _ = self._ray.wait(list(self._answers), num_returns=1)
         worker = self._answers.pop(ready)
         try:

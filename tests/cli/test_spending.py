@@ -300,7 +300,8 @@ def test_each_worker_of_shards_may_spend_its_share(capsys, table, tmp_path, pric
         def put(self, worker, shard):
             self.queue = [*getattr(self, "queue", []), (worker, shard)]
 
-        def wait(self):
+        def wait(self, tell):
+            del tell
             worker, shard = self.queue.pop(0)
             return worker, self.worker.run(shard)
 

@@ -25,9 +25,10 @@ from refladder.cli import run as run_command
 from refladder.errors import UsageError
 from refladder.files import jsonl
 from refladder.files.folders import open_folder
+from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import has_ended
 from refladder.jobs.score import Mapped
-from refladder.jobs.shard_worker import ShardWorker
+from refladder.jobs.shard_worker import ShardWorker, Task
 from refladder.jobs.sharded_score import Sharding, merged, score_shards
 from refladder.jobs.shards import make_plan
 from refladder.jobs.workers import Processes, _serve, _take_gpu
@@ -353,7 +354,8 @@ def test_workers_that_differ_are_found_out(inputs, tmp_path):
             del worker
             self.shard = json.loads(shard)["shard"]
 
-        def wait(self):
+        def wait(self, tell):
+            del tell
             self.folder.write(self.shard["name"], b"{}\n")
             counts = {"rows": self.shard["rows"], "scored": self.shard["rows"], "unscored": 0}
             mark = {"name": self.shard["name"], "input": self.shard["digest"], "output": "", **counts}
@@ -362,8 +364,6 @@ def test_workers_that_differ_are_found_out(inputs, tmp_path):
 
         def close(self):
             pass
-
-    from refladder.jobs.shard_worker import Task  # noqa: PLC0415
 
     out = str(tmp_path / "out")
     task = Task(folder=out, form="jsonl", directory=".", ladders="", version="", dimensions=[])
@@ -554,3 +554,47 @@ def test_processes_share_cores_and_memory(monkeypatch):
     Processes(4, gpus=False).start("{}")
     share = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "REFLADDER_WORKERS": "4"}
     assert started == [(_serve, share, True)] * 4
+
+
+def test_rows_of_unfinished_shards_are_progress(inputs, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.jobs.shard_worker._EVERY", 0)
+    told = []
+
+    def open_workers(form):
+        dimensions = ["coherence"]
+        task = Task(
+            folder=str(tmp_path / "out"),
+            form=form,
+            ladders="demo/story",
+            version=load_ladders("demo/story").signature,
+            dimensions=dimensions,
+        )
+        return Telling(), task
+
+    class Telling(Inline):
+        def __init__(self):
+            pass
+
+        def start(self, task):
+            self.done = []
+            self.worker = ShardWorker(task, self.done.append)
+
+        def wait(self, tell):
+            for rows in self.done:
+                tell(0, rows)
+            self.done.clear()
+            return 0, self.answer
+
+    score_shards(
+        open_workers,
+        str(inputs),
+        str(tmp_path / "out"),
+        mapped=Mapped(columns={}),
+        sharding=Sharding(shard_rows=700),
+        settings={},
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert {total for _, total in told} == {1200}
+    done = [rows for rows, _ in told]
+    assert done == sorted(done)
+    assert {0, 700, 1200} < set(done)  # and steps between: those of the batches
