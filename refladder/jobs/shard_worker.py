@@ -275,7 +275,6 @@ class ShardWorker:
             low, high = task.between
             cascade = Cascade(self._student, scorer, (low, high), task.check_share)
             columns = [cascade.cascade_column]
-            bounds = [bound_columns(cascade.cascade_column)[0]] if scorer.stop is not None else []
         calibration = None if task.calibration is None else read_record(HumanScale, Path(task.calibration))
 
         def score(rows: str, out: str, judgments: Path | None) -> ScoreReport:

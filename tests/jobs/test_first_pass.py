@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import refladder
+from refladder.backends import connect
 from refladder.backends.builtin import Builtin
 from refladder.errors import DataError
+from refladder.files.ladder_sets import load_ladders
+from refladder.jobs.first_pass import Cascade
+from refladder.jobs.score import Mapped, score_rows
 from refladder.records import LabelReading
+from refladder.scoring.columns import Scale
+from refladder.scoring.scorer import LadderScorer
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 COLUMN, CASCADE, STUDENT = "coherence_score", "coherence_cascade_score", "coherence_student_score"
@@ -292,3 +300,47 @@ def test_files_of_different_students_are_refused(fails, made, tmp_path):
     (mixed / "student.json").write_text(json.dumps({**record, "weights": "0" * 32}))
     message = fails(2, "score", outputs, "--judge", f"distilled:{mixed}")
     assert "the weights are not those that student.json describes" in message
+
+
+class Fixed:
+    """A student whose estimates are given, by the text."""
+
+    fingerprint = "fixed"
+
+    def __init__(self, teacher, estimates):
+        self.record = SimpleNamespace(column=COLUMN, teacher=teacher, reads_context=False)
+        self.estimates = estimates
+
+    def estimate(self, texts):
+        return np.array([self.estimates[output] for _, output in texts])
+
+
+def test_ends_of_the_band_are_undecided_and_a_score_at_the_threshold_passes(made, tmp_path):
+    # The band is that of two scores of the judge, and its middle is a third one: every comparison meets an equality.
+    _, scored, _ = made
+    rows = {row["output"]: row[COLUMN] for row in scored}
+    texts = sorted(rows, key=rows.get)
+    low, high = rows[texts[20]], rows[texts[50]]
+    middle = (low + high) / 2
+    estimates = dict.fromkeys(texts, middle)  # in the band
+    estimates |= {texts[0]: low, texts[1]: high}  # at its ends: in the band too
+    estimates |= {texts[50]: high + 1}  # the judge's score is the upper end: it passes at every threshold of the band
+    estimates |= {texts[49]: high + 1}  # just below: it fails at some
+    estimates |= {texts[20]: low - 1}  # the judge's score is the lower end: it passes at that threshold
+    estimates |= {texts[19]: low - 1}  # just below: it fails at all
+
+    def counts(**stop):
+        ladders = load_ladders("demo/story")
+        dimensions = [dimension for dimension in ladders.dimensions if dimension.name == "coherence"]
+        scorer = LadderScorer(connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={}), **stop)
+        cascade = Cascade(Fixed(scorer.report.signature, estimates), scorer, (low, high), 1.0)
+        out = tmp_path / "out.jsonl"
+        score_rows(scorer, str(made[0]), str(out), mapped=Mapped(columns={}), first_pass=cascade)
+        return cascade.counts
+
+    whole = counts()
+    assert rows[texts[19]] < low < rows[texts[49]] < high
+    assert (whole.in_band, whole.decided, whole.checked) == (len(texts) - 4, 4, 4)
+    assert (whole.threshold, whole.changed, whole.changed_somewhere) == (middle, 0, 2)  # texts 49 and 20
+    assert counts(stop_at={COLUMN: low}).changed == 1  # text 20 passes at its own score
+    assert counts(stop_at={COLUMN: high}).changed == 1  # text 49 fails there, and text 50 passes

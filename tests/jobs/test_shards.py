@@ -392,6 +392,12 @@ def test_a_finished_folder_is_not_taken_for_the_scores_of_another_run(command, f
     ):
         text = fails(2, *arguments, *option)
         assert f"{out}: holds shards of another run (other {name}); choose another folder, or discard" in text
+    other = tmp_path / "story"
+    shutil.copytree(request.config.rootpath / "published_data/demo/story", other)
+    lines = (other / "ladders.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (other / "ladders.jsonl").write_text("".join(lines[:-1]), "utf-8")
+    (other / "certificate.json").unlink()
+    assert "holds shards of another run (other ladders)" in fails(2, *arguments, "--ladders", other)
     for path in prompts.rglob("*"):
         if path.is_file():
             path.write_text(path.read_text("utf-8").replace("Better", "Superior"), "utf-8")

@@ -41,7 +41,8 @@ def test_a_student_scores_shards(command, fails, made, tmp_path):
     source, student = made
     judge = ("--judge", f"distilled:{student}", "--ladders", "demo/story")
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out"
-    assert command("score", source, *judge, "--out", whole).code == 0
+    counts = json.loads(command("score", source, *judge, "--out", whole, "--json").out)
+    assert counts["rows"] == 1200  # more than a student reads at a time
     done = command("score", source, *judge, "--out", out, *SHARDS)
     assert done.code == 0
     assert done.err.endswith("6 shards: 1,200 rows = 1,200 scored + 0 unscored\n")
