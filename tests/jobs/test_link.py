@@ -106,7 +106,7 @@ def test_refusals(fails, judged, tmp_path):
     second.write_text(lines[0] + "".join(line.replace('"key":"', '"key":"0') for line in lines[1:]))
     assert "0 rows of 0 contexts have a whole ladder" in fails(2, "link", *both, *out)
     lines = first.read_text().splitlines(keepends=True)
-    for wrong in ("rung:9", "rung:x"):
+    for wrong in ("rung:9", "rung:x", "rung:0"):
         first.write_text(lines[0] + lines[1].replace("rung:1", wrong))
         assert f"{first}:2: {wrong!r} is no rung from 1 to 5; score again with --restart" in fails(
             2, "link", *both, *out
