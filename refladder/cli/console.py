@@ -138,6 +138,14 @@ DIMENSION = click.option(
     metavar="NAME",
     help="Dimension to use. Repeatable. Default: all.",
 )
+COLUMN = click.option(
+    "--column",
+    "column",
+    multiple=True,
+    metavar="FIELD=NAME",
+    help="Column for a field: context_id, context, background, output or output_id. Repeatable. Default: columns with "
+    "these names.",
+)
 FORMAT = click.option(
     "--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. Default: by file extension; jsonl for -."
 )

@@ -42,14 +42,7 @@ if TYPE_CHECKING:
     help="Table of people's labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
 )
 @click.option("--label", metavar="COLUMN", help="Column of people's labels (numbers), to compare with.")
-@click.option(
-    "--column",
-    "column",
-    multiple=True,
-    metavar="FIELD=NAME",
-    help="Column for a field: context_id, context, background, output or output_id. Repeatable. Default: columns with "
-    "these names.",
-)
+@console.COLUMN
 @console.FORMAT
 @console.JSON
 def command(

@@ -37,13 +37,7 @@ from refladder.files.tables import STANDARD
     shell_complete=console.names_of("ladders"),
     help="Ladder set with the texts of the contexts, for rows without a column context.",
 )
-@click.option(
-    "--column",
-    "column",
-    multiple=True,
-    metavar="FIELD=NAME",
-    help="Column for a field: context_id, context, output or output_id. Repeatable. Default: columns with these names.",
-)
+@console.COLUMN
 @click.option(
     "--conversational",
     is_flag=True,

@@ -49,14 +49,7 @@ if TYPE_CHECKING:
     "--text", "text", multiple=True, help="Text to score instead of a table. Repeatable. Requires --context-id."
 )
 @click.option("--context-id", help="Context id of every row, for a table without such a column.")
-@click.option(
-    "--column",
-    "column",
-    multiple=True,
-    metavar="FIELD=NAME",
-    help="Column for a field: context_id, context, background, output or output_id. Repeatable. Default: columns with "
-    "these names.",
-)
+@console.COLUMN
 @console.FORMAT
 @console.OUT_FORMAT
 @console.ESCAPE_FORMULAS

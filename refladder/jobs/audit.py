@@ -17,7 +17,7 @@ from refladder.jobs.certify import outcome_probabilities, set_questions, verdict
 from refladder.methods.measures import share_of
 from refladder.prompts import criterion, fill
 from refladder.records import WIN
-from refladder.scoring.columns import is_faint
+from refladder.scoring.columns import has_low_mass
 from refladder.scoring.question import question_about, rung_id
 from refladder.trust import certificate as trust
 from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
@@ -176,7 +176,7 @@ def _rows(ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Seq
     masses = np.array([math.nan if judgment.mass is None else judgment.mass for judgment in read])
     rows = [
         of_judgments("unparsed", asked, lambda judgment: judgment.logprobs is None),
-        of_judgments("low mass", read, is_faint),
+        of_judgments("low mass", read, has_low_mass),
         Row(name, "mass", *mean_over_contexts(masses, [judgment.context_id for judgment in read])),
         share("P(target)", target),
         share("inconsistent", lambda number: (float(differ[number]), int(parsed[number]))),

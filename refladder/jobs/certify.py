@@ -23,7 +23,7 @@ from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
 from refladder.records import LOSS, OUTCOMES, TIE, WIN, Sampling
 from refladder.scoring.asker import Asker, run_of
-from refladder.scoring.columns import is_faint
+from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import rung_questions
@@ -216,7 +216,7 @@ def _certificate(
             "rungs": ladders.rungs,
             "judgments": len(judgments),
             "unparsed": sum(judgment.logprobs is None for judgment in judgments),
-            "low_mass": sum(map(is_faint, judgments)),
+            "low_mass": sum(map(has_low_mass, judgments)),
             **_counts(rows),
         },
         "tests": {

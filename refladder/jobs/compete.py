@@ -24,7 +24,7 @@ from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, Output, Prompt
 from refladder.report.standings import OVERALL, Standing, Trial, standings_of
 from refladder.scoring.asker import Asker, run_of
-from refladder.scoring.columns import is_faint
+from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.pairs import first_probabilities, pair_question
 
@@ -374,7 +374,7 @@ def _judge(
     """The result of every pair, and the number of judgments with a low label mass."""
     pairs, questions = _pairs(instances, models, criteria, texts)
     judgments = judge.ask(questions, progress)
-    return _trials(pairs, judgments), sum(map(is_faint, judgments))
+    return _trials(pairs, judgments), sum(map(has_low_mass, judgments))
 
 
 class _Pair(NamedTuple):

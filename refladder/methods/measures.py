@@ -10,7 +10,7 @@ import numpy as np
 from refladder.metaeval.shares import share_intervals
 from refladder.ranking.estimators import SAME
 from refladder.records import TIE
-from refladder.scoring.columns import is_faint
+from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import inconsistency
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
         if judgment.logprobs is None:
             counted[1] += 1
             continue
-        counted[2] += is_faint(judgment)
+        counted[2] += has_low_mass(judgment)
         if len(judgment.outcomes) > 1:
             counted[3] += 1
             counted[4] += _undecided(judgment.outcomes, judgment.logprobs)

@@ -16,7 +16,7 @@ from refladder.parsing import parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension
 from refladder.report.summary import cost_words
 from refladder.review.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
-from refladder.scoring.columns import FAINT, column_names
+from refladder.scoring.columns import LOW_MASS, column_names
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of
 
@@ -302,7 +302,7 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
         if len(sheet.criteria) > 1 and column in first and column not in added:
             added.add(column)
             sheet.key["columns"].append(_numbers(column, None, rows, "score"))
-    low = sum(mass is not None and mass < FAINT for masses in sheet.key["masses"] for mass in masses)
+    low = sum(mass is not None and mass < LOW_MASS for masses in sheet.key["masses"] for mass in masses)
     if low:
         sheet.key["warnings"].append(f"{low:,} scores have a judgment with low label mass; see their notes.")
     others = [_numbers(str(column), None, rows, "label") for column in first if column not in added]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 SPREAD_LEGEND = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval"
-FAINT = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
+LOW_MASS = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
 _GROUPS = 4096  # of contexts, in the interval of a first pass; see FirstPass
 # An id or a length in a reason: left out, so that equal reasons are counted together.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
@@ -110,7 +110,7 @@ class ScoreReport:
         """Add the judgments that are unparsed, those of a shortened context, and those of low label mass."""
         self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
         self.cut += sum(judgment.cut for judgment in judgments)
-        self.faint += sum(map(is_faint, judgments))
+        self.faint += sum(map(has_low_mass, judgments))
 
     def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
         """Add rows, and those of their scores that are missing, by dimension and by reason."""
@@ -318,7 +318,7 @@ def block_notes(
             reasons[block] = f"{len(unparsed)} of {each} judgments unparsed: {unparsed[0].note}"
             continue
         cut = [judgment for judgment in judged if judgment.cut]
-        low = [judgment.mass or 0.0 for judgment in judged if is_faint(judgment)]
+        low = [judgment.mass or 0.0 for judgment in judged if has_low_mass(judgment)]
         notes = [f"{len(cut)} of {each} judgments: {cut[0].note or 'the context was cut'}"] if cut else []
         notes += [f"low label mass in {len(low)} of {each} judgments, the least {min(low):.2g}"] if low else []
         if notes:
@@ -341,6 +341,6 @@ def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
     return cast("FloatArray", np.where(np.isinf(least), np.nan, least))
 
 
-def is_faint(judgment: Judgment) -> bool:
+def has_low_mass(judgment: Judgment) -> bool:
     """Whether a judgment has a low label mass: its labels together had less than half of the probability."""
-    return judgment.logprobs is not None and judgment.mass is not None and judgment.mass < FAINT
+    return judgment.logprobs is not None and judgment.mass is not None and judgment.mass < LOW_MASS
