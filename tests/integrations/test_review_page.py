@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
-from chromium import started, sync_api
+from chromium import cells, new_page, show, shown, started, status, sync_api
 from review_data import CRITERION, NASTY, SYSTEMS, contest
 from scipy import stats
 
@@ -26,26 +25,23 @@ def chromium():
 @pytest.fixture
 def opened(chromium):
     """Open a file in a browser without a network; its console must stay empty, and it must ask for nothing."""
-    contexts, problems = [], []
+    pages = []
 
-    def go(path, view="", **options):
-        context = chromium.new_context(offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
+    def go(path, view="results", **options):
+        page, problems = new_page(chromium, offline=True, **options)
+        pages.append((page, problems))
         page.on(
             "request",
             lambda request: problems.append(request.url) if not request.url.startswith(("file:", "blob:")) else None,
         )
         page.goto(f"file://{path}#{view}")
-        page.wait_for_selector("main h1")
+        shown(page, view)
         return page
 
     yield go
-    for context in contexts:
-        context.close()
-    assert problems == []
+    for page, _ in pages:
+        page.context.close()
+    assert [problem for _, problems in pages for problem in problems] == []
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +52,6 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     return contest(tmp_path_factory.mktemp("hostile"), rows=3, nasty=NASTY)
-
-
-def status(page, start):
-    sync_api.expect(page.locator("main [role=status]").first).to_have_text(re.compile(f"^{start}"))
 
 
 def answer(page, count, choose):
@@ -87,10 +79,10 @@ def test_the_leaderboard_is_that_of_the_command(opened, run):
     lines = [json.loads(line) for line in (run / "run" / "results.jsonl").read_text().splitlines()]
     for line in lines:
         if line["kind"] == "standing" and line["row"] is None:
-            cells = page.locator("tr", has_text=line["model"]).locator("th, td").all_inner_texts()
-            assert cells[1] == f"{line['rate']:.3f}"
-            assert cells[3] == f"[{line['low']:.3f}, {line['high']:.3f}]"
-            assert cells[4:] == [str(line[key]) for key in ("wins", "ties", "losses", "unread", "failed")]
+            row = cells(page, line["model"], "th, td")
+            assert row[1] == f"{line['rate']:.3f}"
+            assert row[3] == f"[{line['low']:.3f}, {line['high']:.3f}]"
+            assert row[4:] == [str(line[key]) for key in ("wins", "ties", "losses", "unread", "failed")]
     assert page.locator("#data").count() == 0
 
 
@@ -105,7 +97,7 @@ def test_faults_of_the_judge_are_beside_the_numbers(opened, tmp_path):
     (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
     page = opened(run / "page.html")
     for number, words in enumerate(("whose two orders disagree", "with low label mass", "without a usable answer")):
-        page.goto(f"file://{run / 'page.html'}#results")
+        show(page, "results")
         line = page.locator("li", has_text=words)
         sync_api.expect(line).to_contain_text("1 of 4 (25.0 %)")
         line.get_by_role("link").click()
@@ -117,24 +109,23 @@ def test_examples_are_searched_filtered_sorted_and_marked(opened, run):
     page = opened(run / "page.html", "examples")
     assert page.locator("article").count() == 10
     page.get_by_role("button", name="Next").click()
-    assert "page 2 of 3" in page.inner_text("[role=status]")
+    status(page, "24 of 24 rows, page 2 of 3")
     page.get_by_label("Search").fill("topic7 ")
     sync_api.expect(page.locator("article")).to_have_count(1)
     assert page.locator("article h2").inner_text() == "r7"
     words = page.inner_text("article")
-    for shown in ("Write about topic7 .", "good text about 7", "poor text about 7", "It is better.", "0.955", *SYSTEMS):
-        assert shown in words
+    for part in ("Write about topic7 .", "good text about 7", "poor text about 7", "It is better.", "0.955", *SYSTEMS):
+        assert part in words
     page.get_by_role("button", name="Mark differences").click()
-    assert page.locator("mark").all_inner_texts() == ["good", "poor"]
+    sync_api.expect(page.locator("mark")).to_have_text(["good", "poor"])
     page.get_by_label("Show").select_option("orders")
-    assert "No row matches" in page.inner_text("[role=status]")
+    status(page, "No row matches")
 
 
 def test_payloads_stay_text(opened, hostile):
     page = opened(hostile / "page.html")
     for view in ("results", "examples", "blind", "agreement", "scores"):
-        page.goto(f"file://{hostile / 'page.html'}#{view}")
-        page.wait_for_selector("main h1")
+        show(page, view)
         if view == "blind":
             start(page, NASTY[:60].replace("\u2028", ""))
             answer(page, 1, truthful)
@@ -147,7 +138,7 @@ def test_a_blind_view_gives_nothing_away(opened, run):
     page = opened(run / "page.html", "results")
     assert SYSTEMS[0] in page.inner_text("main")
     page.get_by_role("link", name="Blind rating").click()
-    page.wait_for_selector("text=Your name")
+    shown(page, "blind")
     start(page)
     for _ in range(8):
         page.wait_for_selector(".output .text")
@@ -169,6 +160,10 @@ def test_keys_skip_undo_and_resume(opened, run):
     sync_api.expect(page.locator(".output .text").first).not_to_have_text(first)
     page.keyboard.press("u")
     status(page, "2 of 24")
+    show(page, "agreement")
+    show(page, "blind")  # still ann's turn
+    status(page, "2 of 24 rated by ann")
+    sync_api.expect(page.locator(".output .text")).to_have_count(2)
     page.reload()
     start(page)
     status(page, "2 of 24 rated by ann")
@@ -189,11 +184,10 @@ def test_agreement_equals_a_count_by_hand_and_ratings_are_downloaded(opened, run
             "t" if number >= 18 else wrong[truthful(0, *texts)] if number >= 14 else truthful(0, *texts)
         ),
     )
-    page.goto(f"file://{run / 'page.html'}#agreement")
-    page.wait_for_selector("text=judge and person")
-    cells = page.locator("tr", has_text="judge and person").locator("td").all_inner_texts()
-    assert cells[0] == "20"
-    assert cells[1].startswith("0.700 [")  # 14 / 20
+    show(page, "agreement")
+    row = cells(page, "judge and person")
+    assert row[0] == "20"
+    assert row[1].startswith("0.700 [")  # 14 / 20
     assert "Show the rows of the 6 answers" in page.inner_text("main")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download 20 preferences").click()
@@ -218,10 +212,10 @@ def test_agreement_equals_a_count_by_hand_and_ratings_are_downloaded(opened, run
         sum(sum(pair[0] is value for pair in pairs) * sum(pair[1] is value for pair in pairs) for value in set(values))
         / 400
     )
-    assert cells[2].startswith(f"{(0.7 - chance) / (1 - chance):.3f}")
+    assert row[2].startswith(f"{(0.7 - chance) / (1 - chance):.3f}")
     page.get_by_role("link", name="Show the rows").click()
-    page.wait_for_selector("article")
-    assert page.inner_text("[role=status]").startswith("6 of 24 rows")
+    shown(page, "examples")
+    status(page, "6 of 24 rows")
     assert "ann: " in page.inner_text("article >> nth=0")
 
 
@@ -234,9 +228,10 @@ def test_people_are_compared_with_each_other(opened, run):
     # bob's tie on rows below 12 is ann's answer, his choice on the 12 others is not.
     answer(page, 24, lambda _number, left, _right: "t" if int(left.split()[-1]) < 12 else "ArrowLeft")
     page.get_by_role("navigation").get_by_role("link", name="Agreement").click()
-    cells = page.locator("tr", has_text="person and person").locator("td").all_inner_texts()
-    assert (cells[0], cells[1].split()[0]) == ("24", "0.500")
-    assert cells[2].split()[0] == "0.000"  # one of them always says tie: no agreement beyond chance
+    shown(page, "agreement")
+    row = cells(page, "person and person")
+    assert (row[0], row[1].split()[0]) == ("24", "0.500")
+    assert row[2].split()[0] == "0.000"  # one of them always says tie: no agreement beyond chance
     assert "Rated by ann, bob." in page.inner_text("main")
 
 
@@ -248,7 +243,7 @@ def test_single_texts_are_graded_on_the_scale(opened, run):
         status(page, f"{number} of 48")
         page.keyboard.press("5" if page.inner_text(".output .text").startswith("good") else "2")
     status(page, "4 of 48")
-    page.goto(f"file://{run / 'page.html'}#agreement")
+    show(page, "agreement")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download 4 grades").click()
     rows = [json.loads(line) for line in Path(waiting.value.path()).read_text().splitlines()]
@@ -286,7 +281,7 @@ def test_a_threshold_is_moved_over_the_scores(opened, command, write_jsonl, rows
         page.get_by_role("button", name="Download what passes").click()
     passed = [json.loads(line) for line in Path(waiting.value.path()).read_text().splitlines()]
     assert {row["output_id"] for row in passed} == {row["output_id"] for row in scored if row["coherence_score"] >= -5}
-    page.goto(f"file://{page_file}#examples")
+    show(page, "examples")
     page.get_by_text("Ladder of coherence").first.click()
     assert page.locator(".rungs").first.locator("li").count() == 5
 
@@ -302,8 +297,7 @@ def test_every_view_is_accessible_and_fits(opened, run, width, scheme):
         pytest.skip("no axe-core; `make test-integrations` fetches it")
     page = opened(run / "page.html", viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
     for view in ("results", "examples", "blind", "agreement", "scores"):
-        page.goto(f"file://{run / 'page.html'}#{view}")
-        page.wait_for_selector("main h1")
+        show(page, view)
         check(page)
         if view == "blind":
             start(page)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from chromium import started, sync_api
+from chromium import cells, new_page, show, shown, started, status, sync_api
 from review_data import NASTY, SYSTEMS, contest
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
@@ -47,33 +46,25 @@ def serve(process):
 @pytest.fixture
 def browser(chromium):
     """A page of a browser context of its own; its console must stay empty, and it asks only the server."""
-    contexts, problems = [], []
+    pages = []
 
     def go(address, view="", **options):
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
+        page, problems = new_page(chromium, **options)
+        pages.append((page, problems))
         origin = address.split("#")[0]
         page.on(
             "request", lambda asked: None if asked.url.startswith((origin, "blob:")) else problems.append(asked.url)
         )
         page.goto(address)
-        page.wait_for_selector("main h1")
+        page.wait_for_selector("main[data-view]")
         if view:
-            page.goto(f"{origin}#{view}")
-            page.wait_for_selector(f"nav a[href='#{view}'][aria-current]")
+            show(page, view)
         return page
 
     yield go
-    for context in contexts:
-        context.close()
-    assert problems == []
-
-
-def status(page, start):
-    sync_api.expect(page.locator("main [role=status]").first).to_have_text(re.compile(f"^{start}"))
+    for page, _ in pages:
+        page.context.close()
+    assert [problem for _, problems in pages for problem in problems] == []
 
 
 def rate(page, rater, count, key="t", start=0):
@@ -116,8 +107,7 @@ def test_two_tabs_lose_nothing(serve, browser, tmp_path):
 
 def test_the_network_gives_nothing_away_before_an_answer(serve, chromium, tmp_path):
     _, address = serve(contest(tmp_path, rows=6) / "run")
-    context = chromium.new_context()
-    page = context.new_page()
+    page, _ = new_page(chromium)
     seen = []
     page.on(
         "response",
@@ -126,9 +116,8 @@ def test_the_network_gives_nothing_away_before_an_answer(serve, chromium, tmp_pa
         ),
     )
     page.goto(address)
-    page.wait_for_selector("main h1")
-    page.goto(f"{address.split('#')[0]}#blind")
-    page.wait_for_selector("text=Your name")
+    shown(page, "results")
+    show(page, "blind")
     page.reload()  # now nothing but the blind view has been loaded
     seen.clear()
     page.reload()
@@ -140,7 +129,7 @@ def test_the_network_gives_nothing_away_before_an_answer(serve, chromium, tmp_pa
         assert not [text for url, _, text in seen if clue in text and "/api/start" not in url], clue
     assert not [url for url, _, _ in seen if "/api/key" in url]
     assert [url for url, _, _ in seen if "/api/pool" in url]
-    context.close()
+    page.context.close()
 
 
 def test_build_and_compare_are_accessible_and_fit(serve, chromium, tmp_path):
@@ -150,12 +139,11 @@ def test_build_and_compare_are_accessible_and_fit(serve, chromium, tmp_path):
     contest(tmp_path / "more", rows=2)
     _, address = serve(tmp_path / "run", "--folder", tmp_path)
     for width, scheme in ((360, "light"), (1280, "dark"), (2560, "light")):
-        context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
-        page = context.new_page()
+        page, _ = new_page(chromium, viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
         page.goto(address)
-        page.wait_for_selector("main h1")
+        page.wait_for_selector("main[data-view]")
         for view, ready in (("build", "text=5. Run"), ("compare", "text=win rates on clarity")):
-            page.goto(f"{address.split('#')[0]}#{view}")
+            show(page, view)
             page.wait_for_selector(ready)
             if view == "build":
                 page.get_by_label("Table", exact=True).select_option("rows.jsonl")
@@ -169,16 +157,15 @@ def test_build_and_compare_are_accessible_and_fit(serve, chromium, tmp_path):
                 "axe.run().then(({ violations }) => violations.map(each => [each.id, each.nodes[0].html]))"
             )
             assert found == []
-        context.close()
+        page.context.close()
 
 
 def test_the_page_without_its_key_says_what_to_do(serve, chromium, tmp_path):
     _, address = serve(contest(tmp_path, rows=2) / "run")
-    context = chromium.new_context()
-    page = context.new_page()
+    page, _ = new_page(chromium)
     page.goto(address.split("#")[0])
     page.wait_for_selector("text=Open the address that refladder review printed")
-    context.close()
+    page.context.close()
 
 
 def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa: PLR0915  it is one loop
@@ -224,11 +211,12 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
         page.keyboard.press("ArrowLeft" if left.startswith("good") == agree else "ArrowRight")
     status(page, "20 of 24")
     page.get_by_role("link", name="Agreement").click()
-    page.wait_for_selector("text=judge and person")
-    cells = page.locator("tr", has_text="judge and person").locator("td").all_inner_texts()
-    assert (cells[0], cells[1].split()[0]) == ("20", f"{same / 20:.3f}")
+    shown(page, "agreement")
+    row = cells(page, "judge and person")
+    assert (row[0], row[1].split()[0]) == ("20", f"{same / 20:.3f}")
 
     page.get_by_role("link", name="Blind rating").click()
+    shown(page, "blind")
     page.get_by_role("button", name="Stop").click()
     page.get_by_label("Rate").select_option("text")
     page.get_by_role("button", name="Start").click()
@@ -237,6 +225,7 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
         page.keyboard.press("5" if page.locator(".output .text").first.inner_text().startswith("good") else "1")
     status(page, "24 of 48")
     page.get_by_role("link", name="Scores").click()
+    shown(page, "scores")
     page.get_by_label("Labels").select_option(label="ratings on this page: clarity")
     page.get_by_label("Value").fill("0.75")
     page.get_by_label("Value").press("Enter")
@@ -261,6 +250,7 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     assert len(scored.read_text().splitlines()) == 48
 
     page.get_by_role("navigation").get_by_role("link", name="Agreement").click()
+    shown(page, "agreement")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download a table for refladder evaluate own").click()
     rated, task = tmp_path / "rated-texts.jsonl", tmp_path / "task.toml"
@@ -320,14 +310,14 @@ def test_ten_thousand_rows_open_in_a_second(chromium, tmp_path):
     page.goto(f"file://{run / 'page.html'}#examples")
     page.wait_for_selector("text=10,000 of 10,000 rows, page 1 of 1,000")
     took = {}
-    for name, act, shown in (
+    for name, act, text in (
         ("next page", lambda: page.get_by_role("button", name="Next").click(), "page 2 of 1,000"),
         ("search", lambda: page.get_by_label("Search").fill("model-a 9999 "), "1 of 10,000 rows"),
         ("filter", lambda: page.get_by_label("Show").select_option("missing"), "No row matches"),
     ):
         began = time.monotonic()
         act()
-        page.wait_for_selector(f"text={shown}")
+        page.wait_for_selector(f"text={text}")
         took[name] = time.monotonic() - began
     print(f"opened in {opened:.2f} s, {(run / 'page.html').stat().st_size / 1e6:.1f} MB, {took}")  # noqa: T201  shown with -s
     page.close()

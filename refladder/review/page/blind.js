@@ -33,21 +33,29 @@ function remaining() {
   return shuffle(pairs);
 }
 
-export function blind(screen) {
+export async function blind(screen) {
+  if (!run.pool.texts.length) return [h("h1", {}, "Blind rating"), empty("There are no texts to rate in this run.")];
+  return setting.started ? started(screen) : nameForm(screen);
+}
+
+// The page may show another view by the time the server has answered.
+function redraw(screen, body) {
+  if (screen.dataset.view === "blind") screen.replaceChildren(...body.flat(9).filter(Boolean));
+}
+
+function nameForm(screen) {
   const { pool } = run;
-  if (!pool.texts.length) return [h("h1", {}, "Blind rating"), empty("There are no texts to rate in this run.")];
-  if (setting.started) { start(screen).catch((error) => fail(screen, error)); return [h("h1", {}, "Blind rating")]; }
   const name = h("input", { required: true, maxlength: 80, autocomplete: "off", value: setting.rater });
   const multiple = new Set(pool.texts.map(([row]) => row)).size < pool.texts.length;
   if (!multiple) setting.what = "text";
   return [h("h1", {}, "Blind rating"),
     h("p", {}, "You see texts without their models, scores and verdicts. The order is random. Your answers are compared with the judge's in Agreement."),
-    h("form", { class: "controls", onsubmit: (event) => {
+    h("form", { class: "controls", onsubmit: async (event) => {
       event.preventDefault();
       setting.rater = name.value.trim();
       if (!setting.rater) return;
       setting.started = true;
-      start(screen).catch((error) => fail(screen, error));
+      redraw(screen, await started(screen));
     } },
     field("Your name", name, "Names keep the ratings of several people apart."),
     field("Criterion", select(pool.criteria.map((criterion, index) => [String(index), criterion.name]), String(setting.criterion), (value) => { setting.criterion = Number(value); })),
@@ -55,38 +63,45 @@ export function blind(screen) {
     h("button", { class: "primary" }, "Start"))];
 }
 
-function fail(screen, error) {
-  screen.replaceChildren(h("h1", {}, "Blind rating"), h("p", { class: "missing", role: "alert" }, error.message),
-    h("button", { onclick: () => { setting.started = false; screen.replaceChildren(...blind(screen).flat(9).filter(Boolean)); } }, "Back"));
+function stop(screen) {
+  setting.started = false;
+  turns.shown = null;
+  redraw(screen, nameForm(screen));
 }
 
-async function start(screen) {
-  await loadPool(setting.rater);
-  Object.assign(turns, { queue: remaining(), given: [], shown: null });
-  next(screen);
+const failed = (screen, error) => [h("h1", {}, "Blind rating"), h("p", { class: "missing", role: "alert" }, error.message),
+  h("button", { onclick: () => stop(screen) }, "Back")];
+
+async function started(screen) {
+  try {
+    await loadPool(setting.rater);
+    Object.assign(turns, { queue: remaining(), given: [], shown: null });
+    return next(screen);
+  } catch (error) {
+    return failed(screen, error);
+  }
 }
 
 export const turnsLeft = () => turns.queue.length + (turns.shown ? 1 : 0);
 
 function next(screen) {
   turns.shown = turns.queue.shift() ?? null;
-  draw(screen);
+  return turn(screen);
 }
 
-function draw(screen) {
+function turn(screen) {
   const { pool } = run;
   const criterion = pool.criteria[setting.criterion];
   const mine = run.stored.filter((rating) => rating.rater === setting.rater && rating.criterion === setting.criterion
     && isPair(rating) === (setting.what === "pair")).length;
   const total = mine + turnsLeft();
   const undo = h("button", { disabled: !turns.given.length, onclick: () => act(screen, "undo") }, "Undo ", h("kbd", {}, "u"));
-  const stop = h("button", { onclick: () => { setting.started = false; turns.shown = null; screen.replaceChildren(...blind(screen).flat(9).filter(Boolean)); } }, "Stop");
+  const end = h("button", { onclick: () => stop(screen) }, "Stop");
   const top = [h("h1", {}, "Blind rating"),
     h("p", { role: "status" }, `${count(mine)} of ${count(total)} rated by ${setting.rater}`),
     h("progress", { max: Math.max(total, 1), value: mine, "aria-label": "Ratings given" })];
   if (!turns.shown) {
-    screen.replaceChildren(...top, empty("All is rated. See ", h("a", { href: "#agreement" }, "Agreement"), ", or rate on another criterion."), h("p", { class: "answers" }, undo, stop));
-    return;
+    return [...top, empty("All is rated. See ", h("a", { href: "#agreement" }, "Agreement"), ", or rate on another criterion."), h("p", { class: "answers" }, undo, end)];
   }
   const prompt = pool.rows[pool.texts[turns.shown[0]][0]].prompt;
   const names = setting.what === "pair" ? ["Left", "Right"] : ["Text"];
@@ -94,7 +109,7 @@ function draw(screen) {
   const answers = setting.what === "pair"
     ? [answer("left", "Left is better", "←"), answer("tie", "Tie", "t"), answer("right", "Right is better", "→")]
     : grades(criterion).map((grade, index) => answer(grade, String(grade), String(index + 1)));
-  screen.replaceChildren(...top,
+  return [...top,
     h("p", { class: "description" }, h("b", {}, criterion.name), ` ${criterion.description}`),
     prompt === null ? "" : h("details", { open: true }, h("summary", {}, "Prompt"), h("p", { class: "text" }, prompt)),
     h("div", { class: "texts" }, turns.shown.map((text, side) => h("section", { class: "output" },
@@ -102,7 +117,7 @@ function draw(screen) {
     setting.what === "text" ? h("div", { class: "scale" },
       h("span", {}, `${criterion.low}: ${criterion.worst || "worst"}`), h("span", {}, `${criterion.high}: ${criterion.best || "best"}`)) : "",
     h("p", { class: "answers", role: "group", "aria-label": setting.what === "pair" ? "Which text is better" : "Grade" }, answers),
-    h("p", { class: "answers" }, h("button", { onclick: () => act(screen, "skip") }, "Skip ", h("kbd", {}, "s")), undo, stop));
+    h("p", { class: "answers" }, h("button", { onclick: () => act(screen, "skip") }, "Skip ", h("kbd", {}, "s")), undo, end)];
 }
 
 // Up to nine grades from the low end to the high end: whole numbers where the scale has that many.
@@ -130,9 +145,9 @@ async function act(screen, what) {
       await add(rating);
       turns.given.push({ rating, shown: turns.shown });
     }
-    next(screen);
+    redraw(screen, next(screen));
   } catch (error) {
-    fail(screen, error);
+    redraw(screen, failed(screen, error));
   } finally {
     busy = false;
   }

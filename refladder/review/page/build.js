@@ -13,6 +13,8 @@ function sessionStorageItem(name_) {
   try { return sessionStorage.getItem(name_); } catch { return null; }
 }
 
+const problem = (error) => h("p", { class: "missing", role: "alert" }, error.message);
+
 const save = () => sessionStorage.setItem("refladder-form", JSON.stringify(form));
 
 export async function build() {
@@ -22,7 +24,6 @@ export async function build() {
   const planned = h("div", { role: "status" });
   const models = h("div");
   const criteria = h("div");
-  const problem = (error) => h("p", { class: "missing", role: "alert" }, error.message);
   const input = (object, name_, change = save, more = {}) => h("input", { value: object[name_] ?? "", autocomplete: "off", ...more,
     oninput: (event) => { object[name_] = event.target.value; change(); } });
 
@@ -49,7 +50,9 @@ export async function build() {
     waiting = setTimeout(async () => {
       if (!form.table || !form.prompt) return filled.replaceChildren();
       try {
-        const shown = await ask("/api/fill", { table: form.table, prompt: form.prompt });
+        const asked = { table: form.table, prompt: form.prompt };
+        const shown = await ask("/api/fill", asked);
+        if (asked.table !== form.table || asked.prompt !== form.prompt) return; // a later answer is on its way
         filled.replaceChildren(...(shown.unknown.length
           ? [h("p", { class: "missing" }, "No such column: ", shown.unknown.map((name_) => [h("mark", {}, `{${name_}}`), " "]), ` Columns: ${shown.columns.join(", ")}.`)]
           : [h("h3", {}, "The prompt of the first rows"), h("div", { class: "texts" }, shown.filled.slice(0, 3).map((text) => h("p", { class: "output text" }, text)))]));
@@ -91,7 +94,7 @@ export async function build() {
   drawModels();
   drawCriteria();
   showTable();
-  ask("/api/progress").then((state) => { if (state.state !== "none") watch(state); });
+  ask("/api/progress").then((state) => { if (state.state !== "none") watch(state); }, (error) => planned.replaceChildren(problem(error)));
   return [h("h1", {}, "Build and run"),
     choices.runs.length ? h("div", { class: "controls" }, field("Open a run", select([["", "choose"], ...choices.runs.map((each) => [each, each])], "", (value) => { if (value) { chooseRun(value); location.hash = "results"; } }))) : null,
     h("h2", {}, "1. Table"), choices.tables.length
@@ -120,7 +123,7 @@ function progress(state, planned, watch) {
   const part = (label, done, total) => h("div", {}, h("p", {}, `${label}: ${count(done)} of ${count(total)}`), h("progress", { max: total || 1, value: done, "aria-label": label }));
   const result = state.state === "finished" ? h("a", { href: "#results", onclick: () => chooseRun(state.run) }, "See the results") : null;
   return [h("h3", {}, `${STATES[state.state]}: ${state.run}`), part("Texts", state.written, state.texts), part("Judgments", state.judged, state.judgments),
-    h("p", { class: "answers" }, state.state === "running" ? h("button", { type: "button", onclick: () => ask("/api/stop", {}).then(watch) }, "Stop") : null, result,
+    h("p", { class: "answers" }, state.state === "running" ? h("button", { type: "button", onclick: () => ask("/api/stop", {}).then(watch, (error) => planned.replaceChildren(problem(error))) }, "Stop") : null, result,
       state.state === "stopped" ? "Press Run to resume." : null),
     state.messages.length && state.state !== "running" ? h("ul", { class: state.state === "failed" ? "missing" : "" }, state.messages.map((line) => h("li", {}, line))) : null,
     h("code", { class: "command" }, state.command)];
@@ -133,10 +136,11 @@ export async function compare() {
   const chosen = [runs[0], runs[1]];
   const shown = h("div");
   const draw = async () => {
+    const names = [...chosen];
+    const show = (...body) => { if (names.every((name_, side) => name_ === chosen[side])) shown.replaceChildren(...body); };
     try {
-      const both = await Promise.all(chosen.map(otherRun));
-      shown.replaceChildren(...sideBySide(both, chosen).flat(9).filter(Boolean));
-    } catch (error) { shown.replaceChildren(h("p", { class: "missing", role: "alert" }, error.message)); }
+      show(...sideBySide(await Promise.all(names.map(otherRun)), names).flat(9).filter(Boolean));
+    } catch (error) { show(h("p", { class: "missing", role: "alert" }, error.message)); }
   };
   await draw();
   return [h("h1", {}, "Two runs"), h("div", { class: "controls" }, ["First run", "Second run"].map((label, side) => field(label,

@@ -35,17 +35,23 @@ export async function ask(path, body = undefined) {
   return value;
 }
 
-const named = (path) => `${path}?run=${encodeURIComponent(run.name)}`;
+// What the server says about the open run. Another run may be opened while it answers: the answer is then put aside.
+async function askRun(part, more = "") {
+  const { name } = run;
+  const answer = await ask(`/api/${part}?run=${encodeURIComponent(name)}${more}`);
+  if (name !== run.name) throw new Error("Another run was opened meanwhile.");
+  return answer;
+}
 
 export async function loadPool(rater) {
-  if (isServed() && !run.pool) run.pool = (await ask(named("/api/pool"))).pool;
-  if (isServed() && rater) run.stored = (await ask(`${named("/api/mine")}&rater=${encodeURIComponent(rater)}`)).ratings;
+  if (isServed() && !run.pool) run.pool = (await askRun("pool")).pool;
+  if (isServed() && rater) run.stored = (await askRun("mine", `&rater=${encodeURIComponent(rater)}`)).ratings;
 }
 
 export async function loadKey() {
   if (isServed()) {
-    if (!run.pool) run.pool = (await ask(named("/api/pool"))).pool;
-    const answer = await ask(named("/api/key"));
+    if (!run.pool) run.pool = (await askRun("pool")).pool;
+    const answer = await askRun("key");
     [run.key, run.stored, run.index] = [answer.key, answer.ratings, run.key ? run.index : null];
   }
   run.index ??= indexed(run.pool, run.key);

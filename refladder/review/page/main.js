@@ -21,8 +21,18 @@ const links = h("nav", { class: "views", "aria-label": "Views" });
 
 const current = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : run.name === null ? "build" : "results");
 
+// `data-view` names the view that is drawn; while another one loads, nothing draws into the page.
+let latest = 0;
 async function show() {
   const view = current();
+  latest += 1;
+  const turn = latest;
+  const draw = (...body) => {
+    if (turn !== latest) return;
+    screen.replaceChildren(...body.flat(9).filter(Boolean));
+    screen.dataset.view = view;
+  };
+  delete screen.dataset.view;
   links.replaceChildren(...Object.entries(VIEWS).filter(([name_]) => isServed() || !SERVED.includes(name_))
     .map(([name_, [label]]) => h("a", { href: `#${name_}`, "aria-current": name_ === view ? "page" : null }, label)));
   screen.replaceChildren(h("p", { role: "status" }, "Loading …"));
@@ -32,9 +42,9 @@ async function show() {
     const body = run.name === null && !SERVED.includes(view)
       ? [h("h1", {}, VIEWS[view][0]), empty("No run is open. ", h("a", { href: "#build" }, "Build and run"), " makes one, or open one there.")]
       : await VIEWS[view][1](screen);
-    if (view === current()) screen.replaceChildren(...[body].flat(9).filter(Boolean));
+    draw(body);
   } catch (error) {
-    screen.replaceChildren(h("h1", {}, VIEWS[view][0]), h("p", { class: "missing", role: "alert" }, error.message));
+    draw(h("h1", {}, VIEWS[view][0]), h("p", { class: "missing", role: "alert" }, error.message));
   }
 }
 
