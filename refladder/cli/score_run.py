@@ -1,0 +1,336 @@
+"""A run of `score` with a judge: the options, checked, and the texts, table or shards that they score."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.cli import console, spending
+from refladder.cli.recorded import open_recorded
+from refladder.cli.sharding import judge_task, score_in_shards
+from refladder.errors import UsageError
+from refladder.files.tables import STANDARD, read_rows, refuse_same_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.backends import Backend
+    from refladder.backends.estimate import Plan
+    from refladder.cli.first_pass import CascadeOptions
+    from refladder.cli.groups import JudgingOptions, TableOptions
+    from refladder.cli.sharding import ShardOptions
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.check_drift import DriftReport
+    from refladder.jobs.score import Mapped
+    from refladder.records import HumanScale
+    from refladder.scoring.recorded import Recorded
+    from refladder.scoring.scorer import LadderScorer
+    from refladder.students import Student
+
+SAMPLED = (
+    "sampled answers: each decision is that of the whole ladder with the same answers; others may decide otherwise"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderOptions:
+    """The ladders, and where on them asking stops."""
+
+    ladders: str | None
+    dimension: tuple[str, ...]
+    weight: tuple[str, ...]
+    prompts: Path | None
+    stop_at: tuple[str, ...]
+    threshold: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """Files of a run beside its tables, and what is done with those of an earlier run."""
+
+    judgments: Path | None
+    judgments_from: str | None
+    check_drift: bool
+    drift_file: Path | None
+    calibration: Path | None
+    restart: bool
+
+
+class ScoreRun:
+    """The options of one run, read and checked; it scores texts, a table, or a table shard by shard.
+
+    Each method returns the exit code of the command.
+
+    Raises:
+        UsageError, DataError: an option is wrong. No model was asked.
+    """
+
+    def __init__(
+        self,
+        context: click.Context,
+        *,
+        judging: JudgingOptions,
+        against: LadderOptions,
+        files: FileOptions,
+        money: spending.SpendingOptions,
+        first: CascadeOptions,
+        student: Student | None,
+        as_json: bool,
+    ) -> None:
+        from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415  --help stays quick
+        from refladder.jobs.stop_at import stop_thresholds  # noqa: PLC0415
+        from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
+
+        self.context, self.judging, self.against, self.files = context, judging, against, files
+        self.money, self.first, self.student, self.as_json = money, first, student, as_json
+        _check_names(judging.rule, against.prompts)
+        self.calibration = _human_scale(files.calibration)
+        self.ladders = load_ladders(against.ladders or "")
+        self.dimensions = choose_dimensions(self.ladders.dimensions, against.dimension)
+        weights = console.numbers(against.weight, "--weight")
+        self.scale = Scale(rule=judging.rule, weights=weights, least_mass=judging.least_mass)
+        weights_for(self.dimensions, self.scale.weights)
+        self.stop_at = console.numbers(against.stop_at, "--stop-at")
+        self.thresholds, self.made_for = stop_thresholds(
+            self.stop_at, against.threshold, self.ladders, self.dimensions, self.scale
+        )
+        if self.thresholds and judging.answers:
+            console.say(SAMPLED, err=True)
+        self.budgeted = spending.Spending(money)
+        self.judge = (judging.judge or "builtin", judging.judge_option)
+
+    def scorer(self, backend: Backend) -> LadderScorer:
+        """The scorer with a judge.
+
+        Raises:
+            DataError: the threshold file was made for scores with another signature.
+        """
+        from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
+
+        scorer = LadderScorer(
+            backend,
+            self.ladders,
+            self.dimensions,
+            self.scale,
+            role="compare-yesno" if self.judging.yes_no else "compare",
+            orders=self.judging.orders,
+            prompts=self.against.prompts,
+            answers=self.judging.answers,
+            stop_at=self.thresholds,
+        )
+        return self.made_for(scorer)
+
+    def score_texts(self, texts: tuple[str, ...], context_id: str | None) -> int:
+        """Score the texts of --text, and print the scores."""
+        from refladder.jobs.score import EMPTY, text_outputs  # noqa: PLC0415  --help stays quick
+        from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
+
+        outputs = text_outputs(self.ladders, texts, context_id)
+
+        def plan(costs: Plan) -> int:
+            scorer = self.scorer(self.budgeted.connect(*self.judge))
+            return plan_scoring(costs, scorer, ((output, EMPTY) for output in outputs), None)
+
+        if not self.budgeted.continues(plan, as_json=self.as_json):
+            return 0
+        scorer = self.scorer(self.budgeted.open(*self.judge))
+        return _print_scores(scorer, texts, context_id, as_json=self.as_json)
+
+    def score_in_shards(self, source: str, table: TableOptions, mapped: Mapped, sharding: ShardOptions) -> int:
+        """Score a table shard by shard."""
+        task = judge_task(
+            self.context,
+            sharding,
+            ladders=self.ladders,
+            name=self.against.ladders or "",
+            dimensions=self.dimensions,
+            scale=self.scale,
+            stop_at=self.stop_at,
+            threshold=self.against.threshold,
+            mapped=mapped,
+            judging=self.judging,
+            student=None if self.student is None else self.first.folder,
+            between=self.first.between,
+            check_share=self.first.check_share,
+            spending=self.budgeted,
+            budget=self.money.budget,
+            judgments=self.files.judgments,
+            prompts=self.against.prompts,
+            calibration=self.files.calibration,
+        )
+        if not self._continues(source, table, mapped):
+            return 0
+        return score_in_shards(
+            self.context,
+            sharding,
+            source,
+            task,
+            mapped=mapped,
+            table=table,
+            gpus=task.judge.startswith("hf:"),
+            restart=self.files.restart,
+            as_json=self.as_json,
+        )
+
+    def score_table(self, source: str, table: TableOptions, mapped: Mapped) -> int:
+        """Score a table into one table."""
+        from refladder.files.locks import locked  # noqa: PLC0415  --help stays quick
+        from refladder.jobs.score import check_input, score_rows  # noqa: PLC0415
+
+        checked = check_input(source, table.given, mapped)
+        files = self.files
+        recorded = _recorded(self.context, files, source, table.out, self.ladders)
+        judgments = files.judgments
+        if recorded is None:
+            judgments = judgments or _default_judgments(table.out)
+        if not self._continues(source, table, mapped, judgments=judgments, recorded=recorded):
+            return 0
+        # Before a model is loaded or a server is asked:
+        self.context.with_resource(nullcontext() if table.out == STANDARD else locked(Path(table.out)))
+        self.context.with_resource(nullcontext() if judgments is None else locked(judgments))
+        scorer = self.scorer(recorded or self.budgeted.open(*self.judge))
+        drift = None
+        if files.check_drift:
+            drift = _drift(scorer, self.budgeted, self.judge, files.drift_file, as_json=self.as_json)
+        with console.progress("scoring", self.budgeted.under_way) as progress:
+            report = score_rows(
+                scorer,
+                source,
+                table.out,
+                mapped=mapped,
+                given=table.given,
+                out_given=table.out_format,
+                escape_formulas=table.escape_formulas,
+                judgments=judgments,
+                restart=files.restart,
+                calibration=self.calibration,
+                first_pass=self.first.before(scorer, self.student),
+                config=console.resolved(self.context),
+                checked=checked,
+                progress=progress,
+            )
+        to_stderr = table.out == STANDARD
+        return console.tell(report, as_json=self.as_json, to_stderr=to_stderr, spent=self.budgeted.spent(), drift=drift)
+
+    def _continues(
+        self,
+        source: str,
+        table: TableOptions,
+        mapped: Mapped,
+        *,
+        judgments: Path | None = None,
+        recorded: Recorded | None = None,
+    ) -> bool:
+        """Whether the run follows its estimate, for which the rows are read once more."""
+        from refladder.jobs.score import items, with_context  # noqa: PLC0415  --help stays quick
+        from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
+
+        def plan(costs: Plan) -> int:
+            scorer = self.scorer(recorded or self.budgeted.connect(*self.judge))
+            rows = (
+                with_context(scorer, item) for item in items(read_rows(source, table.given), mapped, check_ids=False)
+            )
+            if self.files.check_drift:
+                _plan_drift(costs, scorer, _drift_file(scorer, self.judge, self.files.drift_file))
+            judged = self.first.undecided(rows, scorer, self.student)
+            earlier = None if self.files.restart else judgments
+            return plan_scoring(costs, scorer, ((row.output, row.note) for row in judged), earlier)
+
+        return self.budgeted.continues(plan, as_json=self.as_json)
+
+
+def _human_scale(path: Path | None) -> HumanScale | None:
+    from refladder.files.jsonl import read_record  # noqa: PLC0415  --help stays quick
+    from refladder.records import HumanScale  # noqa: PLC0415  --help stays quick
+
+    return None if path is None else read_record(HumanScale, path)
+
+
+def _check_names(rule: str, prompts: Path | None) -> None:
+    """Refuse a rule that does not exist, and a folder of prompts that does not."""
+    from refladder.scoring.rules import rule_named  # noqa: PLC0415  --help stays quick
+
+    rule_named(rule)
+    console.check_prompts(prompts)
+
+
+def _default_judgments(out: str) -> Path | None:
+    from refladder.files.jsonl import is_device  # noqa: PLC0415  --help stays quick
+
+    return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
+
+
+def _recorded(context: click.Context, files: FileOptions, source: str, out: str, ladders: LadderSet) -> Recorded | None:
+    """The judgments of --judgments-from, in the place of the judge."""
+    given, judgments = files.judgments_from or STANDARD, str(files.judgments or STANDARD)
+    refuse_same_files({"--judgments-from": given, "--out": out, "--judgments": judgments})
+    recorded = open_recorded(context, files.judgments_from, source=source, ladders=ladders)
+    if recorded is not None and files.check_drift:
+        raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")
+    return recorded
+
+
+def _drift(
+    scorer: LadderScorer,
+    budgeted: spending.Spending,
+    judge: tuple[str, tuple[str, ...]],
+    path: Path | None,
+    *,
+    as_json: bool,
+) -> DriftReport:
+    """Take a look at the judge."""
+    from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
+
+    report = check_drift(scorer, budgeted.without_store_of(*judge), _drift_file(scorer, judge, path))
+    if not as_json:
+        console.say(drift_line(report), err=True)
+    return report
+
+
+def _drift_file(scorer: LadderScorer, judge: tuple[str, tuple[str, ...]], path: Path | None) -> Path:
+    """The default is one file for each ladder set and each judge as the user names it."""
+    from refladder.api.judges import default_store  # noqa: PLC0415
+
+    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{judge[0]}")
+    return path or default_store().parent / "drift" / f"{name}.json"
+
+
+def _plan_drift(costs: Plan, scorer: LadderScorer, path: Path) -> None:
+    from refladder.jobs.check_drift import plan_look  # noqa: PLC0415
+
+    console.say(f"--check-drift asks {plan_look(costs, scorer, path):,} of the calls", err=True)
+
+
+def _print_scores(scorer: LadderScorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
+    from refladder.jobs.score import score_texts  # noqa: PLC0415
+    from refladder.report.summary import warning_lines  # noqa: PLC0415
+    from refladder.scoring.columns import Columns  # noqa: PLC0415
+
+    scores = score_texts(scorer, texts, context_id)
+    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
+    console.say_lines(warning_lines(scorer.report))
+    if as_json:
+        for text, values in zip(texts, table.rows(scores), strict=True):
+            row = {"context_id": context_id, "output": text, **values}
+            click.echo(console.printable_json(json.dumps(row, ensure_ascii=False)))
+    else:
+        _print_texts(scorer, texts, table.rows(scores))
+    return 0 if scorer.report.complete else console.UNSCORED
+
+
+def _print_texts(scorer: LadderScorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
+    from refladder.report.ladder_tables import score_table  # noqa: PLC0415
+    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
+    from refladder.scoring.columns import bounds_text  # noqa: PLC0415
+
+    out = console.console()
+    for part in terminal_tables([score_table(texts, columns, scorer.dimensions)], out.width):
+        out.print(part)
+    console.say(bounds_text(scorer.run, scorer.scale.rule))
+    console.say(f"signature: {scorer.report.signature}")
