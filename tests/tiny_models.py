@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
@@ -103,6 +104,39 @@ NAMES = {
             "layer_types": ["sliding_attention", "full_attention"],
         },
     ),
+    # Layers that differ in width, and two that read the keys of earlier ones.
+    "gemma4": (
+        "Gemma4Text",
+        {
+            **SIZE,
+            "num_hidden_layers": 4,
+            "sliding_window": 24,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "global_head_dim": 32,
+            "num_kv_shared_layers": 2,
+            "vocab_size_per_layer_input": 1000,
+            "hidden_size_per_layer_input": 8,
+            "pad_token_id": 0,
+        },
+    ),
+    "gemma3n": (
+        "Gemma3nText",
+        {
+            **SIZE,
+            "num_hidden_layers": 4,
+            "sliding_window": 24,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "num_kv_shared_layers": 2,
+            "vocab_size_per_layer_input": 1000,
+            "hidden_size_per_layer_input": 8,
+            "laurel_rank": 4,
+            "intermediate_size": [96] * 4,
+            "activation_sparsity_pattern": [0.0] * 4,
+        },
+    ),
+    # Models that take images too; see `save`.
+    "gemma3-images": ("Gemma3", {"text": "gemma3", "mm_tokens_per_image": 4}),
+    "gemma4-images": ("Gemma4", {"text": "gemma4"}),
     "gpt-oss": ("GptOss", {**SIZE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}),
     "phi3": ("Phi3", {**SIZE, "sliding_window": None, "pad_token_id": 0}),
     "phi3-longrope": (
@@ -171,13 +205,36 @@ def tokenizer_of(name):
     return byte_level()
 
 
-def save(name, folder):
+VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "image_size": 28,
+    "patch_size": 14,
+}
+
+
+def configuration(name, tokenizer):
     kind, settings = NAMES[name]
-    tokenizer = tokenizer_of(name)
+    build = getattr(transformers, f"{kind}Config", None)
+    if build is None:
+        pytest.skip(f"transformers {transformers.__version__} has no {kind}")
+    if "text" in settings:
+        text = configuration(settings["text"], tokenizer).to_dict()
+        others = {key: value for key, value in settings.items() if key != "text"}
+        return build(text_config=text, vision_config=VISION, **others)
     ids = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": None}
-    config = getattr(transformers, f"{kind}Config")(vocab_size=len(tokenizer), **{**ids, **settings})
+    return build(vocab_size=len(tokenizer), **{**ids, **settings})
+
+
+def save(name, folder):
+    tokenizer = tokenizer_of(name)
+    config = configuration(name, tokenizer)
     torch.manual_seed(0)
-    chosen = transformers.AutoModelForSeq2SeqLM if kind == "T5" else transformers.AutoModelForCausalLM
+    chosen = transformers.AutoModelForSeq2SeqLM if name == "t5" else transformers.AutoModelForCausalLM
     model = chosen.from_config(config)
     for parameter in model.parameters():  # biases and norms too: what is zero by default would test nothing
         if parameter.dim() == 1:

@@ -42,6 +42,10 @@ _BATCH_ROWS = 16
 _LOGIT_ROWS = 16  # positions whose logits are converted to float32 together: more would not stay in a cache
 _TOKENS_PER_READ = 16  # with fewer, the last layer's attention covers all tokens: restricting it needs masks
 
+# Layers of a cache that forget the last tokens when asked. A dummy one is that of a layer that reads the keys of an
+# earlier layer (Gemma 3n and 4); transformers 4 has no such class.
+_CROPPABLE = {"DynamicLayer", "DynamicSlidingWindowLayer", "DummyLayer"}
+
 
 class Causal:
     """A causal model that returns the log-probabilities of chosen tokens.
@@ -90,12 +94,12 @@ class Causal:
 
     def _supported(self) -> tuple[str, ...]:
         """The strategies that the architecture allows, fastest first; the self-check then tries them."""
-        from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer  # noqa: PLC0415
+        from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
 
         if "past_key_values" not in self._arguments:
             return _ORDER[3:]
         layers = DynamicCache(config=self._config).layers
-        croppable = all(type(layer) in {DynamicLayer, DynamicSlidingWindowLayer} for layer in layers)
+        croppable = {type(layer).__name__ for layer in layers} <= _CROPPABLE
         named = set(getattr(self._config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
         alibi = getattr(self._config, "alibi", False)  # measures distance along the row and ignores position ids
         if croppable and named and not alibi and "position_ids" in self._arguments:

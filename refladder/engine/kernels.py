@@ -22,6 +22,12 @@ _TOLERANCE = 0.02  # of the largest number, between a feed-forward and its fused
 Replacements = list[tuple[Any, "Callable[..., Any]"]]  # modules, each with the forward that replaces its own
 
 
+def decoder_layers(model: Any) -> list[Any]:  # noqa: ANN401  of transformers
+    """The layers of a model's decoder, in order; empty if they cannot be told."""
+    decoder = model.get_decoder()
+    return list(getattr(decoder, "layers", None) or getattr(decoder, "h", None) or [])
+
+
 class FusedKernels:
     """The fused kernels that a model allows; `active` is the context in which its forward pass uses them.
 
@@ -30,7 +36,7 @@ class FusedKernels:
     """
 
     def __init__(self, model: Any) -> None:  # noqa: ANN401
-        layers = getattr(model.base_model, "layers", None) or [None]
+        layers = decoder_layers(model) or [None]
         self._last_feed_forward = getattr(layers[-1], "mlp", None)
         self._replacements: Replacements = []
         if model.device.type == "cpu":
@@ -44,7 +50,8 @@ class FusedKernels:
         """
 
         def select(_module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ANN401
-            return inputs[0][:, indices], *inputs[1:]
+            shape = inputs[0].shape[:2]  # Bloom gives the residual stream too
+            return tuple(each[:, indices] if getattr(each, "shape", ())[:2] == shape else each for each in inputs)
 
         def scatter(_module: Any, _inputs: tuple[Any, ...], output: Any) -> Any:  # noqa: ANN401
             if isinstance(output, tuple):  # of experts, with the router's logits

@@ -46,11 +46,27 @@ def cache_bytes_per_token(config: Any, number_bytes: int) -> int:  # noqa: ANN40
         config: of a text model.
         number_bytes: bytes of one number.
     """
+    return 2 * number_bytes * sum(_key_numbers(layer) for layer in _layers(config))
+
+
+def _layers(config: Any) -> list[Any]:  # noqa: ANN401
+    """The configuration of each layer; that of the model does not tell what differs between layers (Gemma 4)."""
+    if getattr(config, "is_heterogeneous", False):
+        return list(config.per_layer_config)
+    return [config] * int(getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12))
+
+
+def _key_numbers(config: Any) -> int:  # noqa: ANN401
+    """Numbers in the keys of one token in one layer."""
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
-    layers = int(getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12))
     heads = int(getattr(config, "num_attention_heads", 0) or 16)
     width = int(getattr(config, "head_dim", 0) or max(1, hidden // heads))
-    return 2 * layers * int(getattr(config, "num_key_value_heads", 0) or heads) * width * number_bytes
+    return int(getattr(config, "num_key_value_heads", 0) or heads) * width
+
+
+def _inner_width(config: Any) -> int:  # noqa: ANN401
+    width = getattr(config, "intermediate_size", 0) or 0
+    return int(max(width) if isinstance(width, list) else width)  # a list has the width of each layer (Gemma 3n)
 
 
 def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:  # noqa: ANN401  of transformers
@@ -67,14 +83,16 @@ def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: 
         `wanted`, halved as often as necessary; at least 1.
     """
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
-    inner = int(getattr(config, "intermediate_size", 0) or 4 * hidden)
-    heads = int(getattr(config, "num_attention_heads", 0) or 16)
+    layers = _layers(config)
+    inner = max((_inner_width(layer) for layer in layers), default=0) or 4 * hidden
+    heads = max((int(getattr(layer, "num_attention_heads", 0) or 16) for layer in layers), default=16)
     score_bytes = 4 * heads if getattr(config, "_attn_implementation", "") == "eager" else 8
+    key_bytes = 2 * cache_bytes_per_token(config, 4)  # twice: a cache is copied when it grows
     tokens = wanted
     while tokens > 1:
         activations = 4 * tokens * (12 * hidden + 4 * inner)
         attention = score_bytes * tokens * (tokens + longest)
-        cache = 2 * cache_bytes_per_token(config, 4) * (tokens + longest)  # twice: a cache is copied when it grows
+        cache = key_bytes * (tokens + longest)
         # 128 bytes per vocabulary entry: 16 positions in float32, with their logarithms.
         logits = (4 * min(reads, tokens) + 128) * int(getattr(config, "vocab_size", 0) or 32_000)
         if activations + attention + cache + logits <= memory:

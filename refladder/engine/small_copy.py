@@ -12,6 +12,8 @@ import copy
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from refladder.engine.kernels import decoder_layers
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,6 +24,15 @@ _LONGEST_WINDOW = 100  # tokens; the prompts of the check are three times as lon
 _MOST_KEY_HEADS = 4
 _MOST_GROUP = 4  # query heads of a key head
 _MOST_PARAMETERS = 5_000_000  # a copy with more has a width that no recipe here knows, and would be slow
+_MOST_LAYERS = 12
+_CHUNK = 32  # tokens that a recurrence reads at a time
+# How Mamba layers are named by different models: expansion, heads, width of a head, groups, width of the state.
+_MAMBA = (
+    ("expand", "num_heads", "head_dim", "n_groups", "state_size"),
+    ("mamba_expand", "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state"),
+    ("mamba_expand", "n_mamba_heads", "mamba_headdim", "mamba_ngroups", "mamba_d_state"),
+    ("expand", "mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size"),
+)
 _GAIN = 1.5  # of the random weights; the usual initialisation predicts too evenly to show faults
 
 
@@ -34,25 +45,37 @@ def small_copy(model: Any) -> Any | None:  # noqa: ANN401  of transformers
     import torch  # noqa: PLC0415  optional
     import transformers  # noqa: PLC0415  optional
 
-    try:
-        config = small_configuration(model.config.get_text_config())
-        with torch.random.fork_rng(devices=[]), _quiet(transformers):
-            torch.manual_seed(0)
+    kinds = layer_kinds(model)
+    # Where the configuration does not list its layers, their pattern is that of the first ones.
+    pattern = max(map(kinds.index, kinds), default=0) + 1
+    for layers in (None, pattern) if pattern <= _MOST_LAYERS else (None,):
+        try:
+            config = small_configuration(model.config.get_text_config(), layers)
             config._attn_implementation = model.config._attn_implementation  # noqa: SLF001  no public name exists
-            if type(model.config) is type(config):
-                small = type(model)(config)
-            else:  # the text part of a model that also takes images
-                small = transformers.AutoModelForCausalLM.from_config(config)
-            small = small.to(torch.float32)
-            for parameter in small.parameters():
-                if parameter.dim() > 1:
-                    fan_in = parameter[0].numel()
-                    torch.nn.init.normal_(parameter, std=_GAIN * fan_in**-0.5)
-    except Exception:  # noqa: BLE001  a configuration may refuse any width in its own way
-        return None
-    if _kinds(small) != _kinds(model) or small.num_parameters() > _MOST_PARAMETERS:
-        return None
-    return small.eval().requires_grad_(requires_grad=False).to(model.device)
+            with torch.random.fork_rng(devices=[]), _quiet(transformers):
+                torch.manual_seed(0)
+                with torch.device("meta"):  # a width that no recipe here knows takes no memory
+                    outline = _of_type(model, config)
+                if set(layer_kinds(outline)) != set(kinds) or outline.num_parameters() > _MOST_PARAMETERS:
+                    continue
+                small = _of_type(model, config).to(torch.float32)
+                for parameter in small.parameters():
+                    if parameter.dim() > 1:
+                        fan_in = parameter[0].numel()
+                        torch.nn.init.normal_(parameter, std=_GAIN * fan_in**-0.5)
+        except Exception:  # noqa: BLE001, S112  a configuration may refuse any width in its own way
+            continue
+        return small.eval().requires_grad_(requires_grad=False).to(model.device)
+    return None
+
+
+def _of_type(model: Any, config: Any) -> Any:  # noqa: ANN401
+    """A model like another one with another configuration; the text part of one that also takes images."""
+    import transformers  # noqa: PLC0415  optional
+
+    if type(model.config) is type(config):
+        return type(model)(config)
+    return transformers.AutoModelForCausalLM.from_config(config)
 
 
 @contextlib.contextmanager
@@ -66,16 +89,27 @@ def _quiet(transformers: Any) -> Iterator[None]:  # noqa: ANN401
         logging.set_verbosity(verbosity)
 
 
-def _kinds(model: Any) -> set[tuple[str, ...]]:  # noqa: ANN401
-    """The kinds of the model's layers, each as the names of the classes it is made of."""
-    layers = getattr(model.base_model, "layers", None) or getattr(model.base_model, "h", None) or []
-    return {tuple(sorted({type(part).__name__ for part in layer.modules()})) for layer in layers}
+def layer_kinds(model: Any) -> list[tuple[str, ...]]:  # noqa: ANN401  of transformers
+    """The kind of each layer, as the names of the classes it is made of."""
+    return [tuple(sorted({type(part).__name__ for part in layer.modules()})) for layer in decoder_layers(model)]
 
 
-def small_configuration(config: Any) -> Any:  # noqa: ANN401  of transformers
-    """A copy of a text configuration with few layers, small widths and a small vocabulary."""
+def small_configuration(config: Any, layers: int | None = None) -> Any:  # noqa: ANN401  of transformers
+    """A copy of a text configuration with few layers, small widths and a small vocabulary.
+
+    Args:
+        config: of the text part of a model.
+        layers: keep this number of first layers; None for the first layer of each kind that the configuration tells
+            apart.
+    """
     small = copy.deepcopy(config)
-    _keep_layers(small, config.num_hidden_layers)
+    overrides = {}
+    if getattr(config, "is_heterogeneous", False):  # some numbers differ between layers
+        overrides = {int(layer): values for layer, values in config.to_dict()["per_layer_config"].items()}
+        small.per_layer_config = None
+        config = copy.deepcopy(small)
+    indices = _first_of_each_kind(config, overrides) if layers is None else list(range(layers))
+    _keep_layers(small, indices, config.num_hidden_layers)
     heads = getattr(config, "num_attention_heads", None) or _MOST_KEY_HEADS
     key_heads = getattr(config, "num_key_value_heads", None) or heads
     few_key_heads = min(key_heads, _MOST_KEY_HEADS)
@@ -86,32 +120,34 @@ def small_configuration(config: Any) -> Any:  # noqa: ANN401  of transformers
     _set(small, "hidden_size", hidden)
     for name in ("head_dim", "query_pre_attn_scalar", "linear_key_head_dim", "linear_value_head_dim", "state_size"):
         _set(small, name, _HEAD_WIDTH)
+    _set_rotary_width(small, config)
     _set_latent_widths(small)
     for name in [name for name in vars(config) if "intermediate_size" in name or name in {"n_inner", "ffn_dim"}]:
-        _set(small, name, _INNER)
-    for name in ("num_experts", "num_local_experts", "n_routed_experts"):
-        _set(small, name, min(4, getattr(config, name, None) or 4))
-    _set(small, "num_experts_per_tok", min(2, getattr(config, "num_experts_per_tok", None) or 2))
-    _set(small, "first_k_dense_replace", min(1, getattr(config, "first_k_dense_replace", None) or 0))
-    _set(small, "linear_num_key_heads", 2)
-    _set(small, "linear_num_value_heads", 4)
-    if getattr(config, "expand", None) and getattr(config, "num_heads", None):  # Mamba: heads x width = expand x hidden
-        small.num_heads = int(config.expand) * hidden // _HEAD_WIDTH
-        _set(small, "n_groups", min(2, getattr(config, "n_groups", 1)))
+        widths = getattr(small, name)
+        _set(small, name, [_INNER] * len(widths) if isinstance(widths, list) else _INNER)
+    _set_experts(small, config)
+    _set_recurrences(small, config, hidden)
     for name in ("sliding_window", "attention_chunk_size"):
         _set(small, name, min(_LONGEST_WINDOW, getattr(config, name, None) or _LONGEST_WINDOW))
-    _set(small, "vocab_size", VOCABULARY)
+    for name in ("vocab_size", "vocab_size_per_layer_input"):
+        _set(small, name, VOCABULARY)
+    _set(small, "hidden_size_per_layer_input", _HEAD_WIDTH)
     for number, name in enumerate(("pad_token_id", "bos_token_id", "eos_token_id")):
         if hasattr(small, name):
             setattr(small, name, number)
     _shorten_rotations(small, config)
+    if overrides:
+        small.per_layer_config = {
+            number: {name: _override(small, name, value) for name, value in overrides.get(layer, {}).items()}
+            for number, layer in enumerate(indices)
+        }
     return small
 
 
-def _set(config: Any, name: str, value: int) -> None:  # noqa: ANN401
-    """Set an attribute that exists, is not None, and is not computed from others."""
+def _set(config: Any, name: str, value: Any) -> None:  # noqa: ANN401
+    """Set an attribute that exists, is neither None nor 0 (there is no such part), and is not computed from others."""
     computed = isinstance(getattr(type(config), name, None), property)
-    if not computed and getattr(config, name, None) is not None:
+    if not computed and getattr(config, name, None):
         setattr(config, name, value)
 
 
@@ -126,21 +162,75 @@ def _set_latent_widths(config: Any) -> None:  # noqa: ANN401
     _set(config, "qk_head_dim", 2 * _HEAD_WIDTH)
 
 
-def _keep_layers(config: Any, layers: int) -> None:  # noqa: ANN401
-    """Keep the first layer of each kind in every list that has an entry for each layer; two layers at least."""
-    lists = {
-        name: value
-        for name, value in vars(config).items()
-        if isinstance(value, list) and len(value) == layers and value != list(range(layers))  # that lists layers
-    }
-    kinds = list(zip(*lists.values(), strict=True)) or [()] * layers
-    first_of_kind = {repr(kind): number for number, kind in reversed(list(enumerate(kinds)))}
-    indices = sorted(first_of_kind.values())
-    indices += itertools.islice((number for number in range(layers) if number not in indices), max(0, 2 - len(indices)))
-    indices.sort()
-    for name, value in lists.items():
-        setattr(config, name, [value[number] for number in indices])
-    config.num_hidden_layers = len(indices)
+def _set_rotary_width(small: Any, config: Any) -> None:  # noqa: ANN401
+    """The number of a head's dimensions that are rotated (GPT-J): the same share of the head, and even."""
+    rotated = getattr(config, "rotary_dim", None)
+    if rotated:
+        share = rotated * config.num_attention_heads / config.hidden_size
+        _set(small, "rotary_dim", 2 * max(1, round(share * _HEAD_WIDTH / 2)))
+
+
+def _set_experts(small: Any, config: Any) -> None:  # noqa: ANN401
+    for name in ("num_experts", "num_local_experts", "n_routed_experts"):
+        _set(small, name, min(4, getattr(config, name, None) or 4))
+    for name in ("num_experts_per_tok", "top_k_experts"):
+        _set(small, name, min(2, getattr(config, name, None) or 2))
+    for name in ("n_group", "topk_group"):  # groups of experts, of which some are chosen first
+        _set(small, name, min(2, getattr(config, name, None) or 2))
+    _set(small, "first_k_dense_replace", min(1, getattr(config, "first_k_dense_replace", None) or 0))
+
+
+def _set_recurrences(small: Any, config: Any, hidden: int) -> None:  # noqa: ANN401
+    """The widths of linear attention and of Mamba layers, whose heads x width = expand x hidden."""
+    _set(small, "linear_num_key_heads", 2)
+    _set(small, "linear_num_value_heads", 4)
+    for expand, heads, width, groups, state in _MAMBA:
+        if getattr(config, expand, None) and getattr(config, heads, None):
+            inner = int(getattr(config, expand) * hidden)
+            _set(small, "mamba_d_ssm", inner)  # of Falcon-H1, which ignores the expansion then
+            _set(small, heads, inner // _HEAD_WIDTH)
+            _set(small, width, _HEAD_WIDTH)
+            _set(small, groups, min(2, getattr(config, groups, 1)))
+            _set(small, state, _HEAD_WIDTH)
+    for name in ("chunk_size", "mamba_chunk_size"):
+        _set(small, name, _CHUNK)
+
+
+def _first_of_each_kind(config: Any, overrides: dict[int, Any]) -> list[int]:  # noqa: ANN401
+    """The first layer of each kind, two layers at least, by the lists that have an entry for each layer."""
+    count = config.num_hidden_layers
+    first_shared = count - (getattr(config, "num_kv_shared_layers", None) or 0)  # these use the keys of earlier layers
+    lists = [value for value in vars(config).values() if _lists_layers(value, count)]
+    first = {}
+    for layer in reversed(range(count)):
+        kind = [*(value[layer] for value in lists), overrides.get(layer), layer >= first_shared]
+        first[repr(kind)] = layer
+    indices = sorted(first.values())
+    indices += itertools.islice((layer for layer in range(count) if layer not in indices), max(0, 2 - len(indices)))
+    return sorted(indices)
+
+
+def _lists_layers(value: Any, count: int) -> bool:  # noqa: ANN401
+    return isinstance(value, list) and len(value) == count and value != list(range(count))
+
+
+def _keep_layers(small: Any, indices: list[int], count: int) -> None:  # noqa: ANN401
+    for name, value in vars(small).items():
+        if _lists_layers(value, count):
+            setattr(small, name, [value[layer] for layer in indices])
+    shared = getattr(small, "num_kv_shared_layers", None) or 0
+    if shared:
+        small.num_kv_shared_layers = sum(layer >= count - shared for layer in indices)
+    small.num_hidden_layers = len(indices)
+
+
+def _override(small: Any, name: str, value: Any) -> Any:  # noqa: ANN401
+    """What a layer has instead of a number of the small configuration: a width twice as large, or half the heads."""
+    if "head_dim" in name or "intermediate_size" in name:
+        return 2 * getattr(small, name)
+    if "num_key_value_heads" in name:
+        return max(1, getattr(small, name) // 2)
+    return value
 
 
 def _shorten_rotations(small: Any, config: Any) -> None:  # noqa: ANN401

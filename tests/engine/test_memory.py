@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from refladder.engine import memory
-from refladder.engine.memory import cache_bytes_per_token, halve_until_it_fits, usable_memory
+from refladder.engine.memory import cache_bytes_per_token, halve_until_it_fits, tokens_that_fit, usable_memory
 from refladder.errors import BackendError
 
 CPU = SimpleNamespace(type="cpu")  # as a torch.device
@@ -31,6 +31,16 @@ def test_keys_and_values_of_a_token():
     config = SimpleNamespace(num_hidden_layers=2, num_key_value_heads=2, num_attention_heads=4, head_dim=16)
     # 2 (keys, values) * 2 layers * 2 heads of them * 16 wide * 4 bytes
     assert cache_bytes_per_token(config, 4) == 512
+
+
+def test_layers_that_differ_are_counted_one_by_one():
+    layers = [SimpleNamespace(num_key_value_heads=2, num_attention_heads=4, head_dim=width) for width in (16, 64)]
+    config = SimpleNamespace(is_heterogeneous=True, per_layer_config=layers, hidden_size=64, vocab_size=300)
+    # 2 (keys, values) * 2 heads of them * (16 + 64 wide) * 4 bytes
+    assert cache_bytes_per_token(config, 4) == 1280
+    assert tokens_that_fit(512, 600, 3, config, 2**30) == 512
+    config = SimpleNamespace(num_hidden_layers=2, hidden_size=64, intermediate_size=[96, 10**9])  # that of each layer
+    assert tokens_that_fit(512, 600, 3, config, 2**30) == 1
 
 
 def test_usable_memory_is_below_what_the_machine_has():

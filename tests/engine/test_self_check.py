@@ -21,6 +21,10 @@ FASTEST = {
     "mistral-short-window": "tree",
     "gemma2": "tree",
     "gemma3": "tree",
+    "gemma3-images": "tree",
+    "gemma3n": "tree",
+    "gemma4": "tree",
+    "gemma4-images": "tree",
     "gpt-oss": "tree",
     "phi3-longrope": "tree",
     "gpt2": "tree",
@@ -29,7 +33,7 @@ FASTEST = {
     "qwen3-next": "copied",
     "mamba2": "batches",
 }
-WINDOWS = ("mistral-short-window", "gemma2", "gemma3", "gpt-oss")
+WINDOWS = ("mistral-short-window", "gemma2", "gemma3", "gemma3n", "gemma4", "gpt-oss")
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +63,50 @@ def test_the_copy_of_a_large_configuration_has_a_layer_of_each_kind():
     assert small.layer_types == ["sliding_attention", "full_attention"]
     assert (small.num_hidden_layers, small.vocab_size, small.head_dim, small.sliding_window) == (2, 211, 16, 100)
     assert config.num_hidden_layers == 18  # the model's own configuration is as before
+
+
+def test_the_copy_of_layers_that_differ_keeps_the_differences():
+    kind = getattr(transformers, "Gemma4TextConfig", None)
+    if kind is None:
+        pytest.skip("this version of transformers has no Gemma 4")
+    config = kind(num_hidden_layers=30, num_kv_shared_layers=12)  # every sixth layer is full attention, of width 512
+    small = small_copy.small_configuration(config)
+    assert small.layer_types == ["sliding_attention", "full_attention"] * 2
+    assert [layer.head_dim for layer in small.per_layer_config] == [16, 32, 16, 32]
+    assert (small.num_kv_shared_layers, small.vocab_size_per_layer_input) == (2, 211)
+    assert [layer.head_dim for layer in config.per_layer_config][4:6] == [256, 512]
+
+
+# Architectures with parts that a copy must shrink in their own way: groups of experts, latent attention, Mamba heads of
+# each naming, rotations of a part of a head, patterns of layers that the configuration does not list.
+OTHERS = {
+    "DeepseekV3Config": ("masked", {}),
+    "GraniteMoeHybridConfig": (
+        "copied",
+        {"layer_types": (["mamba"] * 5 + ["attention"] + ["mamba"] * 4) * 3 + ["mamba"] * 2},
+    ),
+    "GraniteMoeSharedConfig": ("tree", {}),
+    "FalconH1Config": ("copied", {}),
+    "NemotronHConfig": ("copied", {}),
+    "JambaConfig": ("batches", {}),
+    "Qwen3_5TextConfig": ("copied", {}),
+    "GPTJConfig": ("masked", {}),
+    "CodeGenConfig": ("masked", {}),
+    "SmolLM3Config": ("tree", {}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_large_configuration_is_proved_on_its_copy(name, monkeypatch):
+    strategy, settings = OTHERS[name]
+    if not hasattr(transformers, name):
+        pytest.skip(f"transformers {transformers.__version__} has no {name}")
+    with torch.device("meta"):  # the whole model, without memory
+        whole = transformers.AutoModelForCausalLM.from_config(getattr(transformers, name)(**settings))
+    monkeypatch.setattr(type(whole), "device", torch.device("cpu"))
+    proof = prove(whole)
+    assert proof is not None
+    assert proof.strategy == strategy
 
 
 def test_random_numbers_of_the_caller_do_not_change(model):
@@ -149,7 +197,7 @@ def trained(tested, ids):
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "qwen3", "mistral-short-window", "gemma2", "gemma3", "gpt-oss", "qwen3-next"]
+    "name", ["llama", "qwen3", "mistral-short-window", "gemma2", "gemma3", "gemma4", "gpt-oss", "qwen3-next"]
 )
 def test_the_fast_strategy_is_kept_on_sharp_weights_in_half_precision(name, model, folder, caplog):
     import tiny_models  # noqa: PLC0415  imports torch

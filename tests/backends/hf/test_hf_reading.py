@@ -29,6 +29,10 @@ STRATEGY = {
     "gemma2": "tree",
     "gemma3": "tree",
     "gemma3-long-window": "tree",
+    "gemma3-images": "tree",
+    "gemma3n": "tree",
+    "gemma4": "tree",
+    "gemma4-images": "tree",
     "gpt-oss": "tree",
     "phi3": "tree",
     "gpt2": "tree",
@@ -88,7 +92,7 @@ def test_labels_have_the_probabilities_of_one_prompt_at_a_time(name, folder, ope
 
 @pytest.mark.parametrize(
     ("name", "strategy"),
-    [(name, strategy) for name in ("llama", "mistral-short-window", "gpt-oss") for strategy in STRATEGIES]
+    [(name, strategy) for name in ("llama", "mistral-short-window", "gemma4", "gpt-oss") for strategy in STRATEGIES]
     + [("qwen3-next", strategy) for strategy in list(STRATEGIES)[2:]],
 )
 @pytest.mark.parametrize("row", [16, 100])
