@@ -87,6 +87,15 @@ def test_a_holder_gives_signs_of_life(path, store, monkeypatch):
     database.close()
 
 
+def test_a_closed_store_is_one_file(path, monkeypatch):
+    monkeypatch.setattr(response_store, "SEEN_EVERY", 0.01)
+    with ResponseStore(path) as store:
+        store.claim(KEYS[:1])
+        begun = store._database.execute("SELECT seen FROM holders").fetchone()
+        until(lambda: store._database.execute("SELECT seen FROM holders").fetchone() != begun)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
 def test_a_process_of_another_user_or_of_a_system_without_signals_has_not_ended(monkeypatch):
     def forbidden(_process, _signal):
         raise PermissionError

@@ -264,8 +264,8 @@ def test_answers_as_they_come_are_stored_too(tmp_path):
         assert len(judge.asked) == 2
 
 
-# While the file `hold` exists, it waits with its eleventh answer. The ten before are stored then: it takes longer for each
-# than the store holds one back.
+# While the file `hold` exists, it waits with its eleventh answer. It takes longer for each than the store holds one
+# back, so that the ten before are stored then.
 SLOW = """
     import sys, time
     from pathlib import Path
