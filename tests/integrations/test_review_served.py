@@ -115,7 +115,7 @@ def test_the_network_gives_nothing_away_before_an_answer(serve, chromium, tmp_pa
     page.wait_for_selector("text=Your name")
     page.wait_for_load_state("networkidle")
     answers = []
-    page.on("response", answers.append)
+    page.on("response", lambda answer: answers.append(answer))  # noqa: PLW0108  playwright wants a function
     page.reload()
     page.wait_for_selector("text=Your name")
     rate(page, "ann", 3)
