@@ -8,6 +8,7 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
+from waiting import HANG
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; see make test-integrations")
 
@@ -17,11 +18,15 @@ if PATH is None:
     pytest.skip("no Chromium on this machine; install one, or name it with CHROMIUM=PATH", allow_module_level=True)
 
 
+TIMEOUT = 1000 * HANG  # milliseconds
+sync_api.expect.set_options(timeout=TIMEOUT)
+
+
 @contextmanager
 def started():
     """The browser, without a window."""
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=PATH, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=PATH, args=["--no-sandbox"], timeout=TIMEOUT)
         yield browser
         browser.close()
 
@@ -38,6 +43,7 @@ window.addEventListener = (name, act, ...more) =>
 def new_page(browser, **options):
     """A page in a context of its own, with what the page logs and its errors."""
     context = browser.new_context(**options)
+    context.set_default_timeout(TIMEOUT)
     context.add_init_script(SLOW)
     page, problems = context.new_page(), []
     page.on("console", lambda message: problems.append(message.text))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +19,30 @@ from refladder.cli import console
 from refladder.cli import run as run_command
 
 REPOSITORY = Path(__file__).parents[1]
+SETTINGS = re.compile(
+    r"(OPENAI|REFLADDER|HF|AWS)_(?!TEST_)|(all|https?|no)_proxy$|(NO|FORCE)_COLOR$|CLICOLOR|COLUMNS$|LINES$",
+    re.IGNORECASE,
+)
+
+with suppress(ImportError):  # the tests with other packages do without
+    from hypothesis import HealthCheck, settings
+
+    # The same examples each time, however long they take.
+    settings.register_profile(
+        "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_of_the_user(tmp_path_factory):
+    """No test depends on what the user has set or stored, or changes it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in filter(SETTINGS.match, list(os.environ)):
+            patch.delenv(name)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("HF_HUB_OFFLINE", "1")  # as modules set it that read it earlier
+        yield
 
 
 @dataclass

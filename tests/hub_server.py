@@ -1,7 +1,7 @@
 """A small hub: the part of the Hub's protocol that huggingface_hub and datasets use, with files in LFS mode.
 
 It keeps commits as mappings from path to content, and checks tokens and the parent of a commit. A test can let it wait
-`slow` seconds before an upload, call `before_commit`, or serve `tampered` content in the place of a file.
+`slow` seconds before an upload, call one of `before_commits`, or serve `tampered` content in the place of a file.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ class Hub(ThreadingHTTPServer):
         self.repositories: dict[str, Repository] = {}
         self.tampered: dict[str, bytes] = {}
         self.requests: list[str] = []
-        self.before_commit = None  # called once, before the next commit is looked at
+        self.before_commits = []  # the last is taken and called before a commit is looked at
         self.slow = 0.0
         self.unplugged = False
+        self.gone = threading.Event()
         self.guard = threading.RLock()
 
     def handle_error(self, request, client_address):
@@ -84,6 +85,7 @@ class Hub(ThreadingHTTPServer):
     def unplug(self) -> None:
         """Answer nothing any more, on open connections neither."""
         self.unplugged = True
+        self.gone.set()
         self.shutdown()
         self.server_close()
 
@@ -323,7 +325,7 @@ class Handler(BaseHTTPRequestHandler):
     def put_blob(self, length):
         key = self.path.rpartition("/")[2]
         self.server.requests.append(f"PUT {self.path}")
-        time.sleep(self.server.slow)
+        self.server.gone.wait(self.server.slow)
         partial = self.server.blobs / f"{key}.{threading.get_ident()}"
         with partial.open("wb") as stream:
             while length and (piece := self.rfile.read(min(length, 1 << 20))):
@@ -333,9 +335,8 @@ class Handler(BaseHTTPRequestHandler):
         self.reply({})
 
     def commit(self, stored, match, rev):
-        before, self.server.before_commit = self.server.before_commit, None
-        if before is not None:
-            before()
+        if self.server.before_commits:
+            self.server.before_commits.pop()()
         lines = [json.loads(line) for line in self.body.splitlines()]
         header = next(line["value"] for line in lines if line["key"] == "header")
         with self.server.guard:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
+
+from waiting import count_lines, until
 
 from refladder.jobs.shard_worker import ShardWorker
+from refladder.scoring.scorer import FIRST_BATCH
+
+RUNGS = 5  # of each ladder in demo/story
 
 
 def scored(folder):
@@ -18,16 +22,15 @@ def leftovers(folder):
 
 
 def worker_of(out, shard):
-    """The process that holds the lock of a shard, once its judgments have begun."""
+    """The process that holds the lock of a shard, once its first batch is stored."""
     lock = out / f".{shard}.lock"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def judging():
         with contextlib.suppress(FileNotFoundError, ValueError):
-            judged = list((out / ".refladder" / "judgments").glob(f"{shard.partition('.')[0]}-*"))
-            if judged and judged[0].read_bytes().count(b"\n") > 1:
-                return json.loads(lock.read_bytes())["process"]
-        time.sleep(0.02)
-    raise AssertionError(f"no worker has begun {shard}")
+            (judged,) = (out / ".refladder" / "judgments").glob(f"{shard.partition('.')[0]}-*")
+            return count_lines(judged) > FIRST_BATCH * RUNGS and json.loads(lock.read_bytes())["process"]
+
+    return until(judging)
 
 
 class Inline:

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from waiting import HANG
 
 from refladder.backends import BACKENDS
 from refladder.loaders import load_benchmark
@@ -46,7 +47,7 @@ def run_with_canary(folder, *arguments, code=None):
         env=environment,
         capture_output=True,
         check=False,
-        timeout=120,
+        timeout=HANG,
     )
     printed = found.stdout + found.stderr
     assert CANARY.encode() not in printed, "the key was printed"

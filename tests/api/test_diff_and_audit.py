@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from waiting import HANG
 
 import refladder
 from refladder.backends.builtin import Builtin
@@ -117,11 +118,11 @@ def test_a_judgments_file_in_use_is_refused_before_a_judge_is_asked(tmp_path, fa
     def hold():
         with locked(path):
             holds.set()
-            done.wait(30)
+            done.wait()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert holds.wait(30)
+    assert holds.wait(HANG)
     try:
         with pytest.raises(UsageError, match=r"j\.jsonl: process \d+ .* has been writing it since"):
             refladder.audit("demo/dialogue", judge=judge, judgments=path)

@@ -4,9 +4,9 @@ import multiprocessing
 import os
 import sqlite3
 import threading
-import time
 
 import pytest
+from waiting import HANG, until
 
 from refladder.backends.cache import store as response_store
 from refladder.backends.cache.store import Answer, ResponseStore
@@ -83,11 +83,17 @@ def test_a_holder_gives_signs_of_life(path, store, monkeypatch):
     database = sqlite3.connect(path)
     seen = "SELECT seen FROM holders"
     (first,) = database.execute(seen).fetchone()
-    deadline = time.monotonic() + 10
-    while database.execute(seen).fetchone()[0] == first:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: database.execute(seen).fetchone()[0] != first)
     database.close()
+
+
+def test_a_closed_store_is_one_file(path, monkeypatch):
+    monkeypatch.setattr(response_store, "SEEN_EVERY", 0.01)
+    with ResponseStore(path) as store:
+        store.claim(KEYS[:1])
+        begun = store._database.execute("SELECT seen FROM holders").fetchone()
+        until(lambda: store._database.execute("SELECT seen FROM holders").fetchone() != begun)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_a_process_of_another_user_or_of_a_system_without_signals_has_not_ended(monkeypatch):
@@ -113,9 +119,8 @@ def test_many_processes_make_and_fill_one_file(path):
     processes = [context.Process(target=_add, args=(path, place)) for place in range(4)]
     for process in processes:
         process.start()
-    deadline = time.monotonic() + 300  # a loaded machine takes long to start four interpreters
     for process in processes:
-        process.join(max(0.0, deadline - time.monotonic()))
+        process.join(HANG)  # a loaded machine takes long to start four interpreters
     assert [process.exitcode for process in processes] == [0] * 4
     with ResponseStore(path) as store:
         assert store.verify() == (4 * 10 + 1, [])
@@ -162,7 +167,7 @@ def test_a_file_that_another_makes_between_two_looks_is_no_other_schema(path, mo
             return super().execute(statement, *values)
 
     real = response_store._connect
-    first = [sqlite3.connect(path, timeout=5, isolation_level=None, factory=Interrupted)]
+    first = [sqlite3.connect(path, timeout=HANG, isolation_level=None, factory=Interrupted)]
     monkeypatch.setattr(response_store, "_connect", lambda where: first.pop() if first else real(where))
     ResponseStore(path).close()
     makers[0].join()

@@ -24,7 +24,7 @@ from shard_folders import Inline
 from refladder.cli import console
 from refladder.cli import run as run_command
 
-LIMIT = 20.0  # seconds after which a command counts as hanging
+LIMIT = 120.0  # seconds after which a command counts as hanging
 CODES = {0, 1, 2, 3}
 DATA = Path(__file__).parents[1] / "loaders/data"
 BENCHMARKS = {

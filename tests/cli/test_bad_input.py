@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import HANG
 
 LADDERS = ("--ladders", "demo/story")
 RULES = "Known: expected-grade, hard-votes, ladder-sum, mean-difference"
@@ -327,7 +328,7 @@ def test_standard_output_on_a_full_disk(process, stories):
             stories.write_text("".join(json.dumps({"n": number}) + "\n" for number in range(5000)))
         with open("/dev/full", "wb") as full:  # noqa: PTH123
             started = process(*arguments, stdout=full)
-            _, err = started.communicate(timeout=60)
+            _, err = started.communicate(timeout=HANG)
         assert started.returncode == 2
         assert err.decode().splitlines()[-1] == (
             "refladder: standard output: cannot be written (No space left on device); "
@@ -342,7 +343,7 @@ def test_a_file_size_limit_leaves_no_half_file(process, write_jsonl, rows, tmp_p
     out, kept = tmp_path / "out.jsonl", tmp_path / "kept.jsonl"
     for options, named in ((("--judgments", kept), kept), (("--judgments", "/dev/null"), out)):
         started = process("score", source, *LADDERS, "--out", out, *options, driver=driver)
-        _, err = started.communicate(timeout=60)
+        _, err = started.communicate(timeout=HANG)
         assert started.returncode == 2
         assert err.decode().splitlines()[-1] == (
             f"refladder: {named}: cannot be written (File too large); free space or choose another path"

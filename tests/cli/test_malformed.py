@@ -28,7 +28,7 @@ def test_a_traceback_and_a_hanging_command_are_seen(good, tmp_path, monkeypatch)
     done = malformed.tried("rescore", good, tmp_path / "trial", 0)
     assert (done.code, done.told.splitlines()[-1]) == (None, "ZeroDivisionError: division by zero")
     monkeypatch.setattr(malformed, "LIMIT", 0.2)
-    monkeypatch.setattr(malformed, "run_command", lambda _arguments: malformed.time.sleep(5))
+    monkeypatch.setattr(malformed, "run_command", lambda _arguments: malformed.time.sleep(600))
     done = malformed.tried("rescore", good, tmp_path / "trial", 0)
     assert done.code is None
     assert "HangingError" in done.told

@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from refladder.errors import DataError, UsageError
 from refladder.files import locks
@@ -130,12 +130,9 @@ def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeyp
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux shows this")
 def test_a_process_that_was_killed_has_ended_before_its_parent_asks(process):
-    run = process("-c", "import time; time.sleep(60)", driver=())
+    run = process("-c", "import time; time.sleep(600)", driver=())
     assert not has_ended(run.pid)
     run.kill()
-    deadline = time.monotonic() + 30
-    while not has_ended(run.pid):  # `run` was not waited for
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: has_ended(run.pid))  # `run` was not waited for
     run.communicate()
     assert has_ended(run.pid)

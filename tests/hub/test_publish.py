@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import yaml
 from hub_server import WRITER
 from huggingface_hub import snapshot_download
 from ladders_to_publish import CONTEXTS, RECIPE
+from waiting import HANG, until
 
 import refladder
 from refladder.files.ladder_sets import load_ladders
@@ -160,7 +160,8 @@ def test_fewer_shards_leave_no_old_ones(hub, built, command):
 def test_a_commit_that_comes_first_is_merged(hub, built, command):
     assert command("publish", built(), "me/mine").code == 0
     card = hub.text("me/mine", "README.md")
-    hub.before_commit = lambda: hub.change("me/mine", {"README.md": f"{card}\nMeanwhile.\n", "notes.txt": "kept"})
+    changes = {"README.md": f"{card}\nMeanwhile.\n", "notes.txt": "kept"}
+    hub.before_commits.append(lambda: hub.change("me/mine", changes))
     done = command("publish", built(last="and nothing"), "me/mine")
     assert done.code == 0, done.err
     assert hub.text("me/mine", "README.md").endswith("\nMeanwhile.\n")
@@ -172,10 +173,10 @@ def test_a_commit_that_comes_first_is_merged(hub, built, command):
 def test_two_commits_that_come_first_end_it_with_nothing_sent(hub, built, fails):
     def again(number=1):
         hub.change("me/mine", {"notes.txt": str(number)})
-        hub.before_commit = lambda: again(number + 1)
+        hub.before_commits.append(lambda: again(number + 1))
 
     publish(built(), "me/mine")
-    hub.before_commit = again
+    hub.before_commits.append(again)
     before = hub.text("me/mine", "manifest.json")
     assert fails(2, "publish", built(last="and nothing"), "me/mine") == (
         "refladder: me/mine: it was changed twice while it was published, so nothing was sent; run the same command "
@@ -187,13 +188,8 @@ def test_two_commits_that_come_first_end_it_with_nothing_sent(hub, built, fails)
 def test_two_publishers_at_once_both_succeed_and_the_set_is_whole(hub, built):
     publish(built("first"), "me/mine")
     folders = {name: built(name, last=name) for name in ("one", "two")}
-    meeting, errors = threading.Barrier(2, timeout=60), []
-
-    def meet():  # so that both begin with the same parent
-        hub.before_commit = meeting.wait
-        meeting.wait()
-
-    hub.before_commit = meet
+    meeting, errors = threading.Barrier(2, timeout=HANG), []
+    hub.before_commits += [meeting.wait] * 2  # so that both begin with the same parent
 
     def go(folder):
         try:
@@ -218,12 +214,9 @@ def test_two_publishers_at_once_both_succeed_and_the_set_is_whole(hub, built):
 def test_after_kill_9_the_old_revision_is_whole_and_the_next_run_succeeds(hub, built, process):
     publish(built(), "me/mine", tag="v1")
     before = hub.repositories["me/mine"].branches["main"]
-    hub.slow = 60.0
+    hub.slow = HANG
     running = process("publish", built(last="and nothing"), "me/mine")
-    waited = time.monotonic() + 20
-    while not any(request.startswith("PUT") for request in hub.requests[-1:]):
-        assert time.monotonic() < waited
-        time.sleep(0.01)
+    until(lambda: hub.requests[-1].startswith("PUT"), running)
     running.kill()
     running.communicate()
     assert hub.repositories["me/mine"].branches["main"] == before

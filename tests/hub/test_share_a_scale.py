@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -16,17 +14,12 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.DOTAL
 def test_both_programs_of_the_page_run_in_processes_of_their_own(hub, python, tmp_path, monkeypatch):
     (publish, _), (use, shown) = BLOCK.findall(PAGE.read_text("utf-8"))
     assert sum(bool(line.strip()) for line in (publish + use).splitlines()) == 10
-    seconds = []
     for number, code in enumerate((publish, use)):
         place = tmp_path / f"place {number}"
         place.mkdir()
         shutil.copyfile(ROOT / "docs" / "examples" / "explanations.csv", place / "explanations.csv")
         monkeypatch.chdir(place)
         monkeypatch.setenv("HF_HOME", str(place / "home"))  # nothing but the Hub is shared
-        begin = time.monotonic()
         printed = python(code)
-        seconds.append(time.monotonic() - begin)
     assert printed == shown
     assert hub.files("ORG/explaining")
-    sys.stdout.write(f"published in {seconds[0]:.1f} s, scored and filtered in {seconds[1]:.1f} s\n")
-    assert sum(seconds) < 120

@@ -6,12 +6,12 @@ import json
 import os
 import select
 import signal
-import time
 from pathlib import Path
 
 import pytest
 from chromium import cells, new_page, show, shown, started, status, sync_api
 from review_data import NASTY, SYSTEMS, contest
+from waiting import HANG
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
@@ -32,7 +32,7 @@ def serve(process):
     def go(*arguments, **options):
         server = process("review", *arguments, "--no-browser", **options)
         servers.append(server)
-        assert select.select([server.stdout], [], [], 30)[0]
+        assert select.select([server.stdout], [], [], HANG)[0]
         line = server.stdout.readline().decode()
         assert line.startswith("Open http://127.0.0.1:"), server.stderr.read()
         return server, line.split()[1]
@@ -108,27 +108,24 @@ def test_two_tabs_lose_nothing(serve, browser, tmp_path):
 def test_the_network_gives_nothing_away_before_an_answer(serve, chromium, tmp_path):
     _, address = serve(contest(tmp_path, rows=6) / "run")
     page, _ = new_page(chromium)
-    seen = []
-    page.on(
-        "response",
-        lambda answer: seen.append(
-            (answer.url, answer.request.headers, answer.text() if "/api/" in answer.url else "")
-        ),
-    )
     page.goto(address)
     shown(page, "results")
     show(page, "blind")
     page.reload()  # now nothing but the blind view has been loaded
-    seen.clear()
+    page.wait_for_selector("text=Your name")
+    page.wait_for_load_state("networkidle")
+    answers = []
+    page.on("response", lambda answer: answers.append(answer))  # noqa: PLW0108  playwright wants a function
     page.reload()
     page.wait_for_selector("text=Your name")
     rate(page, "ann", 3)
-    texts = [text for _, _, text in seen if text]
-    assert texts
+    page.wait_for_load_state("networkidle")
+    seen = [(answer.url, answer.text()) for answer in answers if "/api/" in answer.url]
+    assert seen
     for clue in (*SYSTEMS, 'winner": "', "forward", "win_rate", "It is better", "r0"):
-        assert not [text for url, _, text in seen if clue in text and "/api/start" not in url], clue
-    assert not [url for url, _, _ in seen if "/api/key" in url]
-    assert [url for url, _, _ in seen if "/api/pool" in url]
+        assert not [text for url, text in seen if clue in text and "/api/start" not in url], clue
+    assert not [url for url, _ in seen if "/api/key" in url]
+    assert [url for url, _ in seen if "/api/pool" in url]
     page.context.close()
 
 
@@ -193,9 +190,9 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     }.items():
         group.get_by_label(label).fill(words)
     page.get_by_role("button", name="Show the cost").click()
-    page.wait_for_selector("code:has-text('refladder compete')", timeout=30000)
+    page.wait_for_selector("code:has-text('refladder compete')")
     page.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_selector("text=Finished: run-1", timeout=30000)
+    page.wait_for_selector("text=Finished: run-1")
     page.get_by_role("link", name="See the results").click()
     sync_api.expect(page.locator("tr", has_text=SYSTEMS[0]).first).to_contain_text("0.500")
 
@@ -279,7 +276,7 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     assert "24 labels" in done.out + done.err
 
 
-def test_ten_thousand_rows_open_in_a_second(chromium, tmp_path):
+def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
     run = tmp_path / "large"
     run.mkdir()
     lines = [{"kind": "contest", "signature": "made by hand"}]
@@ -302,24 +299,21 @@ def test_ten_thousand_rows_open_in_a_second(chromium, tmp_path):
     from refladder.review.runs import read_run  # noqa: PLC0415
 
     (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
-    page = chromium.new_page()
-    began = time.monotonic()
+    page, problems = new_page(chromium)
     page.goto(f"file://{run / 'page.html'}")
+    shown(page, "results")
     page.wait_for_selector("text=win rate over pairs of texts")
-    opened = time.monotonic() - began
-    page.goto(f"file://{run / 'page.html'}#examples")
-    page.wait_for_selector("text=10,000 of 10,000 rows, page 1 of 1,000")
-    took = {}
-    for name, act, text in (
-        ("next page", lambda: page.get_by_role("button", name="Next").click(), "page 2 of 1,000"),
-        ("search", lambda: page.get_by_label("Search").fill("model-a 9999 "), "1 of 10,000 rows"),
-        ("filter", lambda: page.get_by_label("Show").select_option("missing"), "No row matches"),
+    assert page.locator("main *").count() < 1000
+    show(page, "examples")
+    for act, text, articles in (
+        (lambda: None, "10,000 of 10,000 rows, page 1 of 1,000", 10),
+        (lambda: page.get_by_role("button", name="Next").click(), "10,000 of 10,000 rows, page 2 of 1,000", 10),
+        (lambda: page.get_by_label("Search").fill("model-a 9999 "), "1 of 10,000 rows", 1),
+        (lambda: page.get_by_label("Show").select_option("missing"), "No row matches", 0),
     ):
-        began = time.monotonic()
         act()
-        page.wait_for_selector(f"text={text}")
-        took[name] = time.monotonic() - began
-    print(f"opened in {opened:.2f} s, {(run / 'page.html').stat().st_size / 1e6:.1f} MB, {took}")  # noqa: T201  shown with -s
-    page.close()
-    assert opened < 2.5  # under a second on a machine with nothing else to do
-    assert max(took.values()) < 1.5
+        status(page, text)
+        sync_api.expect(page.locator("article")).to_have_count(articles)
+        assert page.locator("main *").count() < 1000  # elements, of which each costs time
+    page.context.close()
+    assert problems == []

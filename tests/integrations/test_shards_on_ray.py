@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ pytest.importorskip("ray", reason="ray is not installed; run make test-integrati
 
 from shard_folders import leftovers, scored, worker_of
 from slow_judge import installed
+from waiting import HANG, until
 
 from refladder.files.locks import has_ended
 
@@ -52,7 +52,7 @@ def test_a_killed_actor_costs_no_row(start, command, tmp_path):
     run, out, hold = start()
     os.kill(worker_of(out, "in-00000.jsonl"), signal.SIGKILL)
     hold.unlink()
-    _, err = run.communicate(timeout=120)
+    _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
     assert b"in-00000.jsonl: the worker died (1 of at most 3 times); another worker takes it" in err
     check_rows(command, out, tmp_path)
@@ -62,18 +62,15 @@ def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(start
     run, out, hold = start()
     actors = [worker_of(out, "in-00000.jsonl"), worker_of(out, "in-00001.jsonl")]
     second, _, _ = start()
-    _, err = second.communicate(timeout=120)
+    _, err = second.communicate(timeout=HANG)
     assert second.returncode == 2
     assert f"out: process {run.pid} on host" in err.decode()
     run.kill()
     run.wait()
-    deadline = time.monotonic() + 60
-    while not all(map(has_ended, actors)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: all(map(has_ended, actors)))
     hold.unlink()
     third, _, _ = start()
-    _, err = third.communicate(timeout=120)
+    _, err = third.communicate(timeout=HANG)
     assert third.returncode == 0, err
     check_rows(command, out, tmp_path)
 

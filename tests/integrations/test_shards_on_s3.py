@@ -38,7 +38,7 @@ def store(monkeypatch, tmp_path, write_jsonl, rows):
     for name, part in (("a", rows(350)), ("b", rows(250, 351))):
         system.put_file(str(write_jsonl(part, f"{name}.jsonl")), f"bucket/in/{name}.jsonl")
     yield system
-    urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST"), timeout=10)
+    urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST"), timeout=60)
     server.stop()
 
 

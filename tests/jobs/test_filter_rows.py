@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import HANG
 
 from refladder.errors import UsageError
 from refladder.files.tables import read_rows
@@ -264,7 +265,7 @@ def test_a_reader_that_has_had_enough(process, write_jsonl, tmp_path, rejected):
     started = process("filter", source, "--min", "n=1", *more)
     assert started.stdout.readline().startswith(b'{"n": 1,')
     started.stdout.close()
-    assert started.wait(timeout=60) == 141  # what a shell gives for a program that a closed pipe ended
+    assert started.wait(timeout=HANG) == 141  # what a shell gives for a program that a closed pipe ended
     assert started.stderr.read() == b""
     started.stderr.close()
     assert not (tmp_path / "rejected.jsonl").exists()

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
+from waiting import HANG, count_lines, until
 
 from refladder.scoring import scorer
 
 LADDERS = ("--ladders", "demo/story")
 
-# A judge that takes its time: the built-in one with a pause before each batch, so that a kill falls in the middle.
+# The built-in judge, which waits at its fourth call while the file HOLD exists, so that a kill falls in the middle.
 # A shell that runs tests in the background has SIGINT ignored, and children inherit that: the driver takes it back.
 DRIVER = """
-import signal, sys, time
+import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from refladder import backends
 from refladder.backends.builtin import Builtin
@@ -25,8 +25,12 @@ from refladder.cli import main
 from refladder.registry import Entry
 
 class Slow(Builtin):
+    calls = 0
+
     def read_labels(self, prompts, labels):
-        time.sleep(0.05)
+        self.calls += 1
+        while self.calls > 3 and os.path.exists(os.environ["HOLD"]):
+            time.sleep(0.01)
         return super().read_labels(prompts, labels)
 
 backends.BACKENDS["slow"] = Entry("__main__:open_slow", "")
@@ -35,22 +39,14 @@ main(sys.argv[1:])
 """
 
 
-def score(process, source, out, *options, driver=("-m", "refladder"), judge="builtin"):
-    return process("score", source, *LADDERS, "--out", out, "--judge", judge, *options, driver=driver)
+def score(process, source, out, *options, judge="builtin", **how):
+    return process("score", source, *LADDERS, "--out", out, "--judge", judge, *options, **how)
 
 
 def finished(started):
-    out, err = started.communicate(timeout=60)
+    out, err = started.communicate(timeout=HANG)
     assert started.returncode == 0, err.decode()
     return json.loads(out)
-
-
-def wait_for(path: Path, size: int, started):
-    deadline = time.monotonic() + 30
-    while not path.exists() or path.stat().st_size < size:
-        assert started.poll() is None, started.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("cut", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
@@ -58,14 +54,17 @@ def test_cut_off_and_run_again(process, write_jsonl, rows, tmp_path, cut):
     source = write_jsonl(rows(300))
     one_go, again = tmp_path / "one.jsonl", tmp_path / "again.jsonl"
     kept = Path(f"{again}.judgments.jsonl")
-    slow = {"driver": ("-c", DRIVER), "judge": "slow"}
+    hold = tmp_path / "hold"
+    hold.touch()
+    slow = {"driver": ("-c", DRIVER), "judge": "slow", "env": {**os.environ, "HOLD": str(hold)}}
     counts = finished(score(process, source, one_go, "--json"))
     assert (counts["rows"], counts["judgments"], counts["reused"]) == (300, 3000, 0)
 
     started = score(process, source, again, **slow)
-    wait_for(kept, 40_000, started)
+    until(lambda: count_lines(kept) > 16 * 10, started)  # the first batch: 16 rows, 5 rungs, 2 dimensions
     started.send_signal(cut)
-    _, err = started.communicate(timeout=60)
+    _, err = started.communicate(timeout=HANG)
+    hold.unlink()
     assert started.returncode == (130 if cut == signal.SIGINT else -signal.SIGKILL)
     if cut == signal.SIGINT:
         assert err.decode().splitlines()[-1] == (

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from multiprocessing import connection
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +18,7 @@ import pytest
 from pyarrow import parquet
 from shard_folders import Inline, leftovers, scored, worker_of
 from slow_judge import installed
+from waiting import HANG, until
 
 from refladder.backends.openai.options import share_of_limits
 from refladder.cli import run as run_command
@@ -182,7 +182,7 @@ def test_a_killed_worker_costs_no_row(start):
     run, out, hold = start("--workers", "2")
     os.kill(worker_of(out, "a-00000.jsonl"), signal.SIGKILL)
     hold.unlink()
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
     assert b"a-00000.jsonl: the worker died (1 of at most 3 times); another worker takes it" in err
     assert [json.loads(line)["output_id"] for line in scored(out).splitlines()] == [f"o{n}" for n in range(1, 1201)]
@@ -193,21 +193,18 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_one_continues(star
     run, out, hold = start("--workers", "2")
     workers = [worker_of(out, "a-00000.jsonl"), worker_of(out, "a-00001.jsonl")]
     second, _, _ = start("--workers", "1")  # another driver on the same folder
-    _, err = second.communicate(timeout=60)
+    _, err = second.communicate(timeout=HANG)
     assert second.returncode == 2
     assert f"out: process {run.pid} on host" in err.decode()
 
     run.kill()
     run.wait()
-    deadline = time.monotonic() + 20
-    while not all(map(has_ended, workers)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: all(map(has_ended, workers)))
     assert "out: a part of its shards is not scored yet; run the same" in fails(2, "filter", out, "--min", "n=0")
 
     hold.unlink()
     third, _, _ = start("--workers", "2", "--json", held=False)
-    told, err = third.communicate(timeout=60)
+    told, err = third.communicate(timeout=HANG)
     assert third.returncode == 0, err
     assert json.loads(told)["reused"] >= 160  # two shards had stored their first batch of 16 rows
     expected = [json.loads(line) for line in whole.read_bytes().splitlines()]
@@ -240,7 +237,7 @@ def test_a_row_that_kills_or_breaks_the_judge_fails_its_shard_alone(start, input
     text = (inputs / "b.jsonl").read_text("utf-8")
     (inputs / "b.jsonl").write_text(text.replace("day 1000.", "KILL").replace("day 1150.", "FAULT"), "utf-8")
     run, out, _ = start("--workers", "2", held=False)
-    _, err = run.communicate(timeout=60)
+    _, err = run.communicate(timeout=HANG)
     assert run.returncode == 2
     told = err.decode()
     assert "b-00001.jsonl: the worker died (3 of at most 3 times); not tried again" in told

@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import socket
-import time
 from pathlib import Path
 
 import pytest
+from waiting import HANG, count_lines, until
 
 # A model whose answers vary from call to call, as a server's do, and which notes that it was opened. From its second
 # call on it waits while the file HOLD exists, so that a run can be met in the middle.
@@ -107,11 +107,7 @@ def start(process, tmp_path, hold):
 
 def wait_for(path, started):
     """Until the file holds more than its first line."""
-    deadline = time.monotonic() + 60
-    while not path.exists() or path.read_bytes().count(b"\n") < 2:
-        assert started.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: count_lines(path) > 1, started)
 
 
 def hidden(folder):
@@ -127,7 +123,7 @@ def test_the_second_run_is_refused_and_the_first_is_intact(start, hold, write_js
     before = kept.read_bytes()
 
     second = start([*arguments, "--restart"], "second")
-    out, err = second.communicate(timeout=60)
+    out, err = second.communicate(timeout=HANG)
     assert (second.returncode, out) == (2, b"")
     assert err.decode().startswith(
         f"refladder: {place}: process {first.pid} on host {socket.gethostname()} has been writing it since 20"
@@ -136,7 +132,7 @@ def test_the_second_run_is_refused_and_the_first_is_intact(start, hold, write_js
     assert not (tmp_path / "second").exists()  # no backend was opened, so nothing was asked
 
     hold.unlink()
-    out, err = first.communicate(timeout=120)
+    out, err = first.communicate(timeout=HANG)
     assert first.returncode in {0, 3}, err.decode()
     assert kept.read_bytes().startswith(before)
     assert all(json.loads(line) for line in kept.read_bytes().splitlines())
@@ -149,9 +145,9 @@ def test_the_scores_of_the_first_run_are_those_of_its_judgments(start, hold, com
     kept = Path(f"{out}.judgments.jsonl")
     wait_for(kept, first)
     second = start(arguments, "second")
-    assert second.wait(timeout=60) == 2
+    assert second.wait(timeout=HANG) == 2
     hold.unlink()
-    _, err = first.communicate(timeout=120)
+    _, err = first.communicate(timeout=HANG)
     assert first.returncode == 0, err.decode()
     again = command("rescore", kept)
     assert again.code == 0
@@ -169,7 +165,7 @@ def test_kill_9_frees_the_lock(start, hold, write_jsonl, rows, tmp_path, name): 
     first.communicate()
     hold.unlink()
     again = start(arguments, "again")
-    _, err = again.communicate(timeout=120)
+    _, err = again.communicate(timeout=HANG)
     assert again.returncode in {0, 3}, err.decode()
     assert hidden(tmp_path) == []
 
@@ -179,7 +175,7 @@ def test_other_judgments_but_the_same_output_are_refused(start, write_jsonl, row
     first = start(arguments, "first")
     wait_for(Path(f"{out}.judgments.jsonl"), first)
     second = start([*arguments, "--judgments", tmp_path / "other.jsonl"], "second")
-    _, err = second.communicate(timeout=60)
+    _, err = second.communicate(timeout=HANG)
     assert second.returncode == 2
     assert err.decode().startswith(f"refladder: {out}: process {first.pid} on host ")
 
@@ -191,7 +187,7 @@ def test_a_link_to_the_output_is_the_same_output(start, write_jsonl, rows, tmp_p
     link = tmp_path / "link.jsonl"
     link.symlink_to(out)
     second = start([*arguments[:-1], link], "second")
-    _, err = second.communicate(timeout=60)
+    _, err = second.communicate(timeout=HANG)
     assert second.returncode == 2
     assert err.decode().startswith(f"refladder: {link}: process {first.pid} on host ")
 

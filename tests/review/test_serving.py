@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+import os
 
 import pytest
 from review_data import NASTY, contest
+from waiting import until
 
 pytest.importorskip("starlette", reason="the server of the page is an extra")
 
@@ -189,6 +190,12 @@ def test_words_of_a_form_are_words_and_no_options(folder):
     assert arguments[-2:] == ["--", str(folder / "rows.jsonl")]
 
 
+def ended(app):
+    """What became of the run, once it is over."""
+    state = ask(app, "/api/progress")[2]
+    return state["state"] != "running" and state
+
+
 def test_build_run_stop_and_resume(app, folder):
     def post(path, body):
         return ask(app, path, method="POST", body=json.dumps(body).encode())[2]
@@ -200,15 +207,16 @@ def test_build_run_stop_and_resume(app, folder):
     assert planned["command"].startswith("refladder compete '--prompt-text=Write about {topic}.'")
     assert len(planned["cost"]) == 3
     assert not (folder / "again").exists()
-    state = post("/api/run", form())
-    assert state["state"] == "running"
+    answers = (folder / "aardvark.jsonl").read_bytes()
+    (folder / "aardvark.jsonl").unlink()
+    os.mkfifo(folder / "aardvark.jsonl")  # the run waits for the model's first answer
+    assert post("/api/run", form())["state"] == "running"
     assert "a run is under way" in post("/api/run", form())["error"]
     assert post("/api/stop", {})["state"] == "stopped"
-    state = post("/api/run", form())
-    ends = time.monotonic() + 30
-    while state["state"] == "running" and time.monotonic() < ends:
-        time.sleep(0.1)
-        state = ask(app, "/api/progress")[2]
+    (folder / "aardvark.jsonl").unlink()
+    (folder / "aardvark.jsonl").write_bytes(answers)
+    assert post("/api/run", form())["state"] == "running"
+    state = until(lambda: ended(app))
     assert (state["state"], state["written"], state["judged"]) == ("finished", 6, 6), state
     assert ask(app, "/api/runs")[2]["runs"] == [str(folder / "run"), "again", "run"]
     criterion = ask(app, "/api/pool", query="run=again")[2]["pool"]["criteria"][0]
@@ -219,9 +227,7 @@ def test_build_run_stop_and_resume(app, folder):
 def test_a_failed_run_says_why(app, folder):
     asked = json.dumps(form(judge="scripted:none.jsonl")).encode()
     ask(app, "/api/run", method="POST", body=asked)
-    ends = time.monotonic() + 30
-    while (state := ask(app, "/api/progress")[2])["state"] == "running" and time.monotonic() < ends:
-        time.sleep(0.1)
+    state = until(lambda: ended(app))
     assert state["state"] == "failed"
     assert "none.jsonl'; pass scripted:PATH" in state["messages"][-1]
     assert not (folder / "again" / "results.jsonl").exists()

@@ -4,10 +4,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import HANG, count_lines, until
 
 import refladder
 from refladder import synth
@@ -112,8 +112,9 @@ from refladder.backends.scripted import Rule, Scripted
 from refladder.records import Context, Dimension
 
 class Slow(Scripted):
-    def write(self, prompts, sampling):
-        time.sleep(float(sys.argv[4]))
+    def write(self, prompts, sampling):  # waits for good once the journal has so many lines
+        while Path(sys.argv[2]).read_bytes().count(b"\\n") >= float(sys.argv[4]):
+            time.sleep(0.01)
         return super().write(prompts, sampling)
 
 def text(words):
@@ -139,32 +140,26 @@ write_records(Path(sys.argv[3]), [*ladders, *failures])
 """
 
 
-def start(folder, templates, pause):
-    command = [sys.executable, "-c", SLOW_BUILD, templates, folder / "journal.jsonl", folder / "ladders.jsonl", pause]
+def start(folder, templates, lines):
+    command = [sys.executable, "-c", SLOW_BUILD, templates, folder / "journal.jsonl", folder / "ladders.jsonl", lines]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.Popen(list(map(str, command)), env=environment)
 
 
-def lines_in(path):
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
 def test_a_build_killed_three_times_ends_with_the_bytes_of_one_go(templates, tmp_path):
     one, killed = tmp_path / "one", tmp_path / "killed"
-    assert start(one, templates, 0).wait(60) == 0
+    assert start(one, templates, "inf").wait(HANG) == 0
     for lines in (4, 20, 40):  # in waves 0, 0 again (second attempts) and 2
-        process = start(killed, templates, 0.05)
-        deadline = time.monotonic() + 60
-        while lines_in(killed / "journal.jsonl") < lines and time.monotonic() < deadline:
-            time.sleep(0.005)
+        process = start(killed, templates, lines)
+        until(lambda lines=lines: count_lines(killed / "journal.jsonl") >= lines, process)
         process.send_signal(signal.SIGKILL)
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(HANG) == -signal.SIGKILL
         assert not (killed / "ladders.jsonl").exists()
-        assert lines <= lines_in(killed / "journal.jsonl") < lines_in(one / "journal.jsonl")
-    assert start(killed, templates, 0).wait(60) == 0
+        assert lines <= count_lines(killed / "journal.jsonl") < count_lines(one / "journal.jsonl")
+    assert start(killed, templates, "inf").wait(HANG) == 0
     for name in ("ladders.jsonl", "journal.jsonl"):
         assert (killed / name).read_bytes() == (one / name).read_bytes()
-    assert lines_in(one / "ladders.jsonl") == 8  # 7 ladders and 1 failure
+    assert count_lines(one / "ladders.jsonl") == 8  # 7 ladders and 1 failure
 
 
 FULL_DISK = """
@@ -198,7 +193,7 @@ def test_a_full_disk_is_said_and_what_was_written_before_it_is_kept(templates, t
     def go(disk, path):
         command = [sys.executable, "-c", FULL_DISK, str(templates), str(path), disk]
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANG)
 
     full = go("full", journal)
     assert full.returncode == 1

@@ -170,7 +170,8 @@ class ResponseStore:
         except OSError as error:
             raise DataError(f"{path}: its folder cannot be made ({error.strerror}); choose another place") from error
         self._holder: int | None = None
-        self._stop: threading.Event | None = None
+        self._stop = threading.Event()
+        self._signs: threading.Thread | None = None
         with _explained(path):
             reads = read_only and not _is_writable(path)
             self._database = _connect_to_read(path) if reads else _connect(path)
@@ -236,9 +237,10 @@ class ResponseStore:
 
     def close(self) -> None:
         """Give up all claims and close the file."""
-        if self._stop is not None:
+        if self._signs is not None:
             self._stop.set()
-            self._stop = None
+            self._signs.join()  # SQLite removes its log with the last connection
+            self._signs = None
         if self._holder is not None:
             with suppress(sqlite3.Error), self._transaction():  # a claim left behind ends with this process anyway
                 self._database.execute("DELETE FROM claims WHERE holder = ?", (self._holder,))
@@ -318,8 +320,10 @@ class ResponseStore:
             self._database.execute("DELETE FROM claims WHERE holder NOT IN (SELECT id FROM holders)")
             self._database.execute("INSERT INTO holders (host, process, seen) VALUES (?, ?, ?)", row)
             self._holder = int(self._database.execute("SELECT last_insert_rowid()").fetchone()[0])
-            self._stop = threading.Event()
-            threading.Thread(target=_keep_alive, args=(self.path, self._holder, self._stop), daemon=True).start()
+            self._stop.clear()
+            arguments = (self.path, self._holder, self._stop)
+            self._signs = threading.Thread(target=_keep_alive, args=arguments, daemon=True)
+            self._signs.start()
         return self._holder
 
     def _gone(self, others: set[int]) -> set[int]:

@@ -56,6 +56,7 @@ class FaultServer(HttpServer):
         self.late = 0
         self.busy = 0.0  # seconds of service, over all requests outside storms
         self.stormed = 0.0  # seconds in which nothing was served
+        self.most = None  # rows that are answered; the others wait
         self._begun = None
 
     def start_clock(self):
@@ -77,7 +78,7 @@ class FaultServer(HttpServer):
         left = self._storm_left()
         if left:
             self.kinds["429"] += 1
-            return Reply({"error": {"message": "slow down"}}, 429, {"retry-after": f"{left:.3f}"})
+            return Reply({"error": {"message": "slow down"}}, 429, {"retry-after": f"{math.ceil(1000 * left) / 1000}"})
         row = int(numbers[0])
         self.asked[row] += 1
         if self.answered[row]:
@@ -86,6 +87,8 @@ class FaultServer(HttpServer):
         service = self.faults.service * drawn.uniform(0.5, 1.5)
         self.busy += service
         await asyncio.sleep(service)
+        while self.most is not None and len(self.answered) >= self.most:  # noqa: ASYNC110  a test sets it
+            await asyncio.sleep(0.005)
         return self._reply(row, sent, self._kind(drawn.random()))
 
     def _kind(self, chance):

@@ -16,7 +16,7 @@ from refladder.backends.cache.cached import Stored, label_keys
 from refladder.backends.cache.store import ResponseStore
 from refladder.errors import RefladderError
 
-OPTIONS = {"mode": "top", "attempts": "10", "timeout": "3", "max_concurrency": "32"}
+OPTIONS = {"mode": "top", "attempts": "10", "timeout": "60", "max_concurrency": "32"}
 
 
 def start(url, store, rows, most=0):

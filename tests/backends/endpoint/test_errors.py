@@ -9,6 +9,7 @@ import pytest
 from asked import LABELS, questions, to
 from http_server import HttpServer, Reply
 from toy_server import MODEL, OPENAI, TEXT_ONLY, VLLM, Quirks, ToyServer
+from waiting import HANG
 
 from refladder.backends import connect
 from refladder.errors import BackendUnavailableError, UnknownNameError, UsageError
@@ -97,7 +98,7 @@ def test_answers_that_are_none(reply, message):
 
 
 def test_a_server_that_hangs():
-    with answering(Reply({}, wait=5)) as server:
+    with answering(Reply({}, wait=HANG)) as server:
         backend = connect("openai:toy", base_url=server.url, attempts="1", timeout="0.2")
         with pytest.raises(BackendUnavailableError, match=r"no whole answer within 0.2 s; start the server"):
             _ = backend.fingerprint

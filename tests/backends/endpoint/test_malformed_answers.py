@@ -21,7 +21,9 @@ def test_every_malformed_answer_is_a_row_with_a_reason_or_a_reading():
         return faults[place // 2] if place % 2 == 0 else Reply(good(place, sent))
 
     with HttpServer(answer) as server:
-        backend = connect("openai:toy", base_url=server.url, mode="top", attempts="1", max_concurrency="1", timeout="5")
+        backend = connect(
+            "openai:toy", base_url=server.url, mode="top", attempts="1", max_concurrency="1", timeout="60"
+        )
         readings = backend.read_labels(questions(2 * len(faults)), LABELS)
     assert all(reading.logprobs is not None for reading in readings[1::2])
     unread = [name for name, reading in zip(ROWS, readings[::2], strict=True) if reading.logprobs is None]

@@ -5,22 +5,20 @@ import os
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from asked import LABELS, questions
+from waiting import until
 
 from refladder.backends import connect
 from refladder.cli import run
 from refladder.errors import LabelsUnavailableError
 from refladder.records import Sampling
 from refladder.testing import check_backend
-
-START = 60  # seconds that a server may take to start
 
 
 @pytest.fixture(scope="module")
@@ -34,31 +32,31 @@ def folder(tmp_path_factory):
 
 @contextmanager
 def started(command, log, health="/health"):
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    with log.open("wb") as out:
-        process = subprocess.Popen([*command, "--port", str(port)], stdout=out, stderr=out, env=environment)
-    try:
-        _wait(process, f"http://127.0.0.1:{port}{health}", log)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def _wait(process, url, log):
-    until = time.monotonic() + START
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
+    for _ in range(3):  # another program may take the port before the server does
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        with log.open("wb") as out:
+            process = subprocess.Popen([*command, "--port", str(port)], stdout=out, stderr=out, env=environment)
         try:
-            with urllib.request.urlopen(url, timeout=2):  # noqa: S310  on loopback
+            if until(partial(_state, process, f"http://127.0.0.1:{port}{health}")) == "ready":
+                yield f"http://127.0.0.1:{port}/v1"
                 return
-        except (urllib.error.URLError, TimeoutError):
-            time.sleep(0.3)
-    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
+        finally:
+            process.kill()
+            process.wait()
+    pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
+
+
+def _state(process, url):
+    if process.poll() is not None:
+        return "ended"
+    try:
+        with urllib.request.urlopen(url, timeout=60):  # noqa: S310  on loopback
+            return "ready"
+    except OSError:
+        return None
 
 
 @pytest.fixture(scope="module")
