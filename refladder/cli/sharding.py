@@ -89,8 +89,17 @@ class ShardOptions:
         return any((self.shard_rows, self.shard, self.workers, self.engine, self.address))
 
     def into(self, table: TableOptions) -> ShardOptions:
-        """The same for an output: a folder gets shards, also if no option for shards is given."""
+        """The same for an output: a folder gets shards, also if no option for shards is given.
+
+        Raises:
+            UsageError: the output is a file at a URL, where only shards are written.
+        """
         out = table.out
+        if is_url(out) and form_by_name(out) is not None:
+            raise UsageError(
+                f"--out {out}: at a URL, scored rows are written as a folder with one file per shard; name a folder "
+                "(without extension), or a file on this machine"
+            )
         if self.given or out == STANDARD or table.out_format is not None or is_device(Path(out)):
             return self
         a_folder = form_by_name(out) is None if is_url(out) else Path(out).is_dir() or not Path(out).suffix

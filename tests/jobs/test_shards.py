@@ -115,6 +115,11 @@ def test_an_output_folder_gets_shards_without_another_option(command, fails, inp
     file = tmp_path / "rows"
     assert command("score", inputs, *LADDERS, "--out", file, "--out-format", "jsonl").code == 0
     assert file.read_bytes() == whole.read_bytes()
+    for options in ((), ("--workers", "2")):  # a file there would be written into a folder `file:` of this machine
+        text = fails(2, "score", inputs, *LADDERS, "--out", f"file://{tmp_path}/url.jsonl", *options)
+        assert "url.jsonl: at a URL, scored rows are written as a folder with one file per shard; name a" in text
+    text = fails(2, "filter", whole, "--min", "coherence_score=0", "--out", f"file://{tmp_path}/url.jsonl")
+    assert "url.jsonl: a file is written on this machine only; name a file here, and copy it to the URL" in text
     text = fails(2, "score", inputs, *LADDERS, "--out", tmp_path / "rows.txt")
     assert "rows.txt: unknown file extension; use .jsonl, .csv or .parquet" in text
 
