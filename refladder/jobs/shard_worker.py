@@ -18,7 +18,7 @@ from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered, spent_counts
 from refladder.backends.prices import Budget, Price
-from refladder.errors import BackendError, DataError, RefladderError, UsageError
+from refladder.errors import BackendError, DataError, OtherRunError, RefladderError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import read_record, throw_away
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
@@ -301,15 +301,24 @@ class ShardWorker:
     def _score(self, shard: Shard, scoring: _Scoring) -> Mark:
         rows = self._folder.work_file(f"{SLICES}/{shard.name}")
         out = self._folder.work_file(shard.name)
-        judgments = self._folder.fetched(judgments_name(shard)) if self._task.judgments else None
         write_slice(shard, self._task.form, rows)
         try:
-            report = scoring.score(str(rows), str(out), judgments)
+            report = self._report(shard, scoring, rows, out)
         except RefladderError as error:
             raise _located(error, str(rows), shard) from error.__cause__
         finally:
             throw_away(rows)
         return self._marked(shard, out, report, scoring)
+
+    def _report(self, shard: Shard, scoring: _Scoring, rows: Path, out: Path) -> ScoreReport:
+        name = judgments_name(shard)
+        judgments = self._folder.fetched(name) if self._task.judgments else None
+        try:
+            return scoring.score(str(rows), str(out), judgments)
+        except OtherRunError:  # a killed run at the same URL may have left them on this machine
+            if judgments is None or not self._folder.forget(name):
+                raise
+            return scoring.score(str(rows), str(out), self._folder.fetched(name))
 
     def _marked(self, shard: Shard, out: Path, report: ScoreReport, scoring: _Scoring) -> Mark:
         """Count the rows in the file that was written, publish it, and mark the shard."""

@@ -22,7 +22,7 @@ from slow_judge import installed
 
 from refladder.backends.openai.options import share_of_limits
 from refladder.cli import run as run_command
-from refladder.errors import UsageError
+from refladder.errors import DataError, UsageError
 from refladder.files import jsonl
 from refladder.files.folders import open_folder
 from refladder.files.ladder_sets import load_ladders
@@ -609,3 +609,51 @@ def test_rows_of_unfinished_shards_are_progress(inputs, tmp_path, monkeypatch):
     done = [rows for rows, _ in told]
     assert done == sorted(done)
     assert {0, 700, 1200} < set(done)  # and steps between: those of the batches
+
+
+@pytest.fixture
+def unfinished(command, inputs, tmp_path, monkeypatch):
+    """A run at a URL that was interrupted when the judgments of its first shard were on this machine."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    out = f"file://{tmp_path}/out"
+    line = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "400")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ShardWorker, "_marked", interrupted)
+        assert command(*line).code == 130
+    [judgments] = (tmp_path / "tmp").rglob("judgments/*.jsonl")
+    return line, judgments
+
+
+def test_work_files_of_a_folder_at_a_url_are_for_their_user_alone(unfinished, tmp_path, monkeypatch):
+    _, judgments = unfinished
+    ours = next(folder for folder in judgments.parents if folder.parent == tmp_path / "tmp")
+    assert ours.stat().st_mode & 0o777 == 0o700
+    other = ours.stat().st_uid + 1
+    monkeypatch.setattr("os.getuid", lambda: other)
+    ours.rename(ours.with_name(f"refladder-{os.getuid()}"))
+    with pytest.raises(DataError, match=r"belongs to another user; set TMPDIR to a folder of yours$"):
+        open_folder(f"file://{tmp_path}/out").work_file("a.jsonl")
+
+
+def test_restart_at_a_url_asks_again_what_a_killed_run_left_on_this_machine(command, unfinished):
+    line, _ = unfinished
+    assert json.loads(command(*line, "--json").out)["reused"] == 2000  # 400 rows x 5 rungs
+    assert json.loads(command(*line, "--restart", "--json").out)["reused"] == 0
+
+
+def test_restart_at_a_url_discards_judgments_of_an_unfinished_run(command, unfinished):
+    line, _ = unfinished
+    assert json.loads(command(*line, "--restart", "--json").out)["reused"] == 0
+
+
+def test_judgments_that_another_run_left_on_this_machine_do_not_stop_one(command, unfinished, tmp_path):
+    line, _ = unfinished
+    shutil.rmtree(tmp_path / "out")  # as for a run elsewhere, or after the bucket was emptied
+    done = command(*line, "--both-orders", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["shards"]["scored"] == 1200
