@@ -146,11 +146,16 @@ def judge_task(
     Raises:
         UsageError: an option does not.
     """
-    from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
+    from refladder.backends import opener_of  # noqa: PLC0415  --help stays quick
+    from refladder.backends.openai.options import read_options  # noqa: PLC0415
+    from refladder.jobs.shard_worker import Task  # noqa: PLC0415
 
     _check_known(context)
     judge = judging.judge or "builtin"
     options = console.backend_options(judge, judging.judge_option)
+    opener_of(judge, options)  # the options are written to files, where a key has no business
+    if judge.startswith("openai:"):
+        read_options(options)
     if "batch" in options:
         raise UsageError("batch=FOLDER sends a whole table at once; score the table without shards")
     if judgments is not None and not is_device(judgments):
