@@ -128,6 +128,19 @@ def test_an_encoder_is_trained_and_used_from_the_command_line(command, encoder, 
     assert "the weights are not those that student.json describes" in done.err
 
 
+def test_a_training_that_diverges_gives_no_student(fails, encoder, lessons, tmp_path):
+    scored, student = tmp_path / "scored.jsonl", tmp_path / "student"
+    rows = [
+        {"context_id": f"c{number % 20}", "output": output, "worth_score": score}
+        for number, ((_, output), score) in enumerate(zip(*lessons, strict=True))
+    ]
+    scored.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = (f"--model=hf:{encoder}", "--model-option=epochs=1", "--model-option=learning_rate=1e30")
+    message = fails(2, "distil", scored, "--by", "worth_score", "--out", student, *options)
+    assert "the training has diverged: the student's estimates are not finite; give a smaller rate" in message
+    assert not student.exists()
+
+
 def test_what_cannot_be_trained_or_read_is_named(tmp_path, lessons):
     with pytest.raises(BackendUnavailableError, match="hf:"):
         fit_encoder(str(tmp_path), *lessons, settings_of({}))
