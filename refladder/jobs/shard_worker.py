@@ -154,12 +154,14 @@ class ShardWorker:
         self._metered: Metered | None = None
         self._stored: Stored | None = None
         self._told: dict[str, float] = {}
+        self._spent_before = 0.0
         self._student: Student | None = None
 
     def run(self, asked: str) -> str:
-        """Score a shard, as JSON: `{"shard": Shard, "signature": of the shards before or None}`.
+        """Score a shard, as JSON: `{"shard": Shard, "signature": of the shards before or None, "usd": float}`.
 
-        A shard of None only compares the signature.
+        A shard of None only compares the signature. `usd` (0 if absent) is what a worker that died had spent; it counts
+        for the budget of the one in its place.
 
         Returns:
             `{"mark": Mark or None, "notice": of the judge}` as JSON, or `{"error": text, "stops": whether every other
@@ -171,6 +173,7 @@ class ShardWorker:
     def _answer(self, asked: str) -> dict[str, Any]:
         request = json.loads(asked)
         shard = None if request["shard"] is None else Shard(**request["shard"])
+        self._spent_before = request.get("usd", 0.0)
         try:
             scoring = self._checked_scoring(request["signature"])
             mark = None if shard is None else self._score(shard, scoring)
@@ -205,7 +208,10 @@ class ShardWorker:
         if self._judge is None:
             task = self._task
             price = None if task.price is None else Price(**task.price)
-            budget = None if task.budget is None else Budget(task.budget)
+            budget = None
+            if task.budget is not None:
+                budget = Budget(task.budget)
+                budget.spent = self._spent_before
             self._metered = Metered(connect(task.judge, **task.judge_options), price, budget)
             self._stored = Stored(self._metered, ResponseStore(Path(task.store))) if task.store else None
             judge = self._stored or self._metered
