@@ -67,7 +67,7 @@ def manifest_of(folder):
     return json.loads((folder / ".refladder" / "manifest.json").read_bytes())
 
 
-def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command, inputs, whole, tmp_path):
+def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command, fails, inputs, whole, tmp_path):
     expected = whole.read_bytes()
     out = tmp_path / "out"
     done = command("score", inputs, *LADDERS, "--out", out, "--shard-rows", "200", "--workers", "2")
@@ -86,6 +86,10 @@ def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command
 
     best = ("--top", "0.1", "--by", "coherence_score")
     assert command("filter", out, *best).out == command("filter", whole, *best).out
+    assert command("filter", out, *best, "--out", out / "best.jsonl").code == 0
+    text = fails(2, "filter", out, *best)
+    assert "best.jsonl: no scored shard of this folder, and its rows would be read as such; move it away" in text
+    (out / "best.jsonl").unlink()
     judgments = f"{whole}.judgments.jsonl"
     assert (
         command("rescore", out, "--rule", "hard-votes").out == command("rescore", judgments, "--rule", "hard-votes").out
