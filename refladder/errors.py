@@ -2,6 +2,7 @@
 
 RefladderError
 ├── UsageError (ValueError)       the call asks for something impossible
+│   ├── OtherRunError             a file of judgments is that of another run
 │   ├── UnknownNameError          a name that does not exist; the message suggests a similar one
 │   └── ShapeError                an array with the wrong axes
 ├── DataError                     a file or a row does not follow its schema; text starts with path:line
@@ -33,6 +34,10 @@ class RefladderError(Exception):
 
 class UsageError(RefladderError, ValueError):
     """The call asks for something impossible."""
+
+
+class OtherRunError(UsageError):
+    """A file of judgments is that of another run."""
 
 
 class UnknownNameError(UsageError):

@@ -118,6 +118,8 @@ sys.exit(cli.run({list(SCORE)!r}))
 )
 def test_a_key_that_is_given_where_none_belongs_is_not_repeated(tmp_path, option):
     write_outputs(tmp_path)
+    shards = (*SCORE[:4], "--out", "shards", "--judge", "openai:m", "--judge-option", option)
+    assert run_with_canary(tmp_path, *shards)[0] == 2
     code, printed = run_with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", option)
     assert code == 2
     assert "unknown option of backend 'openai' 'api_key'" in printed or "base_url must hold no user, pass" in printed

@@ -241,7 +241,7 @@ def _files(
     source = str(folder / f"table.{frame.form}")
     frame.write(Path(source), {mapped.columns.get(name, name) for name in FIELDS} if out is None else None)
     stack.enter_context(in_words_of_python((), source))
-    return source, folder / f"scored.{frame.form}" if out is None else Path(out)
+    return source, folder / f"scored.{frame.form}" if out is None else output_path(out)
 
 
 def _returned(
@@ -401,7 +401,7 @@ def pairs(
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
             source = str(folder / f"table.{frame.form}")
-            paired = folder / f"pairs.{frame.form}" if out is None else Path(out)
+            paired = folder / f"pairs.{frame.form}" if out is None else output_path(out)
             by = by or score_column("the table", frame.names)
             fields = {mapped.columns.get(name, name) for name in FIELDS}
             frame.write(Path(source), {*fields, by, cascade_column(by), "signature"})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import in_words_of_python, with_parameters, written
+from refladder.api.frames import in_words_of_python, output_path, with_parameters, written
 from refladder.api.promises import label_tables
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.jobs import distil as distilling
@@ -79,7 +79,7 @@ def distil(
             record, notes = distilling.distil(
                 source,
                 by,
-                Path(out),
+                output_path(out),
                 mapped=mapped,
                 ladders=load_ladders(ladders) if isinstance(ladders, str | Path) else ladders,
                 labels=asked.labels,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, RefladderError, UsageError
+from refladder.files.remote import is_url
 from refladder.files.tables import STANDARD, Row, Rows, format_of, parse_number, read_rows
 
 if TYPE_CHECKING:
@@ -293,10 +294,14 @@ def output_path(out: str | Path) -> Path:
     """The file that a call writes.
 
     Raises:
-        UsageError: it is standard output.
+        UsageError: it is standard output, or a URL.
     """
     if str(out) == STANDARD:
         raise UsageError("out='-': a call writes no standard output; give out=PATH")
+    if is_url(str(out)):
+        raise UsageError(
+            f"out={str(out)!r}: a call writes files on this machine only; give out=PATH, and copy the file"
+        )
     return Path(out)
 
 

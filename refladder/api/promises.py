@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import in_words_of_python, written
+from refladder.api.frames import in_words_of_python, output_path, written
 from refladder.errors import UsageError
 from refladder.files.jsonl import write_record
 from refladder.files.tables import refuse_same_files
@@ -74,7 +74,7 @@ def calibrate(
         pool, asked = _pool(stack, table, labels, by=_names(by), label=_names(label), good=conditions, per=per, out=out)
         result = calibrating.calibrate(pool, asked, promise)
         if out is not None:
-            write_record(Path(out), result.threshold)
+            write_record(output_path(out), result.threshold)
         if result.refused:
             _LOG.warning(
                 "no cut-off can be promised; %d more labels could change this if they are all good",
@@ -116,7 +116,7 @@ def human_scale(
         pool, asked = _pool(stack, table, labels, by=(by,), label=(label,), good=(), per=per, out=out)
         scale = fitted_scale(pool, asked)
         if out is not None:
-            write_record(Path(out), scale)
+            write_record(output_path(out), scale)
         for note in pool.notes:
             _LOG.warning("%s", note)
         return scale

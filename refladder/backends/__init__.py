@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from refladder import registry
 from refladder.backends.protocol import Backend, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError, UsageError
 from refladder.registry import Entry
 
-__all__ = ["BACKENDS", "Backend", "Wrapper", "connect", "in_batches", "in_order", "whole"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["BACKENDS", "Backend", "Wrapper", "connect", "in_batches", "in_order", "opener_of", "whole"]
 
 BACKENDS = {
     "builtin": Entry(
@@ -47,7 +50,16 @@ def connect(name: str, **options: str) -> Backend:
         UsageError: an option's value is not what it must be.
         BackendUnavailableError: it exists but cannot be opened.
     """
-    kind, _, target = name.partition(":")
+    return opener_of(name, options)(name.partition(":")[2], **options)
+
+
+def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
+    """The function that opens a backend, after a check that it has these options.
+
+    Raises:
+        UnknownNameError: no such kind of backend, or no such option of it.
+    """
+    kind = name.partition(":")[0]
     if kind == "distilled":
         raise UsageError(f"{name} estimates scores and compares no texts; only `score` takes it as a judge")
     opener = registry.find("backend", kind, BACKENDS)
@@ -56,4 +68,4 @@ def connect(name: str, **options: str) -> Backend:
     for option in options:
         if option not in option_names:
             raise UnknownNameError(f"option of backend {kind!r}", option, option_names)
-    return cast("Backend", opener(target, **options))
+    return cast("Callable[..., Backend]", opener)

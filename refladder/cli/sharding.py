@@ -89,8 +89,17 @@ class ShardOptions:
         return any((self.shard_rows, self.shard, self.workers, self.engine, self.address))
 
     def into(self, table: TableOptions) -> ShardOptions:
-        """The same for an output: a folder gets shards, also if no option for shards is given."""
+        """The same for an output: a folder gets shards, also if no option for shards is given.
+
+        Raises:
+            UsageError: the output is a file at a URL, where only shards are written.
+        """
         out = table.out
+        if is_url(out) and form_by_name(out) is not None:
+            raise UsageError(
+                f"--out {out}: at a URL, scored rows are written as a folder with one file per shard; name a folder "
+                "(without extension), or a file on this machine"
+            )
         if self.given or out == STANDARD or table.out_format is not None or is_device(Path(out)):
             return self
         a_folder = form_by_name(out) is None if is_url(out) else Path(out).is_dir() or not Path(out).suffix
@@ -137,11 +146,16 @@ def judge_task(
     Raises:
         UsageError: an option does not.
     """
-    from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
+    from refladder.backends import opener_of  # noqa: PLC0415  --help stays quick
+    from refladder.backends.openai.options import read_options  # noqa: PLC0415
+    from refladder.jobs.shard_worker import Task  # noqa: PLC0415
 
     _check_known(context)
     judge = judging.judge or "builtin"
     options = console.backend_options(judge, judging.judge_option)
+    opener_of(judge, options)  # the options are written to files, where a key has no business
+    if judge.startswith("openai:"):
+        read_options(options)
     if "batch" in options:
         raise UsageError("batch=FOLDER sends a whole table at once; score the table without shards")
     if judgments is not None and not is_device(judgments):

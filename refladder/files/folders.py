@@ -67,6 +67,11 @@ class Folder(ABC):
         """The work file of a name, with the content that the folder has for it, if any."""
         return self.work_file(name)
 
+    def forget(self, name: str) -> bool:
+        """Remove the work file of a name, unless that is the file of the folder itself; whether it was removed."""
+        del name
+        return False
+
     @abstractmethod
     def publish(self, name: str) -> None:
         """Put a complete `work_file` in its position."""
@@ -91,6 +96,10 @@ class Folder(ABC):
             while block := stream.read(_BLOCK):
                 digest.update(block)
         return digest.hexdigest()
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
 
 
 class LocalFolder(Folder):
@@ -154,9 +163,8 @@ class RemoteFolder(Folder):
     def __init__(self, address: str) -> None:
         super().__init__(address)
         self._system, self._root = filesystem(self.address)
-        user = getattr(os, "getuid", lambda: 0)()
         digest = hashlib.blake2b(self.address.encode(), digest_size=8).hexdigest()
-        self._work = Path(tempfile.gettempdir()) / f"refladder-{user}" / digest
+        self._work = Path(tempfile.gettempdir()) / f"refladder-{_user()}" / digest
 
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
@@ -196,20 +204,38 @@ class RemoteFolder(Folder):
             return sorted(entry["name"].rpartition("/")[2] for entry in entries if entry["type"] == "file")
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
+        """Remove a file, if it exists, and its work file."""
+        self.forget(name)
         with reaching(self.path_of(name)), suppress(FileNotFoundError):
             self._system.invalidate_cache()
             if self._system.exists(self._path(name)):  # some stores have errors of their own for a missing file
                 self._system.rm_file(self._path(name))
 
     def work_file(self, name: str) -> Path:
-        """A file in the temporary folder of this machine; a later run on this machine continues from it."""
-        path = self._work / name
+        """A file in the temporary folder of this machine; a later run on this machine continues from it.
+
+        No other user of this machine may read it.
+
+        Raises:
+            DataError: it cannot be written, or the temporary folder is another user's.
+        """
+        path, ours = self._work / name, self._work.parent
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            ours.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if ours.lstat().st_uid != _user():
+                raise DataError(f"{ours}: belongs to another user; set TMPDIR to a folder of yours")
+            ours.chmod(0o700)
+            path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(path, error) from error
         return path
+
+    def forget(self, name: str) -> bool:
+        """Remove the work file, which an earlier run on this machine may have left."""
+        path = self._work / name
+        existed = path.exists()
+        throw_away(path)
+        return existed
 
     def fetched(self, name: str) -> Path:
         """The work file, downloaded if this machine does not have it."""

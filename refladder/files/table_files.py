@@ -57,10 +57,10 @@ def table_files(path: str) -> list[str]:
 
 
 def check_finished(folder: str) -> None:
-    """Check that a folder is none of scored shards, or that none of them is missing.
+    """Check that a folder is none of scored shards, or that none of them is missing and no other table is there.
 
     Raises:
-        DataError: some are: a part of the rows would look like all of them.
+        DataError: a part of the rows would look like all of them, or other rows would look like theirs.
     """
     if PLAN not in _names(f"{folder.rstrip('/')}/{RUN_FOLDER}"):
         return
@@ -70,7 +70,13 @@ def check_finished(folder: str) -> None:
             "the finished files with a quoted glob"
         )
     existing = _names(folder)
-    for name, _ in manifest_shards(folder):
+    names = [name for name, _ in manifest_shards(folder)]
+    if strangers := sorted(name for name in existing - {*names} if form_by_name(name) and not name.startswith(".")):
+        raise DataError(
+            f"{folder.rstrip('/')}/{strangers[0]}: no scored shard of this folder, and its rows would be read as such; "
+            "move it away"
+        )
+    for name in names:
         if name not in existing:
             raise DataError(
                 f"{folder.rstrip('/')}/{name}: this scored shard has vanished; run the same `refladder score` command "

@@ -385,9 +385,11 @@ def open_sink(
 
     Raises:
         DataError: the file cannot be written; a row has other columns than the first (CSV and Parquet).
-        UsageError: the format is unknown, the rows already have an added column, or `escape_formulas` is used with
-            another format than CSV.
+        UsageError: the path is a URL, the format is unknown, the rows already have an added column, or
+            `escape_formulas` is used with another format than CSV.
     """
+    if is_url(path):
+        raise UsageError(f"{path}: a file is written on this machine only; name a file here, and copy it to the URL")
     form = format_of(path, given)
     if escape_formulas and form != "csv":
         raise UsageError(f"{path}: --escape-formulas works only with CSV, not {form}; remove it or write .csv")

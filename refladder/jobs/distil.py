@@ -155,8 +155,6 @@ def read_lessons(
             f"{source}: {len(scores):,} rows have an output and a number in {column!r}; at least {LEAST_ROWS} are "
             "needed, and thousands to learn anything useful. Score more rows"
         )
-    if np.ptp(scores) == 0:
-        raise DataError(f"{source}: all numbers in {column!r} are {scores[0]:g}, so there is nothing to learn")
     notes = list(pool.notes)
     if pool.unscored:
         notes.append(f"{pool.unscored:,} rows have no {column} and are not used")
@@ -175,6 +173,10 @@ def read_lessons(
             raise DataError(f"{', '.join(asked.labels) or source}: no scored row has a number in {asked.label[0]!r}")
     contexts = _numbered(names)
     by_context = bool(contexts.max())
+    held_out = _held_out(names if by_context else [output for _, output in texts])
+    if np.ptp(scores[~held_out]) == 0:
+        which = "all numbers" if np.ptp(scores) == 0 else "all numbers that are not held out"
+        raise DataError(f"{source}: {which} in {column!r} are {scores[~held_out][0]:g}, so there is nothing to learn")
     groups = contexts if by_context else _numbered([output for _, output in texts])
     if not by_context:
         notes.append("all rows have one context, so texts are held out; the figures say nothing about other contexts")
@@ -184,7 +186,7 @@ def read_lessons(
         labels=human[used],
         contexts=contexts,
         groups=groups,
-        held_out=_held_out(names if by_context else [output for _, output in texts]),
+        held_out=held_out,
         held_out_by="context" if by_context else "text",
         reads_context=reads_context,
         teacher=pool.signature,
@@ -235,11 +237,20 @@ def _held_out(names: Sequence[str]) -> BoolArray:
 
 
 def measured_student(regressor: Regressor, column: str, lessons: Lessons) -> Student:
-    """The student with its record: agreement on the held-out rows with its teacher, and with people."""
+    """The student with its record: agreement on the held-out rows with its teacher, and with people.
+
+    Raises:
+        DataError: an estimate is not finite.
+    """
     train, test = ~lessons.held_out, lessons.held_out
     low, high = float(lessons.scores[train].min()), float(lessons.scores[train].max())
     held_out = [text for text, out in zip(lessons.texts, test.tolist(), strict=True) if out]
     estimates = np.clip(regressor.estimate(held_out), low, high)
+    if not np.isfinite(estimates).all():
+        raise DataError(
+            "the training has diverged: the student's estimates are not finite; give a smaller rate with "
+            "--model-option learning_rate=NUMBER"
+        )
     record = Distilled(
         kind=regressor.kind,
         model=regressor.model,

@@ -354,10 +354,16 @@ def _context_of(item: Item) -> str | None:
 
 
 def with_context(scorer: LadderScorer, item: Item) -> Item:
-    """Give a row's context text to the scorer; the row loses its output if the scorer has another text for it."""
-    if item.output is None or item.text is None:
+    """Give a row's context text to the scorer; the row loses its output if the scorer has another text for it.
+
+    A row without a text loses it if no row before it had one, so that the size of a batch changes no score.
+    """
+    if item.output is None:
         return item
-    reason = scorer.take_context(item.output.context_id, item.text, item.background)
+    if item.text is None:
+        reason = scorer.missing_text(item.output.context_id)
+    else:
+        reason = scorer.take_context(item.output.context_id, item.text, item.background)
     return item if reason is None else Item(item.row, None, reason)
 
 

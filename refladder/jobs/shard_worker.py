@@ -18,7 +18,7 @@ from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered, spent_counts
 from refladder.backends.prices import Budget, Price
-from refladder.errors import BackendError, DataError, RefladderError, UsageError
+from refladder.errors import BackendError, DataError, OtherRunError, RefladderError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import read_record, throw_away
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
@@ -154,12 +154,14 @@ class ShardWorker:
         self._metered: Metered | None = None
         self._stored: Stored | None = None
         self._told: dict[str, float] = {}
+        self._spent_before = 0.0
         self._student: Student | None = None
 
     def run(self, asked: str) -> str:
-        """Score a shard, as JSON: `{"shard": Shard, "signature": of the shards before or None}`.
+        """Score a shard, as JSON: `{"shard": Shard, "signature": of the shards before or None, "usd": float}`.
 
-        A shard of None only compares the signature.
+        A shard of None only compares the signature. `usd` (0 if absent) is what a worker that died had spent; it counts
+        for the budget of the one in its place.
 
         Returns:
             `{"mark": Mark or None, "notice": of the judge}` as JSON, or `{"error": text, "stops": whether every other
@@ -171,6 +173,7 @@ class ShardWorker:
     def _answer(self, asked: str) -> dict[str, Any]:
         request = json.loads(asked)
         shard = None if request["shard"] is None else Shard(**request["shard"])
+        self._spent_before = request.get("usd", 0.0)
         try:
             scoring = self._checked_scoring(request["signature"])
             mark = None if shard is None else self._score(shard, scoring)
@@ -205,7 +208,10 @@ class ShardWorker:
         if self._judge is None:
             task = self._task
             price = None if task.price is None else Price(**task.price)
-            budget = None if task.budget is None else Budget(task.budget)
+            budget = None
+            if task.budget is not None:
+                budget = Budget(task.budget)
+                budget.spent = self._spent_before
             self._metered = Metered(connect(task.judge, **task.judge_options), price, budget)
             self._stored = Stored(self._metered, ResponseStore(Path(task.store))) if task.store else None
             judge = self._stored or self._metered
@@ -301,15 +307,24 @@ class ShardWorker:
     def _score(self, shard: Shard, scoring: _Scoring) -> Mark:
         rows = self._folder.work_file(f"{SLICES}/{shard.name}")
         out = self._folder.work_file(shard.name)
-        judgments = self._folder.fetched(judgments_name(shard)) if self._task.judgments else None
         write_slice(shard, self._task.form, rows)
         try:
-            report = scoring.score(str(rows), str(out), judgments)
+            report = self._report(shard, scoring, rows, out)
         except RefladderError as error:
             raise _located(error, str(rows), shard) from error.__cause__
         finally:
             throw_away(rows)
         return self._marked(shard, out, report, scoring)
+
+    def _report(self, shard: Shard, scoring: _Scoring, rows: Path, out: Path) -> ScoreReport:
+        name = judgments_name(shard)
+        judgments = self._folder.fetched(name) if self._task.judgments else None
+        try:
+            return scoring.score(str(rows), str(out), judgments)
+        except OtherRunError:  # a killed run at the same URL may have left them on this machine
+            if judgments is None or not self._folder.forget(name):
+                raise
+            return scoring.score(str(rows), str(out), self._folder.fetched(name))
 
     def _marked(self, shard: Shard, out: Path, report: ScoreReport, scoring: _Scoring) -> Mark:
         """Count the rows in the file that was written, publish it, and mark the shard."""

@@ -242,6 +242,7 @@ class _Run:
         self._failed: dict[str, str] = {}
         self._notices: list[str | None] = [None]
         self._counts: dict[str, float] = {}
+        self._usd: dict[int, float] = {}  # that a worker told; if it dies, the one in its place may spend so much less
         self._partly: dict[int, int] = {}  # rows done of each worker's shard
         self._begun = time.monotonic()
         self.expected: str | None = None  # the signature, where no shard of this part has one
@@ -262,7 +263,11 @@ class _Run:
                 while queue and idle:
                     worker = idle.pop()
                     running[worker] = queue.popleft()
-                    request = {"shard": asdict(running[worker]), "signature": self._signature}
+                    request = {
+                        "shard": asdict(running[worker]),
+                        "signature": self._signature,
+                        "usd": self._usd.get(worker, 0.0),
+                    }
                     workers.put(worker, json.dumps(request))
                 worker, answer = workers.wait(self._under_way)
                 idle.append(worker)
@@ -272,7 +277,7 @@ class _Run:
                     if self._has_died(shard):
                         queue.appendleft(shard)
                 else:
-                    self._take(shard, answer)
+                    self._take(worker, shard, answer)
         finally:
             workers.close()
         if self._failed:
@@ -323,9 +328,10 @@ class _Run:
             )
         return again
 
-    def _take(self, shard: Shard, answer: str) -> None:
+    def _take(self, worker: int, shard: Shard, answer: str) -> None:
         reply = json.loads(answer)
         self._count(reply)
+        self._usd[worker] = self._usd.get(worker, 0.0) + reply.get("spent", {}).get("usd", 0.0)
         if "error" in reply:
             if reply["stops"]:
                 raise _error(reply)(f"{reply['error']}; {self._kept()}")

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, OtherRunError, UsageError
 from refladder.files.jsonl import (
     GZIP,
     SCHEMAS,
@@ -130,7 +130,8 @@ class JudgmentLog:
         read_only: return what the file holds and store nothing new.
 
     Raises:
-        UsageError: the file is of another run, or another process has it open.
+        OtherRunError: the file is of another run.
+        UsageError: another process has it open.
         DataError: it cannot be read or written.
     """
 
@@ -189,7 +190,7 @@ class JudgmentLog:
         """Refuse a file of another run; returns whether the ladders alone have got another certificate since."""
         stored = from_line(Run, line, where)
         if replace(stored, ladders=_uncertified(stored)) != replace(self.run, ladders=_uncertified(self.run)):
-            raise UsageError(
+            raise OtherRunError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
                 "name another file with --judgments, or throw them away with --restart"
             )

@@ -383,12 +383,16 @@ class LadderScorer:
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if (context_id, dimension) in self.ladders.ladders:
-            if context_id in self._contexts:
-                return None
-            return f"no text of context {context_id!r} in the set; give it in a column 'context'"
+            return self.missing_text(context_id)
         if (context_id, dimension) in self.ladders.failures:
             return f"the {dimension} ladder of context {context_id!r} could not be written; see failures.jsonl"
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
+
+    def missing_text(self, context_id: str) -> str | None:
+        """That the text of a context with ladders is in neither the set nor an earlier row; None otherwise."""
+        if context_id not in self._with_ladders or context_id in self._contexts:
+            return None
+        return f"no text of context {context_id!r} in the set; give it in a column 'context'"
 
     def take_context(self, context_id: str, text: str, background: str) -> str | None:
         """Use a row's context text if the ladder set has none but has its digest; otherwise compare the two texts.

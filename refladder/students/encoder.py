@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from refladder.backends.hf.opening import CLASSIFIER, ENCODER, open_model, split_revision
+from refladder.backends.hf.readers import longest_text
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_bytes
 
@@ -152,7 +153,7 @@ def fit_encoder(
             use_safetensors=True,
             trust_remote_code=False,
         )
-    longest = min(int(settings["max_tokens"]), getattr(opened.config, "max_position_embeddings", 10**9))
+    longest = min(int(settings["max_tokens"]), longest_text(opened.tokenizer, opened.config.get_text_config()))
     encoded = _encoded(opened.tokenizer, texts, longest)
     rows = [{**row, "labels": float(score)} for row, score in zip(encoded, (scores - middle) / spread, strict=True)]
     with tempfile.TemporaryDirectory(prefix="refladder-distil-") as scratch:

@@ -12,6 +12,7 @@ from refladder import backends, cli
 from refladder.backends import connect
 from refladder.backends.usage import Usage
 from refladder.cli.spending import Spending, SpendingOptions
+from refladder.jobs.shard_worker import ShardWorker
 from refladder.loaders import load_benchmark
 from refladder.registry import Entry
 
@@ -314,6 +315,35 @@ def test_each_worker_of_shards_may_spend_its_share(capsys, table, tmp_path, pric
     code, _, err = score(capsys, table, *budget[:4], "--shard", "1/2", out="other")
     assert code == 2
     assert "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave" in err
+
+
+def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(capsys, table, prices, monkeypatch):
+    (whole,) = spent(capsys, table, "--prices", prices)
+
+    class Dying(Inline):
+        shards = 0
+
+        def start(self, task):
+            self.task = task
+            super().start(task)
+
+        def wait(self, tell):
+            self.shards += 1
+            if self.shards != 2:  # the first has two rows of one context
+                return super().wait(tell)
+            self.worker = ShardWorker(self.task)  # the answer is lost with the worker that died
+            return 0, None
+
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Dying)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.confirm", lambda _text, **_: True)
+    budget = 0.95 * whole["usd"]
+    Words.sent = []
+    code, _, err = score(
+        capsys, table, "--prices", prices, "--budget", budget, "--no-store", "--shard-rows", "1", out="out"
+    )
+    assert code == 1, err
+    assert f"the budget of {budget:.2f} USD does not cover the next prompt" in err
 
 
 def test_a_budget_for_a_backend_without_tokens_is_refused(capsys, table, prices, monkeypatch):

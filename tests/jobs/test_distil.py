@@ -177,6 +177,13 @@ def test_bad_tables_and_folders_are_named(fails, scored, tmp_path):
     )
     equal.write_text("".join(json.dumps({**row, COLUMN: 3}) + "\n" for row in rows))
     assert "all numbers in 'worth_score' are 3, so there is nothing to learn" in fails(2, "distil", equal, *out)
+    held_out = read_lessons(str(path), Asked(by=(COLUMN,)), Mapped(columns={})).held_out.tolist()
+    scores = [row[COLUMN] if out_of_it else 3 for row, out_of_it in zip(rows, held_out, strict=True)]
+    trained = ({**row, COLUMN: score} for row, score in zip(rows, scores, strict=True))
+    equal.write_text("".join(json.dumps(row) + "\n" for row in trained))
+    assert "all numbers that are not held out in 'worth_score' are 3, so there is nothing" in fails(
+        2, "distil", equal, *out
+    )
     mixed.write_text(path.read_text() + json.dumps({**rows[0], "output_id": "x", "signature": "judge/2"}) + "\n")
     assert "another signature" in fails(2, "distil", mixed, *out)
     (tmp_path / "student").mkdir()

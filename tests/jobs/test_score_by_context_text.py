@@ -73,6 +73,21 @@ def test_a_set_without_texts_takes_them_from_the_table(command, built):
     assert "15 calls" in rehearsed.out  # three outputs, five rungs
 
 
+def test_a_row_before_the_first_with_a_text_has_none_whatever_the_batches(command, built, write_jsonl, monkeypatch):
+    _, folder = built
+    contexts = [json.loads(line) for line in (folder / "contexts.jsonl").read_text().splitlines()]
+    (folder / "contexts.jsonl").unlink()
+    ids = {context["text"]: context["id"] for context in contexts}
+    rows = [{**row, "context_id": ids[row["context"]]} for row in ROWS]
+    rows[0]["context"] = None  # that of the third row is the same
+    source = write_jsonl(rows, "mixed.jsonl")
+    for size in (1, 2, 16):
+        monkeypatch.setattr("refladder.scoring.scorer.FIRST_BATCH", size)
+        done = command("score", source, "--ladders", folder)
+        assert [score is None for score in scores(done)] == [True, False, False]
+        assert notes(done)[0].endswith("in the set; give it in a column 'context'")
+
+
 def test_one_id_with_two_texts_is_a_reason_in_its_row(command, built, write_jsonl, tmp_path):
     _, folder = built
     (ladder, *_) = [json.loads(line) for line in (folder / "ladders.jsonl").read_text().splitlines()]

@@ -22,7 +22,7 @@ from waiting import HANG, until
 
 from refladder.backends.openai.options import share_of_limits
 from refladder.cli import run as run_command
-from refladder.errors import UsageError
+from refladder.errors import DataError, UsageError
 from refladder.files import jsonl
 from refladder.files.folders import open_folder
 from refladder.files.ladder_sets import load_ladders
@@ -67,7 +67,7 @@ def manifest_of(folder):
     return json.loads((folder / ".refladder" / "manifest.json").read_bytes())
 
 
-def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command, inputs, whole, tmp_path):
+def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command, fails, inputs, whole, tmp_path):
     expected = whole.read_bytes()
     out = tmp_path / "out"
     done = command("score", inputs, *LADDERS, "--out", out, "--shard-rows", "200", "--workers", "2")
@@ -86,6 +86,10 @@ def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command
 
     best = ("--top", "0.1", "--by", "coherence_score")
     assert command("filter", out, *best).out == command("filter", whole, *best).out
+    assert command("filter", out, *best, "--out", out / "best.jsonl").code == 0
+    text = fails(2, "filter", out, *best)
+    assert "best.jsonl: no scored shard of this folder, and its rows would be read as such; move it away" in text
+    (out / "best.jsonl").unlink()
     judgments = f"{whole}.judgments.jsonl"
     assert (
         command("rescore", out, "--rule", "hard-votes").out == command("rescore", judgments, "--rule", "hard-votes").out
@@ -115,6 +119,11 @@ def test_an_output_folder_gets_shards_without_another_option(command, fails, inp
     file = tmp_path / "rows"
     assert command("score", inputs, *LADDERS, "--out", file, "--out-format", "jsonl").code == 0
     assert file.read_bytes() == whole.read_bytes()
+    for options in ((), ("--workers", "2")):  # a file there would be written into a folder `file:` of this machine
+        text = fails(2, "score", inputs, *LADDERS, "--out", f"file://{tmp_path}/url.jsonl", *options)
+        assert "url.jsonl: at a URL, scored rows are written as a folder with one file per shard; name a" in text
+    text = fails(2, "filter", whole, "--min", "coherence_score=0", "--out", f"file://{tmp_path}/url.jsonl")
+    assert "url.jsonl: a file is written on this machine only; name a file here, and copy it to the URL" in text
     text = fails(2, "score", inputs, *LADDERS, "--out", tmp_path / "rows.txt")
     assert "rows.txt: unknown file extension; use .jsonl, .csv or .parquet" in text
 
@@ -601,3 +610,51 @@ def test_rows_of_unfinished_shards_are_progress(inputs, tmp_path, monkeypatch):
     done = [rows for rows, _ in told]
     assert done == sorted(done)
     assert {0, 700, 1200} < set(done)  # and steps between: those of the batches
+
+
+@pytest.fixture
+def unfinished(command, inputs, tmp_path, monkeypatch):
+    """A run at a URL that was interrupted when the judgments of its first shard were on this machine."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    out = f"file://{tmp_path}/out"
+    line = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "400")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ShardWorker, "_marked", interrupted)
+        assert command(*line).code == 130
+    [judgments] = (tmp_path / "tmp").rglob("judgments/*.jsonl")
+    return line, judgments
+
+
+def test_work_files_of_a_folder_at_a_url_are_for_their_user_alone(unfinished, tmp_path, monkeypatch):
+    _, judgments = unfinished
+    ours = next(folder for folder in judgments.parents if folder.parent == tmp_path / "tmp")
+    assert ours.stat().st_mode & 0o777 == 0o700
+    other = ours.stat().st_uid + 1
+    monkeypatch.setattr("os.getuid", lambda: other)
+    ours.rename(ours.with_name(f"refladder-{os.getuid()}"))
+    with pytest.raises(DataError, match=r"belongs to another user; set TMPDIR to a folder of yours$"):
+        open_folder(f"file://{tmp_path}/out").work_file("a.jsonl")
+
+
+def test_restart_at_a_url_asks_again_what_a_killed_run_left_on_this_machine(command, unfinished):
+    line, _ = unfinished
+    assert json.loads(command(*line, "--json").out)["reused"] == 2000  # 400 rows x 5 rungs
+    assert json.loads(command(*line, "--restart", "--json").out)["reused"] == 0
+
+
+def test_restart_at_a_url_discards_judgments_of_an_unfinished_run(command, unfinished):
+    line, _ = unfinished
+    assert json.loads(command(*line, "--restart", "--json").out)["reused"] == 0
+
+
+def test_judgments_that_another_run_left_on_this_machine_do_not_stop_one(command, unfinished, tmp_path):
+    line, _ = unfinished
+    shutil.rmtree(tmp_path / "out")  # as for a run elsewhere, or after the bucket was emptied
+    done = command(*line, "--both-orders", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["shards"]["scored"] == 1200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("accelerate", reason="the encoder extra is not installed")
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 from refladder.errors import BackendUnavailableError, DataError, UsageError
 from refladder.students.encoder import EncoderStudent, fit_encoder, settings_of
@@ -126,6 +127,31 @@ def test_an_encoder_is_trained_and_used_from_the_command_line(command, encoder, 
         file.write(" ")
     done = command("score", source, "--judge", f"distilled:{student}")
     assert "the weights are not those that student.json describes" in done.err
+
+
+def test_a_position_table_that_starts_after_the_padding_is_not_exceeded(encoder, lessons, tmp_path):
+    for file in encoder.glob("tokenizer*"):
+        shutil.copy(file, tmp_path)
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = RobertaConfig(vocab_size=len(WORDS), max_position_embeddings=24, pad_token_id=0, **size)
+    RobertaModel(config).save_pretrained(tmp_path)
+    texts = [(context, 3 * output) for context, output in lessons[0]]  # of 32 tokens and more
+    student = fit_encoder(str(tmp_path), texts, lessons[1], settings_of({"epochs": "1"}))
+    assert student.settings["max_tokens"] == 23
+    assert np.isfinite(student.estimate(texts)).all()
+
+
+def test_a_training_that_diverges_gives_no_student(fails, encoder, lessons, tmp_path):
+    scored, student = tmp_path / "scored.jsonl", tmp_path / "student"
+    rows = [
+        {"context_id": f"c{number % 20}", "output": output, "worth_score": score}
+        for number, ((_, output), score) in enumerate(zip(*lessons, strict=True))
+    ]
+    scored.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = (f"--model=hf:{encoder}", "--model-option=epochs=1", "--model-option=learning_rate=1e30")
+    message = fails(2, "distil", scored, "--by", "worth_score", "--out", student, *options)
+    assert "the training has diverged: the student's estimates are not finite; give a smaller rate" in message
+    assert not student.exists()
 
 
 def test_what_cannot_be_trained_or_read_is_named(tmp_path, lessons):

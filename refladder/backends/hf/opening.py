@@ -136,12 +136,6 @@ def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable
     return stored
 
 
-def _parameters(torch: Any, transformers: Any, kind: str, config: Any) -> int:  # noqa: ANN401
-    """The number of a model's parameters, from its configuration."""
-    with torch.device("meta"):
-        return int(getattr(transformers, kind).from_config(config).num_parameters())
-
-
 def split_revision(target: str) -> tuple[str, str | None]:
     """Split `ORG/MODEL@REVISION` into (`ORG/MODEL`, `REVISION`); a folder, or a name alone, has no revision.
 
@@ -203,7 +197,13 @@ def open_model(
         raise BackendUnavailableError(f"{name} is no encoder-decoder (T5, BART), and one is needed here")
     kind = kind or (TEXT_TO_TEXT if config.is_encoder_decoder else "AutoModelForCausalLM")
     stored = config.get_text_config().dtype or config.dtype
-    chosen = _dtype(torch, dtype, stored, torch_device, lambda: _parameters(torch, transformers, kind, config))
+
+    def parameters() -> int:
+        with _explained(prefix, target, folder), torch.device("meta"):
+            model = getattr(transformers, kind).from_config(config, trust_remote_code=trust_remote_code)
+            return int(model.num_parameters())
+
+    chosen = _dtype(torch, dtype, stored, torch_device, parameters)
     commit = getattr(config, "_commit_hash", None)
     if commit:
         common["revision"] = commit  # so that a later push cannot combine other weights with this configuration
@@ -352,7 +352,7 @@ def folder_digest(folder: Path) -> str:
     """
     state = hashlib.blake2b(digest_size=6)
     for path in sorted(folder.iterdir()):
-        if path.suffix not in {".json", ".safetensors", ".model", ".jinja", ".txt"}:
+        if path.suffix not in {".json", ".safetensors", ".model", ".jinja", ".txt", ".py"}:
             continue
         size = path.stat().st_size
         state.update(f"{path.name}:{size}:".encode())

@@ -27,6 +27,22 @@ class Row(NamedTuple):
     cut: bool
 
 
+def longest_text(tokenizer: Any, config: Any) -> int:  # noqa: ANN401  of transformers
+    """Maximum number of tokens: that of the tokenizer, unless the model's position table is shorter.
+
+    Args:
+        tokenizer: of the model.
+        config: of its text part.
+    """
+    longest = int(tokenizer.model_max_length)
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        if config.model_type in _POSITIONS_AFTER_PADDING:
+            positions -= config.pad_token_id + 1
+        longest = min(longest, positions)
+    return longest
+
+
 class Reader:
     """A model that reads texts or pairs of texts, in batches of similar length that fit in memory.
 
@@ -45,14 +61,8 @@ class Reader:
 
     @property
     def longest(self) -> int:
-        """Maximum number of tokens: that of the tokenizer, unless the model's position table is shorter."""
-        longest = int(self.opened.tokenizer.model_max_length)
-        positions = getattr(self._config, "max_position_embeddings", None)
-        if isinstance(positions, int) and positions > 0:
-            if self._config.model_type in _POSITIONS_AFTER_PADDING:
-                positions -= self._config.pad_token_id + 1
-            longest = min(longest, positions)
-        return longest
+        """Maximum number of tokens, see `longest_text`."""
+        return longest_text(self.opened.tokenizer, self._config)
 
     def single(self, text: str) -> Row:
         """A text alone, its end cut off if it is too long."""

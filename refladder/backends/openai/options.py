@@ -95,7 +95,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
 def share_of_limits(given: Mapping[str, str], clients: int) -> dict[str, str]:
     """The options of each of several clients of one server, whose limits together are those given.
 
-    Each client has an equal share, so no limit is exceeded; an idle client's share is not used.
+    Each client has an equal share, and at least one request in flight; an idle client's share is not used.
 
     Raises:
         UsageError: see `read_options`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import logging
 import os
 import re
@@ -291,3 +292,34 @@ def test_the_rate_of_products_is_positive_and_measured_once():
     pytest.importorskip("torch")
     assert 1e8 < operations_per_second("float32") < 1e15
     assert operations_per_second("float32") == operations_per_second("float32")
+
+
+CODE = """
+from transformers import LlamaConfig, LlamaForCausalLM
+class OwnConfig(LlamaConfig):
+    model_type = "own_llama"
+class OwnForCausalLM(LlamaForCausalLM):
+    config_class = OwnConfig
+"""
+
+
+@pytest.fixture
+def own_code(copy):
+    """A model in bfloat16 that comes with Python files."""
+    config = json.loads((copy / "config.json").read_text())
+    names = {"AutoConfig": "modeling_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.OwnForCausalLM"}
+    more = {"model_type": "own_llama", "architectures": ["OwnForCausalLM"], "auto_map": names, "dtype": "bfloat16"}
+    (copy / "config.json").write_text(json.dumps({**config, **more}))
+    (copy / "modeling_own.py").write_text(CODE)
+    return copy
+
+
+def test_auto_counts_the_parameters_of_a_model_with_code_of_its_own(own_code, monkeypatch):
+    monkeypatch.setattr(opening, "operations_per_second", {"float32": 3e9, "bfloat16": 1e9}.__getitem__)
+    assert ",float32," in connect(f"hf:{own_code}", trust_remote_code="true").fingerprint
+
+
+def test_other_code_of_a_model_is_another_fingerprint(own_code):
+    before = connect(f"hf:{own_code}", trust_remote_code="true", dtype="float32").fingerprint
+    (own_code / "modeling_own.py").write_text(CODE + "# and more\n")
+    assert connect(f"hf:{own_code}", trust_remote_code="true", dtype="float32").fingerprint != before
