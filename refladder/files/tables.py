@@ -26,7 +26,15 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import Writer, atomic, is_device
 from refladder.files.remote import is_url, open_url
-from refladder.files.table_files import FORM_OF_EXTENSION, form_by_name, is_many, open_table, table_files
+from refladder.files.table_files import (
+    FORM_OF_EXTENSION,
+    check_unchanged,
+    form_by_name,
+    is_many,
+    open_table,
+    scored_digests,
+    table_files,
+)
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -205,11 +213,14 @@ def read_rows(path: str, given: str | None = None) -> Rows:
     """
     form = format_of(path, given)
     first, *others = table_files(path)
-    rows = _read_file(first, form)
-    return rows if not others else Rows(_chained(rows, others, form), rows.columns())
+    digests = scored_digests(path)
+    rows = _read_file(first, form, digests)
+    return rows if not others else Rows(_chained(rows, others, form, digests), rows.columns())
 
 
-def _read_file(path: str, form: str) -> Rows:
+def _read_file(path: str, form: str, digests: Mapping[str, str]) -> Rows:
+    if path in digests:
+        check_unchanged(path, digests[path])
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
@@ -217,11 +228,11 @@ def _read_file(path: str, form: str) -> Rows:
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
-def _chained(rows: Rows, others: Sequence[str], form: str) -> Iterator[Row]:
+def _chained(rows: Rows, others: Sequence[str], form: str, digests: Mapping[str, str]) -> Iterator[Row]:
     with closing(rows):
         yield from rows
     for path in others:
-        with closing(_read_file(path, form)) as more:
+        with closing(_read_file(path, form, digests)) as more:
             yield from more
 
 

@@ -29,7 +29,15 @@ from refladder.files.jsonl import (
     to_line,
 )
 from refladder.files.locks import locked
-from refladder.files.table_files import RUN_FOLDER, check_finished, is_many, is_scored, manifest_shards, open_table
+from refladder.files.table_files import (
+    RUN_FOLDER,
+    check_finished,
+    is_many,
+    is_scored,
+    manifest_shards,
+    names_in,
+    open_table,
+)
 from refladder.parsing import parse_json
 from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
 
@@ -74,8 +82,14 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     check_finished(path)
     files = []
     if is_scored(path):
-        names = [judgments for _, judgments in manifest_shards(path) if judgments is not None]
-        files = [f"{path.rstrip('/')}/{JUDGMENTS_FOLDER}/{name}" for name in names]
+        folder = f"{path.rstrip('/')}/{JUDGMENTS_FOLDER}"
+        shards, existing = manifest_shards(path), names_in(folder)
+        files = [f"{folder}/{shard.judgments}" for shard in shards if shard.judgments in existing]
+        if files and (without := next((shard for shard in shards if shard.judgments not in existing), None)):
+            raise DataError(
+                f"{path.rstrip('/')}/{without.name}: the judgments of this shard are missing; delete this file, and "
+                "run the same `refladder score` command again, which asks the judge about its rows again"
+            )
     if not files:
         raise DataError(
             f"{path}: holds no judgments; name a judgments file, or a folder of `refladder score --workers`"
