@@ -58,11 +58,12 @@ class Row:
     raw: str | None = None
 
 
-def format_of(path: str, given: str | None = None) -> str:
+def format_of(path: str, given: str | None = None, *, output: bool = False) -> str:
     """The format of a file: `given`, or else by its extension, ignoring a final `.gz`; `-` is jsonl.
 
     Raises:
         UsageError: the extension is not one of .jsonl, .ndjson, .json, .csv, .parquet.
+        DataError: it has none, and there is no such folder; not with `output`, a file that is still to be written.
     """
     if given is not None:
         return given
@@ -75,6 +76,8 @@ def format_of(path: str, given: str | None = None) -> str:
             raise UsageError(f"{path}: files of several formats ({', '.join(forms)}); name one kind with a quoted glob")
         form = forms[0]
     if form is None or form == "unknown":
+        if not (output or is_url(path) or Path(path).suffix or Path(path).exists()):
+            raise DataError(f"{path}: no such file or folder")
         raise UsageError(f"{path}: unknown file extension; use .jsonl, .csv or .parquet, or give --format")
     return form
 
@@ -399,7 +402,7 @@ def open_sink(
         UsageError: the format is unknown, the rows already have an added column, or `escape_formulas` is used with
             another format than CSV.
     """
-    form = format_of(path, given)
+    form = format_of(path, given, output=True)
     if escape_formulas and form != "csv":
         raise UsageError(f"{path}: --escape-formulas works only with CSV, not {form}; remove it or write .csv")
     if path == STANDARD:

@@ -66,3 +66,62 @@ def test_rescore_refuses_a_folder_without_the_judgments_of_a_shard(command, fail
     (out / "in-00001.jsonl").unlink()
     assert command(*arguments).code == 0
     assert command(*rescoring).err.startswith("60 rows, 0 scores missing; 300 judgments")
+
+
+def test_a_folder_of_shards_is_refused_where_one_table_is_needed(fails, scoring, tmp_path):
+    _, out = scoring
+    assert fails(2, "review", out, "--html", tmp_path / "page.html") == (
+        f"refladder: {out}: a folder of scored shards; give one of its tables, such as {out}/in-00000.jsonl\n"
+    )
+    publishing = ("publish", "demo/story", "ORG/NAME", "--dry-run", "--with", "scores", "--scores", out)
+    assert fails(2, *publishing) == (
+        f"refladder: {out}: a folder; score into one file, such as --out scored.jsonl, to publish it\n"
+    )
+
+
+def test_a_wrong_column_is_refused_before_a_worker_starts_and_can_be_mended(
+    command, fails, rows, tmp_path, monkeypatch
+):
+    source, out = tmp_path / "in.jsonl", tmp_path / "out"
+    source.write_text("".join(json.dumps({**row, "text": row["output"]}) + "\n" for row in rows(60)), "utf-8")
+    arguments = ("score", source, *LADDERS, "--out", out, "--shard-rows", "20")
+
+    def no_worker(*_arguments, **_named):
+        raise AssertionError("a worker was started")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("refladder.jobs.workers.Processes", no_worker)
+        text = fails(2, *arguments, "--column", "output=txt")
+    assert text == (
+        f"refladder: {source}:1: no column 'txt' for the output; did you mean --column output=text? Columns there: "
+        f"{', '.join([*rows(1)[0], 'text'])}. Map one with --column output=NAME\n"
+    )
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    done = command(*arguments, "--column", "output=text")
+    assert done.err.endswith("3 shards: 60 rows = 60 scored + 0 unscored\n")
+    plan = json.loads((out / ".refladder" / "plan.json").read_bytes())
+    assert plan["settings"]["columns"] == {"output": "text"}
+    assert "holds shards of another run (other columns)" in fails(2, *arguments)
+
+
+def test_a_file_name_is_no_folder_of_shards(command, fails, scoring, tmp_path, monkeypatch):
+    arguments, out = scoring
+    monkeypatch.undo()  # real workers
+    at = arguments.index(out)
+    table = tmp_path / "scored.jsonl"
+    assert fails(2, *arguments[:at], table, *arguments[at + 1 :]) == (
+        f"refladder: {table}: the name of a file, and shards need a folder; name one, such as {tmp_path}/scored\n"
+    )
+    done = command(*arguments[:at], tmp_path / "few", "--shard-rows", "60", "--workers", "2")
+    assert done.err.startswith(
+        "1 shard for 2 workers, of which the others have nothing to do; a smaller --shard-rows makes more shards\n"
+    )
+
+
+def test_no_advice_to_run_the_same_command_again_where_it_would_fail_again(fails, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps({**row, "coherence_score": 1}) + "\n" for row in rows(60)), "utf-8")
+    assert fails(2, "score", source, *LADDERS, "--out", tmp_path / "out").endswith(
+        f"refladder: {source}: column 'coherence_score' exists already; rename or drop it first\n"
+    )
