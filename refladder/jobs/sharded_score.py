@@ -150,10 +150,11 @@ def score_shards(
                     "or discard them with --restart"
                 )
             rows = sharding.shard_rows
-            return make_plan(source, given, mapped, shard_rows=rows, settings=asked, config=config or {}, old=old)
+            return make_plan(
+                source, given, mapped, shard_rows=rows, settings=asked, config=config or {}, old=old, out=out
+            )
 
         plan = _planned(folder, current, restart=restart)
-        check_strangers(folder, plan)
         shards = plan.shards[number - 1 :: parts]
         earlier = verified(folder, read_marks(folder, shards))
         marks = dict(earlier)
@@ -195,6 +196,7 @@ def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart:
     if not restart:
         old = read_plan(folder)
         if old is not None and _same(plan := current(old), old):
+            check_strangers(folder, plan)
             return plan
     with ExitStack() as stack:
         _wait_for(stack, folder, f"{RUN_FOLDER}/{PLAN}")
@@ -202,6 +204,7 @@ def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart:
             _discard(folder)
         old = read_plan(folder)
         plan = current(old)
+        check_strangers(folder, plan)  # before the plan makes the folder one of scored shards
         if old is None or not _same(plan, old):
             folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
             write_plan(folder, plan)

@@ -125,3 +125,25 @@ def test_no_advice_to_run_the_same_command_again_where_it_would_fail_again(fails
     assert fails(2, "score", source, *LADDERS, "--out", tmp_path / "out").endswith(
         f"refladder: {source}: column 'coherence_score' exists already; rename or drop it first\n"
     )
+
+
+def test_the_scored_rows_are_no_input_of_the_next_run(command, fails, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    data = tmp_path / "data"
+    (data / "part").mkdir(parents=True)
+    (data / "part" / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(60)), "utf-8")
+    arguments = ("score", data / "**" / "*.jsonl", *LADDERS, "--out", data / "scored", "--shard-rows", "20")
+    assert command(*arguments).err.endswith("\n3 shards: 60 rows = 60 scored + 0 unscored\n")
+    assert command(*arguments).err.endswith("\n3 shards (3 from earlier runs): 60 rows = 60 scored + 0 unscored\n")
+
+    part = data / "part"
+    assert fails(2, "score", part, *LADDERS, "--out", part) == (
+        f"refladder: {part}: its files are in {part}, the folder of the scored rows; name another --out\n"
+    )
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.jsonl").write_text("{}\n", "utf-8")
+    assert "notes.jsonl: no shard of this input" in fails(2, "score", part, *LADDERS, "--out", other)
+    for folder in (part, other):  # neither is one of scored shards by now
+        assert not (folder / ".refladder" / "plan.json").exists()
+    assert command("score", part, *LADDERS, "--out", tmp_path / "out").code == 0
