@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import fnmatch
 import io
 import itertools
 import json
@@ -93,21 +94,33 @@ def read_once(path: str) -> bool:
 
 
 def refuse_same_files(paths: Mapping[str, str]) -> None:
-    """Check that input and output files are different; `-`, standard input or output, is ignored.
+    """Check that input and output files are different, and that no table is written into a folder that is read.
+
+    `-`, standard input or output, is ignored.
 
     Args:
-        paths: description of each file, for the message, to its path.
+        paths: description of each file, for the message, to its path; the table that is read first.
 
     Raises:
-        UsageError: two paths lead to the same file.
+        UsageError: two paths lead to the same file, or one is a table in the folder, or matches the glob, that is read.
     """
+    paths = {description: path for description, path in paths.items() if path != STANDARD}
     seen: dict[str, str] = {}
     for description, path in paths.items():
-        if path == STANDARD:
-            continue
         other = seen.setdefault(os.path.realpath(path), description)
         if other != description:
             raise UsageError(f"{path}: {other} and {description} must be different files")
+    source, *others = paths.items() or [("", "")]
+    for description, path in others:
+        inside = form_by_name(path) and os.path.realpath(source[1]) == str(Path(os.path.realpath(path)).parent)
+        if inside or (is_many(source[1]) and _matches(path, source[1])):
+            raise UsageError(
+                f"{path}: {description} would be among the files of {source[0]} the next time; choose another folder"
+            )
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return not Path(pattern).is_dir() and fnmatch.fnmatchcase(path, pattern)
 
 
 def parse_number(text: str) -> float | None:

@@ -40,15 +40,39 @@ def test_a_changed_shard_is_refused_until_it_is_scored_again(command, fails, sco
 
 def test_a_table_beside_the_shards_is_not_counted_with_them(command, fails, scoring):
     _, out = scoring
+    reading = ("filter", out, "--min", "coherence_score=-15")
     inside = out / "kept.jsonl"
-    assert command("filter", out, "--min", "coherence_score=-15", "--out", inside).code == 0
-    assert fails(2, "filter", out, "--min", "coherence_score=-15") == (
+    for refused, reader in (
+        ((*reading, "--out", inside), "SOURCE"),
+        (("rescore", out, "--out", inside), "the judgments"),
+    ):
+        assert f"refladder: {inside}: " in (text := fails(2, *refused))
+        assert text.endswith(f"would be among the files of {reader} the next time; choose another folder\n")
+    inside.write_bytes((out / "in-00000.jsonl").read_bytes())
+    assert fails(2, *reading) == (
         f"refladder: {inside}: no scored shard of this folder; move it away, or name the files to read with a quoted "
         "glob\n"
     )
     inside.unlink()
     (out / "notes.txt").write_text("no table", "utf-8")
-    assert command("filter", out, "--min", "coherence_score=-15").code == 0
+    assert command(*reading).code == 0
+
+
+def test_a_table_is_not_written_among_the_files_that_are_read(command, fails, rows, tmp_path):
+    data = tmp_path / "x[1]"
+    data.mkdir()
+    (data / "a[2].jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(3)), "utf-8")
+    out = data / "a2.jsonl"
+    refused = f"refladder: {out}: --out would be among the files of the input the next time; choose another folder\n"
+    assert fails(2, "score", data, *LADDERS, "--out", out) == refused
+    assert not out.exists()
+    assert command("score", data / "a[2].jsonl", *LADDERS, "--out", out).code == 0  # a file beside the file
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (data / "a[2].jsonl").rename(plain / "a.jsonl")
+    out = plain / "a2.jsonl"
+    refused = f"refladder: {out}: --out would be among the files of the input the next time; choose another folder\n"
+    assert fails(2, "score", plain / "*.jsonl", *LADDERS, "--out", out) == refused
 
 
 @pytest.mark.parametrize("again", [False, True])
