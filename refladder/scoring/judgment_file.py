@@ -12,6 +12,7 @@ import itertools
 import os
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, UsageError
@@ -29,6 +30,7 @@ from refladder.files.jsonl import (
     to_line,
 )
 from refladder.files.locks import locked
+from refladder.files.remote import is_url
 from refladder.files.table_files import (
     RUN_FOLDER,
     check_finished,
@@ -43,7 +45,6 @@ from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, R
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
     from types import TracebackType
     from typing import IO
 
@@ -70,6 +71,9 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
     path = str(path)
     if is_many(path):
         return _read_folder(path)
+    beside = f"{path}.judgments.jsonl"
+    if not is_url(path) and Path(beside).is_file():
+        raise DataError(f"{path}: scored rows; their judgments are in {beside}")
     lines = numbered_lines(open_table(path), path)
     first = next(lines, None)
     if first is None:

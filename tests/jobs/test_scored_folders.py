@@ -171,3 +171,10 @@ def test_the_scored_rows_are_no_input_of_the_next_run(command, fails, rows, tmp_
     for folder in (part, other):  # neither is one of scored shards by now
         assert not (folder / ".refladder" / "plan.json").exists()
     assert command("score", part, *LADDERS, "--out", tmp_path / "out").code == 0
+
+
+def test_rescore_of_scored_rows_names_their_judgments(command, fails, rows, tmp_path):
+    source, out = tmp_path / "in.jsonl", tmp_path / "scored.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows(3)), "utf-8")
+    assert command("score", source, *LADDERS, "--out", out).code == 0
+    assert fails(2, "rescore", out) == f"refladder: {out}: scored rows; their judgments are in {out}.judgments.jsonl\n"
