@@ -74,11 +74,17 @@ class _Promised:
 @click.option(
     "--on-average", is_flag=True, help="Promise the precision on average over runs. Keeps more; --sure is not used."
 )
-@click.option("--out", type=console.PATH, help="Output file: the cut-off for `filter --threshold`.")
+@click.option(
+    "--out",
+    type=console.PATH,
+    help="Output file: the cut-off for `filter --threshold`, the rows of --plan, or the map of --human-scale.",
+)
 @click.option(
     "--plot", type=console.PATH, help="Output file of a chart (SVG): precision against the share of rows kept."
 )
-@click.option("--plan", is_flag=True, help="Show what more labels can promise, and write rows to label next to --out.")
+@click.option(
+    "--plan", is_flag=True, help="Show what more labels can promise, and write the next rows to label to --out."
+)
 @click.option(
     "--rate",
     type=console.PATH,

@@ -63,15 +63,15 @@ if TYPE_CHECKING:
     "reaches NUMBER. Repeatable: a row passes when all columns do. Rows that stop have bounds instead of a score.",
 )
 @click.option(
+    "--threshold",
+    type=console.PATH,
+    help="Stop likewise at the cut-offs of a threshold file of `refladder calibrate`.",
+)
+@click.option(
     "--judgments",
     type=console.PATH,
     help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -, or with "
     "--judgments-from.",
-)
-@click.option(
-    "--threshold",
-    type=console.PATH,
-    help="Stop likewise at the cut-offs of a threshold file of `refladder calibrate`.",
 )
 @CASCADE
 @click.option(

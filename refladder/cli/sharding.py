@@ -280,11 +280,18 @@ def _checked(sharding: ShardOptions, source: str | None, out: str, *, restart: b
         raise UsageError("shards need --out FOLDER (or a URL)")
     if not is_url(out) and Path(out).exists() and not Path(out).is_dir():
         raise UsageError(f"{out}: a file; shards need a folder")
+    if form_by_name(out) is not None and not out.endswith("/") and (is_url(out) or not Path(out).exists()):
+        raise UsageError(f"{out}: the name of a file, and shards need a folder; name one, such as {_folder_name(out)}")
     if sharding.address is not None and sharding.engine != "ray":
         raise UsageError("--address is that of a Ray cluster; add --engine ray")
     if restart and sharding.part[1] > 1:
         raise UsageError(f"--restart would discard the shards of other parts; delete {out} before they start")
     return source
+
+
+def _folder_name(out: str) -> str:
+    stem = out.removesuffix(".gz").rpartition(".")[0]
+    return stem if stem and not stem.endswith("/") else "scored"
 
 
 def _tell(report: ShardsReport, judge: str, out: str, *, as_json: bool) -> int:

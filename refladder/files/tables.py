@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import fnmatch
 import io
 import itertools
 import json
@@ -26,7 +27,15 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import Writer, atomic, is_device
 from refladder.files.remote import is_url, open_url
-from refladder.files.table_files import FORM_OF_EXTENSION, form_by_name, is_many, open_table, table_files
+from refladder.files.table_files import (
+    FORM_OF_EXTENSION,
+    check_unchanged,
+    form_by_name,
+    is_many,
+    open_table,
+    scored_digests,
+    table_files,
+)
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -50,11 +59,12 @@ class Row:
     raw: str | None = None
 
 
-def format_of(path: str, given: str | None = None) -> str:
+def format_of(path: str, given: str | None = None, *, output: bool = False) -> str:
     """The format of a file: `given`, or else by its extension, ignoring a final `.gz`; `-` is jsonl.
 
     Raises:
         UsageError: the extension is not one of .jsonl, .ndjson, .json, .csv, .parquet.
+        DataError: it has none, and there is no such folder; not with `output`, a file that is still to be written.
     """
     if given is not None:
         return given
@@ -67,6 +77,8 @@ def format_of(path: str, given: str | None = None) -> str:
             raise UsageError(f"{path}: files of several formats ({', '.join(forms)}); name one kind with a quoted glob")
         form = forms[0]
     if form is None or form == "unknown":
+        if not (output or is_url(path) or Path(path).suffix or Path(path).exists()):
+            raise DataError(f"{path}: no such file or folder")
         raise UsageError(f"{path}: unknown file extension; use .jsonl, .csv or .parquet, or give --format")
     return form
 
@@ -82,21 +94,33 @@ def read_once(path: str) -> bool:
 
 
 def refuse_same_files(paths: Mapping[str, str]) -> None:
-    """Check that input and output files are different; `-`, standard input or output, is ignored.
+    """Check that input and output files are different, and that no table is written into a folder that is read.
+
+    `-`, standard input or output, is ignored.
 
     Args:
-        paths: description of each file, for the message, to its path.
+        paths: description of each file, for the message, to its path; the table that is read first.
 
     Raises:
-        UsageError: two paths lead to the same file.
+        UsageError: two paths lead to the same file, or one is a table in the folder, or matches the glob, that is read.
     """
+    paths = {description: path for description, path in paths.items() if path != STANDARD}
     seen: dict[str, str] = {}
     for description, path in paths.items():
-        if path == STANDARD:
-            continue
         other = seen.setdefault(os.path.realpath(path), description)
         if other != description:
             raise UsageError(f"{path}: {other} and {description} must be different files")
+    source, *others = paths.items() or [("", "")]
+    for description, path in others:
+        inside = form_by_name(path) and os.path.realpath(source[1]) == str(Path(os.path.realpath(path)).parent)
+        if inside or (is_many(source[1]) and _matches(path, source[1])):
+            raise UsageError(
+                f"{path}: {description} would be among the files of {source[0]} the next time; choose another folder"
+            )
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return not Path(pattern).is_dir() and fnmatch.fnmatchcase(path, pattern)
 
 
 def parse_number(text: str) -> float | None:
@@ -205,11 +229,14 @@ def read_rows(path: str, given: str | None = None) -> Rows:
     """
     form = format_of(path, given)
     first, *others = table_files(path)
-    rows = _read_file(first, form)
-    return rows if not others else Rows(_chained(rows, others, form), rows.columns())
+    digests = scored_digests(path)
+    rows = _read_file(first, form, digests)
+    return rows if not others else Rows(_chained(rows, others, form, digests), rows.columns())
 
 
-def _read_file(path: str, form: str) -> Rows:
+def _read_file(path: str, form: str, digests: Mapping[str, str]) -> Rows:
+    if path in digests:
+        check_unchanged(path, digests[path])
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
@@ -217,11 +244,11 @@ def _read_file(path: str, form: str) -> Rows:
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
-def _chained(rows: Rows, others: Sequence[str], form: str) -> Iterator[Row]:
+def _chained(rows: Rows, others: Sequence[str], form: str, digests: Mapping[str, str]) -> Iterator[Row]:
     with closing(rows):
         yield from rows
     for path in others:
-        with closing(_read_file(path, form)) as more:
+        with closing(_read_file(path, form, digests)) as more:
             yield from more
 
 
@@ -390,7 +417,7 @@ def open_sink(
     """
     if is_url(path):
         raise UsageError(f"{path}: a file is written on this machine only; name a file here, and copy it to the URL")
-    form = format_of(path, given)
+    form = format_of(path, given, output=True)
     if escape_formulas and form != "csv":
         raise UsageError(f"{path}: --escape-formulas works only with CSV, not {form}; remove it or write .csv")
     if path == STANDARD:

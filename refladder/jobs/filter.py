@@ -12,7 +12,16 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record
-from refladder.files.tables import STANDARD, Row, format_of, number_in, open_sink, read_rows, standard_form
+from refladder.files.tables import (
+    STANDARD,
+    Row,
+    format_of,
+    number_in,
+    open_sink,
+    read_rows,
+    refuse_same_files,
+    standard_form,
+)
 from refladder.jobs.scored_tables import (
     cascade_column,
     check_signature,
@@ -349,6 +358,8 @@ def filter_rows(
     paths = [output if output == STANDARD else os.path.realpath(output) for output in outputs]
     if len(set(paths)) != len(paths) or (source != STANDARD and os.path.realpath(source) in paths):
         raise UsageError(f"the input and the outputs must be different files, found {[source, *outputs]}")
+    for output in outputs:
+        refuse_same_files({"SOURCE": source, "the output": output})
     form = format_of(source, given)
     selects = condition.top is not None or condition.best is not None
     named = "<stdin>" if source == STANDARD else source

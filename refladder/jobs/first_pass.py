@@ -252,8 +252,10 @@ class Cascade(AllRows):
         single = column_names(scorer.dimensions[0].name)[:2]
         possible = single if len(scorer.dimensions) == 1 else (overall_column(scorer.dimensions),)
         if column not in possible:
+            of_column = {name: dim.name for dim in scorer.dimensions for name in column_names(dim.name)[:2]}
+            advice = f"only {of_column[column]}" if column in of_column else "others"
             raise UsageError(
-                f"the student learned {column}, and this run gives {' and '.join(possible)}; choose others with "
+                f"the student learned {column}, and this run gives {' and '.join(possible)}; choose {advice} with "
                 "--dimension, or distil another student"
             )
         learned = student.record.teacher

@@ -152,7 +152,7 @@ def preference_pairs(
     contexts = {} if opened is None else opened.contexts
     form = format_of(source, given)
     form_out = out_given or standard_form(out, form)
-    if conversational and format_of(out, form_out) == "csv":
+    if conversational and format_of(out, form_out, output=True) == "csv":
         raise UsageError(f"{out}: chat messages are lists, which CSV does not have; write .jsonl or .parquet")
     with ExitStack() as stack:
         path = stack.enter_context(read_twice(source, form))

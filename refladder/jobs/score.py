@@ -127,7 +127,9 @@ class Mapped:
             return value
         if not needed and what not in self.columns:
             return None
-        near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)
+        near = difflib.get_close_matches(
+            column, [str(name) for name in row.fields if name not in {*FIELDS, *self.columns.values()}], n=1, cutoff=0.6
+        )
         hint = f"did you mean --column {what}={near[0]}? " if near else ""
         raise DataError(
             f"{row.where}: no column {column!r} for the {what.replace('_', ' ')}; {hint}"

@@ -130,7 +130,8 @@ def differing_parts(first: object, second: object) -> tuple[str, str]:
     """The parts of two signatures that are not in both."""
     parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]
     shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
-    return shown[0] or "no signature", shown[1] or "no signature"
+    none = ["no signature" if signature is None else "nothing in its place" for signature in (first, second)]
+    return shown[0] or none[0], shown[1] or none[1]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,9 @@ from refladder.backends.metered import SPENT
 from refladder.errors import BackendError, DataError, RefladderError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER
+from refladder.files.tables import read_rows
 from refladder.jobs.shards import (
+    MARKS,
     Mark,
     Plan,
     Shard,
@@ -29,6 +31,7 @@ from refladder.jobs.shards import (
     write_plan,
 )
 from refladder.scoring.columns import FirstPass, ScoreReport
+from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -140,15 +143,18 @@ def score_shards(
             names = [] if old is None else differ(old)
             other_judge = not _JUDGE.isdisjoint(names)
             if names := [name for name in names if name not in _JUDGE]:
+                if parts == 1 and not folder.names(MARKS) and not folder.names(JUDGMENTS_FOLDER):
+                    return current(None)  # an earlier command asked nothing, such as one with a wrong column
                 raise UsageError(
                     f"{folder.address}: holds shards of another run (other {', '.join(names)}); choose another folder, "
                     "or discard them with --restart"
                 )
             rows = sharding.shard_rows
-            return make_plan(source, given, mapped, shard_rows=rows, settings=asked, config=config or {}, old=old)
+            return make_plan(
+                source, given, mapped, shard_rows=rows, settings=asked, config=config or {}, old=old, out=out
+            )
 
         plan = _planned(folder, current, restart=restart)
-        check_strangers(folder, plan)
         shards = plan.shards[number - 1 :: parts]
         earlier = verified(folder, read_marks(folder, shards))
         marks = dict(earlier)
@@ -160,8 +166,15 @@ def score_shards(
             others = read_marks(folder, plan.shards)
             run.expected = next((mark.signature for mark in others.values()), None)
         if run is not None and left:
+            _check_columns(left[0].source, plan.form, mapped)
             folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
-            run.score(left, *open_workers(plan.form))
+            workers, task = open_workers(plan.form)
+            if len(shards) < workers.number:
+                say(
+                    f"{_counted(len(shards))} for {workers.number} workers, of which the others have nothing to do; "
+                    "a smaller --shard-rows makes more shards"
+                )
+            run.score(left, workers, task)
         elif run is not None:
             run.compare(*open_workers(plan.form))
         missing = _finish(folder, plan, marks)
@@ -183,6 +196,7 @@ def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart:
     if not restart:
         old = read_plan(folder)
         if old is not None and _same(plan := current(old), old):
+            check_strangers(folder, plan)
             return plan
     with ExitStack() as stack:
         _wait_for(stack, folder, f"{RUN_FOLDER}/{PLAN}")
@@ -190,6 +204,7 @@ def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart:
             _discard(folder)
         old = read_plan(folder)
         plan = current(old)
+        check_strangers(folder, plan)  # before the plan makes the folder one of scored shards
         if old is None or not _same(plan, old):
             folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
             write_plan(folder, plan)
@@ -197,7 +212,8 @@ def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart:
 
 
 def _same(plan: Plan, old: Plan) -> bool:
-    return (plan.shards, plan.stamps) == (old.shards, old.stamps)
+    settings, before = ({**kind.settings, **dict.fromkeys(_JUDGE)} for kind in (plan, old))
+    return (plan.shards, plan.stamps, settings) == (old.shards, old.stamps, before)
 
 
 def _wait_for(stack: ExitStack, folder: Folder, name: str) -> None:
@@ -220,6 +236,26 @@ def _discard(folder: Folder) -> None:
         if (plan := read_plan(folder)) is not None:
             discard(folder, plan)
     folder.remove(f"{RUN_FOLDER}/{PLAN}")
+
+
+def _check_columns(path: str, form: str, mapped: Mapped) -> None:
+    """Check the columns of the first row of a file, before every shard fails for a wrong name of one.
+
+    Raises:
+        DataError: it has no output, or nothing that names its context.
+    """
+    try:
+        with closing(read_rows(path, form)) as rows:
+            first = next(rows, None)
+    except DataError:  # reported by its shard, and the others are scored
+        return
+    if first is not None:
+        mapped.cell(first, "output")
+        mapped.context_of(first, *mapped.context_text(first))
+
+
+def _counted(shards: int) -> str:
+    return "1 shard" if shards == 1 else f"{shards:,} shards"
 
 
 class _Run:
@@ -334,7 +370,8 @@ class _Run:
         self._usd[worker] = self._usd.get(worker, 0.0) + reply.get("spent", {}).get("usd", 0.0)
         if "error" in reply:
             if reply["stops"]:
-                raise _error(reply)(f"{reply['error']}; {self._kept()}")
+                continues = "" if reply["kind"] == "usage" else f"; {self._kept()}"
+                raise _error(reply)(f"{reply['error']}{continues}")
             self._failed[shard.name] = reply["error"]
             self._say(f"{shard.name}: failed: {reply['error']}")
             return
@@ -361,7 +398,10 @@ class _Run:
             self._progress(done, self._total)
 
     def _kept(self) -> str:
-        return f"{len(self._marks):,} scored shards are kept, and the same command continues"
+        if not self._marks:
+            return "no shard is scored yet"
+        kept = "1 scored shard is" if len(self._marks) == 1 else f"{len(self._marks):,} scored shards are"
+        return f"{kept} kept, and the same command continues"
 
     def _failures(self) -> str:
         shown = "; ".join(list(self._failed.values())[:_SHOWN])

@@ -140,6 +140,7 @@ def make_plan(
     settings: Mapping[str, Any],
     config: Mapping[str, Any],
     old: Plan | None = None,
+    out: str | None = None,
 ) -> Plan:
     """Divide an input into shards. Rows are counted, not parsed: a wrong row is reported by its shard.
 
@@ -153,9 +154,10 @@ def make_plan(
         settings: kept in the plan.
         config: kept in the plan.
         old: an earlier plan; files that are unchanged since are not read again.
+        out: folder or URL of the scored rows. Its files are no input, also if a glob matches them.
 
     Raises:
-        UsageError: the format is CSV, or two input files would have the same shard names.
+        UsageError: the format is CSV, two input files would have the same shard names, or all of them are in `out`.
         DataError: an input cannot be read, or there are no rows.
     """
     form = format_of(source, given)
@@ -164,7 +166,9 @@ def make_plan(
             f"{source}: shards are made of JSON lines and Parquet, not CSV; convert it, or score it whole, into a file "
             "such as --out scored.csv"
         )
-    files = table_files(source)
+    files = [file for file in table_files(source) if out is None or not _is_inside(file, out)]
+    if not files:
+        raise UsageError(f"{source}: its files are in {out}, the folder of the scored rows; name another --out")
     stems = _stems(files)
     stamps = {file: stamp_of(file) if is_url(file) else _local_stamp(file) for file in files}
     before: dict[str, list[Shard]] = {}
@@ -191,6 +195,12 @@ def make_plan(
     if not shards:
         raise DataError(f"{source}: no rows to score")
     return Plan(form=form, settings=dict(settings), stamps=stamps, shards=shards, config=dict(config))
+
+
+def _is_inside(file: str, folder: str) -> bool:
+    if is_url(folder) or is_url(file):
+        return file.startswith(f"{folder.rstrip('/')}/")
+    return Path(folder).resolve() in Path(file).resolve().parents
 
 
 def _stems(files: Sequence[str]) -> dict[str, str]:

@@ -85,6 +85,8 @@ def extras_in(ladders: str, include: Sequence[str], scores: str | Path | None, j
     if "certificate" in include or (folder / CERTIFICATE).is_file():
         wanted["certificate"] = folder / CERTIFICATE
     for name, path in wanted.items():
+        if path.is_dir():
+            raise DataError(f"{path}: a folder; score into one file, such as --out scored.jsonl, to publish it")
         if not path.is_file():
             raise DataError(f"{path}: no such file; make it first, or leave out --with {name}")
     return Extras(**{name: wanted.get(name) for name in EXTRAS})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import DataError, RefladderError
 from refladder.files.jsonl import read_bytes, read_lines
 from refladder.files.ladder_sets import load_ladders
+from refladder.files.table_files import is_scored, table_files
 from refladder.files.tables import parse_number, read_rows
 from refladder.jobs.compete import RESULTS
 from refladder.jobs.score import Mapped, items
@@ -36,6 +37,10 @@ def read_run(run: Path) -> Sheet:
         DataError: there is no such run, or a file of it is damaged.
     """
     if run.is_dir():
+        if is_scored(str(run)):
+            raise DataError(
+                f"{run}: a folder of scored shards; give one of its tables, such as {table_files(str(run))[0]}"
+            )
         if not (run / RESULTS).is_file():
             raise DataError(
                 f"{run}: no {RESULTS} in this folder; give the folder of `compete --out` or `evaluate --work`, or the "

@@ -12,6 +12,7 @@ import itertools
 import os
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, OtherRunError, UsageError
@@ -29,13 +30,21 @@ from refladder.files.jsonl import (
     to_line,
 )
 from refladder.files.locks import locked
-from refladder.files.table_files import RUN_FOLDER, check_finished, is_many, is_scored, manifest_shards, open_table
+from refladder.files.remote import is_url
+from refladder.files.table_files import (
+    RUN_FOLDER,
+    check_finished,
+    is_many,
+    is_scored,
+    manifest_shards,
+    names_in,
+    open_table,
+)
 from refladder.parsing import parse_json
 from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
     from types import TracebackType
     from typing import IO
 
@@ -62,6 +71,9 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
     path = str(path)
     if is_many(path):
         return _read_folder(path)
+    beside = f"{path}.judgments.jsonl"
+    if not is_url(path) and Path(beside).is_file():
+        raise DataError(f"{path}: scored rows; their judgments are in {beside}")
     lines = numbered_lines(open_table(path), path)
     first = next(lines, None)
     if first is None:
@@ -74,8 +86,14 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     check_finished(path)
     files = []
     if is_scored(path):
-        names = [judgments for _, judgments in manifest_shards(path) if judgments is not None]
-        files = [f"{path.rstrip('/')}/{JUDGMENTS_FOLDER}/{name}" for name in names]
+        folder = f"{path.rstrip('/')}/{JUDGMENTS_FOLDER}"
+        shards, existing = manifest_shards(path), names_in(folder)
+        files = [f"{folder}/{shard.judgments}" for shard in shards if shard.judgments in existing]
+        if files and (without := next((shard for shard in shards if shard.judgments not in existing), None)):
+            raise DataError(
+                f"{path.rstrip('/')}/{without.name}: the judgments of this shard are missing; delete this file, and "
+                "run the same `refladder score` command again, which asks the judge about its rows again"
+            )
     if not files:
         raise DataError(
             f"{path}: holds no judgments; name a judgments file, or a folder of `refladder score --workers`"

@@ -188,7 +188,9 @@ def test_errors_of_link_speak_of_parameters(judged, tmp_path):
         refladder.link(judged[0], to=judged[1], rule="nonsense")
     with pytest.raises(UsageError, match=r"have the same signature, so their scores are on one scale already$"):
         refladder.link(judged[0], to=judged[0], out=tmp_path / "link.json")
-    with pytest.raises(DataError, match=r"milder\.jsonl:1: expected a line with"):
+    with pytest.raises(
+        DataError, match=r"milder\.jsonl: scored rows; their judgments are in .*milder\.jsonl\.judgments\.jsonl$"
+    ):
         refladder.link(judged[2], to=judged[1])
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file$"):
         refladder.link(judged[0], to=tmp_path / "nowhere.jsonl")

@@ -279,6 +279,7 @@ def test_a_row_that_a_student_decided_is_not_taken_for_an_unscored_one(rows, cas
         ({"CASCADE": 1, "cascade": Path("student")}, r"cascade 'student': must be distilled:FOLDER"),
         ({"CASCADE": 1, "both_orders": True}, r"scores with another signature: orders:2 here, orders:1 in the student"),
         ({"CASCADE": 1, "dimensions": ["complexity"]}, r"gives complexity_score .*; choose others with dimensions, or"),
+        ({"CASCADE": 1, "dimensions": []}, r"gives overall_score; choose only coherence with dimensions, or distil"),
     ],
 )  # fmt: skip
 def test_arguments_that_do_not_fit_are_named(asked, message, made, cascade, tmp_path):

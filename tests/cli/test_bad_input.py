@@ -51,6 +51,14 @@ def test_a_misspelt_column_gets_the_near_name(score, text_file):
     )
 
 
+def test_the_column_of_another_field_is_no_near_name(score, text_file):
+    path = text_file('{"context_id": "story-01", "output_id": "a", "text": "A text."}\n')
+    assert score(path) == (
+        f"refladder: {path}:1: no column 'output' for the output; Columns there: context_id, output_id, text. "
+        "Map one with --column output=NAME\n"
+    )
+
+
 def test_a_mapped_column_that_is_not_there(score, text_file):
     path = text_file(GOOD)
     assert score(path, "--column", "output_id=identifier") == (
@@ -172,6 +180,7 @@ def test_an_unknown_option_or_format(fails, stories):
     assert fails(2, "filter", "rows.txt", "--min", "x=1") == (
         "refladder: rows.txt: unknown file extension; use .jsonl, .csv or .parquet, or give --format\n"
     )
+    assert fails(2, "filter", "folder", "--min", "x=1") == "refladder: folder: no such file or folder\n"
 
 
 def test_a_file_that_is_not_there_or_a_folder(score, tmp_path):

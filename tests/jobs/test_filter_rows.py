@@ -317,6 +317,9 @@ def test_every_part_that_differs_between_signatures_is_named(fails, write_jsonl)
     path = write_jsonl(scored_rows(first, first.replace("hf:m@1", "hf:n@2").replace("orders:1", "orders:2")))
     done = fails(2, "filter", path, "--min", "coherence_score=5")
     assert "backend:hf:n@2|orders:2 here, backend:hf:m@1|orders:1 in " in done
+    path = write_jsonl(scored_rows(first, f"{first}|between:1,2"))
+    done = fails(2, "filter", path, "--min", "coherence_score=5")
+    assert "between:1,2 here, nothing in its place in " in done
     path = write_jsonl(scored_rows(first, None))
     assert f"no signature here, {first} in " in fails(2, "filter", path, "--min", "coherence_score=5")
 

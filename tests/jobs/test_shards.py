@@ -86,10 +86,6 @@ def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command
 
     best = ("--top", "0.1", "--by", "coherence_score")
     assert command("filter", out, *best).out == command("filter", whole, *best).out
-    assert command("filter", out, *best, "--out", out / "best.jsonl").code == 0
-    text = fails(2, "filter", out, *best)
-    assert "best.jsonl: no scored shard of this folder, and its rows would be read as such; move it away" in text
-    (out / "best.jsonl").unlink()
     judgments = f"{whole}.judgments.jsonl"
     assert (
         command("rescore", out, "--rule", "hard-votes").out == command("rescore", judgments, "--rule", "hard-votes").out
