@@ -67,7 +67,7 @@ def manifest_of(folder):
     return json.loads((folder / ".refladder" / "manifest.json").read_bytes())
 
 
-def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command, fails, inputs, whole, tmp_path):
+def test_shards_hold_the_rows_of_one_process_and_readers_take_the_folder(command, inputs, whole, tmp_path):
     expected = whole.read_bytes()
     out = tmp_path / "out"
     done = command("score", inputs, *LADDERS, "--out", out, "--shard-rows", "200", "--workers", "2")
