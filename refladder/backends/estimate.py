@@ -50,7 +50,7 @@ class Estimate:
         backend: its fingerprint.
         usage: prompts that need a new answer; an upper bound where the estimate is not `exact`.
         least: prompts that will be asked whatever the answers are.
-        free: answers that are stored, and repetitions of a prompt.
+        free: answers that are stored, or will be when their prompt comes again.
         too_long: prompts that do not fit the model and will not be read.
         exact: whether `usage` is exact, up to the length of the answers.
         unwritten: whether prompts hold texts that are still to be written, each counted at its first attempt.
@@ -96,15 +96,14 @@ class _Asked:
         answer_tokens: int,
         labels: Sequence[str],
     ) -> None:
-        """Count the prompts that have no stored answer and were not counted before."""
-        fresh = {
-            key: prompt
-            for key, prompt, answer in zip(keys, prompts, stored, strict=True)
-            if answer is None and key not in self.keys
-        }
-        self.keys.update(fresh)
+        """Count the prompts that have no stored answer; where answers are stored, each different prompt once."""
+        fresh = []
+        for key, prompt, answer in zip(keys, prompts, stored, strict=True):
+            if answer is None and not (self.backend.stores_answers and key in self.keys):
+                fresh.append(prompt)
+                self.keys.add(key)
         self.free += len(keys) - len(fresh)
-        self.count(list(fresh.values()), answer_tokens, labels)
+        self.count(fresh, answer_tokens, labels)
 
     def count(self, prompts: Sequence[Prompt], answer_tokens: int, labels: Sequence[str]) -> None:
         """Count prompts, each of which is asked."""

@@ -128,6 +128,11 @@ class Backend(ABC):
 
     # Answers of earlier runs.
 
+    @property
+    def stores_answers(self) -> bool:
+        """Whether answers are stored, so that a prompt that comes again is not asked again."""
+        return False
+
     def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
         """The text that a response store holds for each prompt; None where it must be asked."""
         del sampling
@@ -220,6 +225,11 @@ class Wrapper(Backend):
     def price(self) -> Price | None:
         """As the inner backend."""
         return self.backend.price
+
+    @property
+    def stores_answers(self) -> bool:
+        """As the inner backend."""
+        return self.backend.stores_answers
 
     def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
         """As the inner backend."""

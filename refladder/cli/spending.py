@@ -220,9 +220,8 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
         return
     for row, (_, estimate) in zip(rows, estimates, strict=True):
         bound = "" if row["exact"] else "at most "
-        click.echo(
-            f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {row['free']:,} answers are stored already"
-        )
+        stored = f"{row['free']:,} answers come from the response store"
+        click.echo(f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {stored}")
         if estimate.least < row["calls"] and estimate.least:
             click.echo(f"  at least {estimate.least:,} calls")
         if estimate.unwritten and row["prompt_tokens"] is None:

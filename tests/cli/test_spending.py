@@ -133,7 +133,7 @@ def test_a_dry_run_in_words(capsys, table, prices):
     count = tokens()
     cost = f"{count * 0.001 + ROWS * EACH * 0.01:.4f} USD"
     words = f"words:m: {ROWS * EACH} calls, {count:,} prompt tokens, at most {ROWS * EACH} answer tokens, {cost}"
-    assert out == f"dry run, {words}; 0 answers are stored already\nnothing was asked\n"
+    assert out == f"dry run, {words}; 0 answers come from the response store\nnothing was asked\n"
     assert f"{words} in 0." in err
     _, out, _ = score(capsys, table, "--dry-run")
     assert f"dry run: {ROWS * EACH} judgments exist from earlier runs\n" in out
@@ -153,7 +153,22 @@ def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
     assert (second["calls"], second["from_store"], Words.sent) == (0, ROWS * EACH, [])
     assert (tmp_path / "scored.jsonl").read_bytes() == scored
     _, out, _ = score(capsys, table, "--store", store, "--dry-run", "--restart")
-    assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers are stored already\nnothing was asked\n"
+    assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers come from the response store\nnothing was asked\n"
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_an_output_that_comes_twice_is_asked_twice_unless_answers_are_stored(capsys, table, tmp_path, store):
+    again = json.loads(table.read_text().splitlines()[0]) | {"output_id": "again"}
+    table.write_text(table.read_text() + json.dumps(again) + "\n")
+    options = ("--store", tmp_path / "r.sqlite") if store else ()
+    calls, reused = (ROWS * EACH, EACH) if store else ((ROWS + 1) * EACH, 0)
+    _, out, _ = score(capsys, table, "--dry-run", *options)
+    assert out.startswith(f"dry run, words:m: {calls} calls, ")
+    assert f"; {reused} answers come from the response store\n" in out
+    assert Words.sent == []
+    (row,) = spent(capsys, table, *options)
+    assert len(Words.sent) == row["calls"] == calls
+    assert row["from_store"] in {reused, None}
 
 
 def test_every_command_that_asks_keeps_answers(capsys, tmp_path):

@@ -87,6 +87,11 @@ class Stored(Wrapper):
             LABELS, prompts, keys, lambda some: self.backend.read_labels_each(some, labels), read_reading
         )
 
+    @property
+    def stores_answers(self) -> bool:
+        """Always."""
+        return True
+
     def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
         """The text in the store for each prompt, or None."""
         keys = write_keys(self.backend, prompts, sampling)
