@@ -98,7 +98,8 @@ def distil(
 
     Raises:
         UsageError: options are wrong, a library is missing, or the folder holds something else.
-        DataError: a column is missing, scores have several signatures, or there are too few of them.
+        DataError: a column is missing, scores have several signatures or are a student's estimates, or there are too
+            few of them.
         BackendUnavailableError: the encoder cannot be opened.
     """
     if labels and label is None:
@@ -148,6 +149,11 @@ def read_lessons(
     """
     column = asked.by[0]
     pool = read_pool(source, asked, given)
+    if (pool.signature or "").startswith("backend:distilled"):
+        raise DataError(
+            f"{source}: the numbers in {column!r} are estimates of a student; give the scores of a judge, from which a "
+            "student learns"
+        )
     used, texts, names, with_text = _texts(source, column, mapped, given, ladders)
     scores = pool.scores[used, 0]
     if len(scores) < LEAST_ROWS:
@@ -166,6 +172,11 @@ def read_lessons(
             "ladder set with --ladders"
         )
         texts = [("", output) for _, output in texts]
+    else:  # contexts that share their text are one, so that a text that is held out is not learned from
+        least: dict[str, str] = {}
+        for (context, _), name in zip(texts, names, strict=True):
+            least[context] = min(name, least.get(context, name))
+        names = [least[context] for context, _ in texts]
     human = np.full(len(pool.scores), np.nan)
     if asked.label:
         human[pool.labelled] = np.asarray(pool.labels[0], dtype=np.float64)

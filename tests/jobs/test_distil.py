@@ -59,6 +59,31 @@ def test_whole_contexts_are_held_out_in_any_order_of_rows(tmp_path, scored):
     assert again.held_out.tolist() == lessons.held_out.tolist()[::-1]
 
 
+def test_contexts_that_share_their_text_are_held_out_together(tmp_path):
+    rows = table(tmp_path / "scored.jsonl")
+    for row in rows:  # c0 and c1 have the first text, c2 and c3 the second ...
+        row["context"] = f"The harbour of town {int(row['context_id'][1:]) // 2}."
+    (tmp_path / "scored.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lessons = read_lessons(str(tmp_path / "scored.jsonl"), Asked(by=(COLUMN,)), Mapped(columns={}))
+    sides = {text: set() for text, _ in lessons.texts}
+    for (text, _), out in zip(lessons.texts, lessons.held_out.tolist(), strict=True):
+        sides[text].add(out)
+    assert sorted(sides.values(), key=sum) == [{False}] * 8 + [{True}] * 2
+
+
+def test_a_student_does_not_learn_from_a_student(command, fails, scored, tmp_path):
+    student, estimated = tmp_path / "student", tmp_path / "estimated.jsonl"
+    assert command("distil", scored[0], "--by", COLUMN, "--out", student).code == 0
+    plain = [{key: row[key] for key in ("context_id", "context", "output")} for row in scored[1]]
+    (tmp_path / "plain.jsonl").write_text("".join(json.dumps(row) + "\n" for row in plain))
+    assert command("score", tmp_path / "plain.jsonl", "--judge", f"distilled:{student}", "--out", estimated).code == 0
+    assert fails(2, "distil", estimated, "--by", COLUMN, "--out", tmp_path / "second") == (
+        f"refladder: {estimated}: the numbers in '{COLUMN}' are estimates of a student; give the scores of a judge, "
+        "from which a student learns\n"
+    )
+    assert not (tmp_path / "second").exists()
+
+
 def test_the_figures_are_those_of_scipy_on_the_held_out_rows(command, scored, tmp_path):
     path, _ = scored
     done = command("distil", path, "--by", COLUMN, "--label", "people", "--out", tmp_path / "student", "--json")
