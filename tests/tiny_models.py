@@ -134,7 +134,8 @@ NAMES = {
             "activation_sparsity_pattern": [0.0] * 4,
         },
     ),
-    # Models that take images too; see `save`.
+    "t5gemma": ("T5Gemma", {}),
+    # Models that take images too; see `configuration`.
     "gemma3-images": ("Gemma3", {"text": "gemma3", "mm_tokens_per_image": 4}),
     "gemma4-images": ("Gemma4", {"text": "gemma4"}),
     "gpt-oss": ("GptOss", {**SIZE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}),
@@ -200,10 +201,20 @@ NAMES = {
 def tokenizer_of(name):
     if name in {"llama-metaspace", "mistral-short-window"}:
         return metaspace(INST)
-    if name == "t5":
+    if name in ENCODER_DECODERS:
         return metaspace(unigram=True)
     return byte_level()
 
+
+# Encoder and decoder of a model with a configuration for each; the decoder begins with its token for beginnings.
+HALF = {
+    **SIZE,
+    "sliding_window": 24,
+    "query_pre_attn_scalar": 16,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "bos_token_id": 2,
+}
+ENCODER_DECODERS = ("t5", "t5gemma")
 
 VISION = {
     "hidden_size": 32,
@@ -222,6 +233,9 @@ def configuration(name, tokenizer):
     build = getattr(transformers, f"{kind}Config", None)
     if build is None:
         pytest.skip(f"transformers {transformers.__version__} has no {kind}")
+    if name == "t5gemma":
+        half = {**HALF, "vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
+        return build(encoder=half, decoder=half, vocab_size=len(tokenizer), bos_token_id=2)
     if "text" in settings:
         text = configuration(settings["text"], tokenizer).to_dict()
         others = {key: value for key, value in settings.items() if key != "text"}
@@ -234,7 +248,7 @@ def save(name, folder):
     tokenizer = tokenizer_of(name)
     config = configuration(name, tokenizer)
     torch.manual_seed(0)
-    chosen = transformers.AutoModelForSeq2SeqLM if name == "t5" else transformers.AutoModelForCausalLM
+    chosen = transformers.AutoModelForSeq2SeqLM if name in ENCODER_DECODERS else transformers.AutoModelForCausalLM
     model = chosen.from_config(config)
     for parameter in model.parameters():  # biases and norms too: what is zero by default would test nothing
         if parameter.dim() == 1:

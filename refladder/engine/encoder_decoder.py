@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 _BATCH_TOKENS = 4096  # of a batch of prompts, padding included
 
 
+def decoder_start(model: Any) -> int:  # noqa: ANN401  of transformers
+    """The token that a decoder begins with: where `generate` looks for it, and else the padding (T5)."""
+    for holder, name in (
+        (model.generation_config, "decoder_start_token_id"),
+        (model.config, "decoder_start_token_id"),
+        (model.generation_config, "bos_token_id"),  # T5Gemma
+    ):
+        token = getattr(holder, name, None)
+        if isinstance(token, int):
+            return token
+    return int(model.config.get_text_config().pad_token_id)
+
+
 class EncoderDecoder:
     """An encoder-decoder that returns the log-probabilities of labels.
 
@@ -38,10 +51,7 @@ class EncoderDecoder:
         self.tokens_run = 0
         self._memory = memory
         self._config = model.config.get_text_config()
-        start_id = self._config.decoder_start_token_id
-        if start_id is None:
-            start_id = model.generation_config.decoder_start_token_id
-        self._start_id = int(self._config.pad_token_id if start_id is None else start_id)
+        self._start_id = decoder_start(model)
 
     def logprobs(self, prompts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]) -> FloatArray:
         """The log-probability of every token of every label after every prompt.

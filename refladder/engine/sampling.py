@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from refladder.engine.encoder_decoder import decoder_start
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -168,7 +170,7 @@ def generate_batch(
                     do_sample=False,
                     eos_token_id=list(end_ids) or None,
                     pad_token_id=end_ids[0] if end_ids else 0,
-                    decoder_start_token_id=model.generation_config.decoder_start_token_id,
+                    decoder_start_token_id=decoder_start(model) if has_encoder else None,
                 ),
                 logits_processor=LogitsProcessorList([draw]),
                 **states,

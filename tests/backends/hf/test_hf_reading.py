@@ -139,8 +139,9 @@ def test_variants_of_a_label_are_added_up_only_where_asked(folder, prompts):
 
 
 @torch.inference_mode()
-def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(folder, opened, prompts):
-    model, tokenizer = load(folder("t5"))
+@pytest.mark.parametrize(("name", "start"), [("t5", 0), ("t5gemma", 2)])
+def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(name, start, folder, opened, prompts):
+    model, tokenizer = load(folder(name))
     expected = []
     for prompt in prompts:
         ids = torch.tensor([tokenizer(prompt.text)["input_ids"]])
@@ -148,11 +149,11 @@ def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(folder, 
         row = []
         for label in LABELS:
             answer = tokenizer(label, add_special_tokens=False)["input_ids"]
-            logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[0, *answer[:-1]]])).logits[0]
+            logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[start, *answer[:-1]]])).logits[0]
             logprobs = torch.log_softmax(logits.double(), dim=-1)
             row.append(sum(float(logprobs[place, token]) for place, token in enumerate(answer)))
         expected.append(row)
-    np.testing.assert_allclose(read(opened("t5"), prompts), expected, atol=1e-4, rtol=0)
+    np.testing.assert_allclose(read(opened(name), prompts), expected, atol=1e-4, rtol=0)
 
 
 def test_strategies_that_disagree_are_skipped_with_a_warning(folder, caplog, monkeypatch, prompts):

@@ -22,7 +22,9 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 SAMPLING = Sampling(max_tokens=24, temperature=0.8, top_p=0.95, seed=5)
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3", "gemma4-images", "gpt2", "bloom", "lfm2", "mamba2", "t5"])
+@pytest.mark.parametrize(
+    "name", ["llama", "qwen3", "gemma3", "gemma4-images", "gpt2", "bloom", "lfm2", "mamba2", "t5", "t5gemma"]
+)
 def test_a_text_depends_on_its_prompt_and_seed_alone(name, opened, prompts):
     backend = opened(name)
     together = backend.write(prompts, SAMPLING)
@@ -64,7 +66,9 @@ def test_in_bfloat16_too_a_text_does_not_depend_on_its_batch(name, folder, long_
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("name", ["llama", "gemma3", "gemma4", "mistral-short-window", "gpt2", "t5", "phi3-longrope"])
+@pytest.mark.parametrize(
+    "name", ["llama", "gemma3", "gemma4", "mistral-short-window", "gpt2", "t5", "t5gemma", "phi3-longrope"]
+)
 def test_a_long_prompt_is_continued_as_by_plain_generate(name, opened, long_prompts):
     if name == "phi3-longrope":  # its rotations change when a text gets longer than 400 tokens
         long_prompts = [prompt for prompt in long_prompts if len(prompt) > 400]
@@ -73,7 +77,7 @@ def test_a_long_prompt_is_continued_as_by_plain_generate(name, opened, long_prom
     for prompt, written in zip(long_prompts, found, strict=True):
         ids = torch.tensor([prompt])
         out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
-        plain = out[0, 1 if name == "t5" else len(prompt) :].tolist()
+        plain = out[0, 1 if name.startswith("t5") else len(prompt) :].tolist()
         assert written.ids == plain[: len(written.ids)]
         assert len(plain) == len(written.ids) + written.ended
 
