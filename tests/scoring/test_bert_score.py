@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,32 @@ transformers = pytest.importorskip("transformers", reason="the local extra is no
 
 TEXTS = ["the storm closed the harbour", "bread in ghent", "the ferry is open . is the ferry open ?"]
 REFERENCES = ("a storm closed the harbour until thursday .", "the harbour was closed")
+
+
+def test_of_an_encoder_and_a_decoder_with_configurations_of_their_own_the_encoder_is_used(tmp_path):
+    import tiny_models  # noqa: PLC0415  imports torch
+
+    folder = tiny_models.save("t5gemma", tmp_path)
+    metric, _ = bert_score(str(folder))
+    assert "|layer:2/2|" in metric.signature
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    encoder = transformers.AutoModel.from_pretrained(folder).eval().get_encoder()
+    ids = [tokenizer(text, return_tensors="pt")["input_ids"] for text in (TEXTS[0], REFERENCES[0])]
+    with torch.inference_mode():
+        states = [encoder(input_ids=each).last_hidden_state[0].double().numpy() for each in ids]
+    text, reference = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in states)
+    special = {tokenizer.cls_token_id, tokenizer.sep_token_id}
+    inner = [np.array([float(token not in special) for token in each[0].tolist()]) for each in ids]
+    expected = greedy_f1(text, reference, *inner)
+    assert metric.score([TEXTS[0]], [REFERENCES[0]]) == [pytest.approx(expected, abs=1e-5)]
+
+
+@pytest.mark.parametrize(("kind", "most"), [("mpnet", 512), ("bert", 514)])
+def test_positions_that_start_after_the_padding_leave_room_for_fewer_tokens(kind, most):
+    from refladder.backends.hf.readers import longest_text  # noqa: PLC0415  needs torch
+
+    config = SimpleNamespace(model_type=kind, max_position_embeddings=514, pad_token_id=1)
+    assert longest_text(SimpleNamespace(model_max_length=10**9), config) == most
 
 
 def test_greedy_matching_by_hand():

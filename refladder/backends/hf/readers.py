@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 _BATCH_TOKENS = 4096  # of a batch, padding included
 # Their first position is the padding id + 1.
-_POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "longformer", "camembert"}
+_POSITIONS_AFTER_PADDING = {
+    "camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",
+    "xlm-roberta", "xlm-roberta-xl", "xmod",
+}  # fmt: skip
 
 
 class Row(NamedTuple):
