@@ -138,6 +138,14 @@ NAMES = {
     # Models that take images too; see `configuration`.
     "gemma3-images": ("Gemma3", {"text": "gemma3", "mm_tokens_per_image": 4}),
     "gemma4-images": ("Gemma4", {"text": "gemma4"}),
+    "mistral3": ("Mistral3", {"text": "mistral-text", "spatial_merge_size": 1}),
+    "qwen3-vl": ("Qwen3VL", {"text": "qwen3-vl-text"}),
+    # Their text parts.
+    "mistral-text": ("Mistral", {**SIZE, "sliding_window": None, "model_type": "mistral"}),
+    "qwen3-vl-text": (
+        "Qwen3VLText",
+        {**SIZE, "rope_scaling": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}},
+    ),
     "gpt-oss": ("GptOss", {**SIZE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}),
     "phi3": ("Phi3", {**SIZE, "sliding_window": None, "pad_token_id": 0}),
     "phi3-longrope": (
@@ -225,6 +233,11 @@ VISION = {
     "head_dim": 16,
     "image_size": 28,
     "patch_size": 14,
+    "depth": 1,
+    "num_heads": 2,
+    "out_hidden_size": 64,
+    "spatial_merge_size": 1,
+    "deepstack_visual_indexes": [0],
 }
 
 
@@ -244,12 +257,20 @@ def configuration(name, tokenizer):
     return build(vocab_size=len(tokenizer), **{**ids, **settings})
 
 
+def loader(config):
+    """The class of transformers for models with a configuration."""
+    if config.is_encoder_decoder:
+        return transformers.AutoModelForSeq2SeqLM
+    if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return transformers.AutoModelForCausalLM
+    return transformers.AutoModelForImageTextToText
+
+
 def save(name, folder):
     tokenizer = tokenizer_of(name)
     config = configuration(name, tokenizer)
     torch.manual_seed(0)
-    chosen = transformers.AutoModelForSeq2SeqLM if name in ENCODER_DECODERS else transformers.AutoModelForCausalLM
-    model = chosen.from_config(config)
+    model = loader(config).from_config(config)
     for parameter in model.parameters():  # biases and norms too: what is zero by default would test nothing
         if parameter.dim() == 1:
             parameter.data += 0.1 * torch.randn_like(parameter)

@@ -149,6 +149,9 @@ def generate_batch(
     count = len(prompts)
     width = max(map(len, prompts))
     states: dict[str, Any] = {}
+    for module in model.modules():
+        if getattr(module, "rope_deltas", None) is not None:  # Qwen-VL keeps those of its last batch
+            module.rope_deltas = None
     with torch.inference_mode():
         if rows is not None:
             width += BLOCK - width % BLOCK  # never 0: without padding, attention takes another code path

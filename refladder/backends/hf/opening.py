@@ -195,7 +195,7 @@ def open_model(
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, **common)
     if kind == TEXT_TO_TEXT and not config.is_encoder_decoder:
         raise BackendUnavailableError(f"{name} is no encoder-decoder (T5, BART), and one is needed here")
-    kind = kind or (TEXT_TO_TEXT if config.is_encoder_decoder else "AutoModelForCausalLM")
+    kind = kind or _generator(transformers, config)
     stored = config.get_text_config().dtype or config.dtype
 
     def parameters() -> int:
@@ -216,6 +216,16 @@ def open_model(
         dtype=str(chosen).removeprefix("torch."),
         encoder_decoder=bool(config.is_encoder_decoder),
     )
+
+
+def _generator(transformers: Any, config: Any) -> str:  # noqa: ANN401
+    """The class of transformers that loads a model that generates text."""
+    if config.is_encoder_decoder:
+        return TEXT_TO_TEXT
+    with_images = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    if with_images and type(config) not in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return "AutoModelForImageTextToText"
+    return "AutoModelForCausalLM"
 
 
 def _load(kind: str, prefix: str, target: str, device: Any, **settings: Any) -> Any:  # noqa: ANN401

@@ -19,6 +19,8 @@ from refladder.records import Sampling
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
+import tiny_models  # noqa: E402  imports torch
+
 STRATEGY = {
     "llama": "tree",
     "llama-metaspace": "tree",
@@ -33,6 +35,8 @@ STRATEGY = {
     "gemma3n": "tree",
     "gemma4": "tree",
     "gemma4-images": "tree",
+    "mistral3": "tree",
+    "qwen3-vl": "tree",
     "gpt-oss": "tree",
     "phi3": "tree",
     "gpt2": "tree",
@@ -45,7 +49,7 @@ STRATEGY = {
 
 def load(path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-    kind = transformers.AutoModelForSeq2SeqLM if "t5" in path.name else transformers.AutoModelForCausalLM
+    kind = tiny_models.loader(transformers.AutoConfig.from_pretrained(path))
     return kind.from_pretrained(path, dtype=torch.float32).eval(), tokenizer
 
 

@@ -23,7 +23,8 @@ SAMPLING = Sampling(max_tokens=24, temperature=0.8, top_p=0.95, seed=5)
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "qwen3", "gemma3", "gemma4-images", "gpt2", "bloom", "lfm2", "mamba2", "t5", "t5gemma"]
+    "name",
+    ["llama", "qwen3", "gemma3", "gemma4-images", "qwen3-vl", "gpt2", "bloom", "lfm2", "mamba2", "t5", "t5gemma"],
 )
 def test_a_text_depends_on_its_prompt_and_seed_alone(name, opened, prompts):
     backend = opened(name)
@@ -67,7 +68,19 @@ def test_in_bfloat16_too_a_text_does_not_depend_on_its_batch(name, folder, long_
 
 @torch.inference_mode()
 @pytest.mark.parametrize(
-    "name", ["llama", "gemma3", "gemma4", "mistral-short-window", "gpt2", "t5", "t5gemma", "phi3-longrope"]
+    "name",
+    [
+        "llama",
+        "gemma3",
+        "gemma4",
+        "mistral3",
+        "qwen3-vl",
+        "mistral-short-window",
+        "gpt2",
+        "t5",
+        "t5gemma",
+        "phi3-longrope",
+    ],
 )
 def test_a_long_prompt_is_continued_as_by_plain_generate(name, opened, long_prompts):
     if name == "phi3-longrope":  # its rotations change when a text gets longer than 400 tokens
