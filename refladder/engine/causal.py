@@ -86,11 +86,15 @@ class Causal:
 
     @property
     def reads_in_chunks(self) -> bool:
-        """Whether prompts may be read in chunks: the cache keeps every token, and no rotation depends on the length."""
+        """Whether prompts may be read in chunks: the cache keeps every token, and no rotation depends on the length.
+
+        transformers 4 counts the padding of a cache that it continues in the rotations of Qwen-VL (mrope).
+        """
+        from transformers import __version__ as version  # noqa: PLC0415  optional
+
+        kinds = ("dynamic", "longrope", "mrope") if version.startswith("4.") else ("dynamic", "longrope")
         rotation = getattr(self._config, "rope_parameters", None) or getattr(self._config, "rope_scaling", None)
-        return self.strategy in {"tree", "masked"} and not any(
-            kind in str(rotation) for kind in ("dynamic", "longrope")
-        )
+        return self.strategy in {"tree", "masked"} and not any(kind in str(rotation) for kind in kinds)
 
     def _supported(self) -> tuple[str, ...]:
         """The strategies that the architecture allows, fastest first; the self-check then tries them."""
