@@ -46,7 +46,7 @@ class Tokens:
     Args:
         tokenizer: of transformers.
         name: the model, for messages.
-        encoder_decoder: whether prompts go to an encoder and labels to a decoder, without a template.
+        encoder_decoder: whether prompts go to an encoder and labels to a decoder.
         variants: whether a label also counts in lower case, capitalised and after a space.
     """
 
@@ -55,10 +55,13 @@ class Tokens:
         self._name = name
         self._encoder_decoder = encoder_decoder
         self._variants = variants
-        template = None if encoder_decoder else getattr(tokenizer, "chat_template", None)
+        template = getattr(tokenizer, "chat_template", None)
         if isinstance(template, dict):
             template = template.get("default")
         self._template: str | None = template
+        self._in_parts = False  # whether the template reads a list of parts; that of a model that takes images may
+        if template is not None:
+            self._in_parts = self._reads_parts()
         self._space = " " if template is None else self._space_before_answer()
         if template is None and not encoder_decoder:
             log.warning(
@@ -199,8 +202,27 @@ class Tokens:
             return rendered + "<|channel|>final<|message|>"
         return rendered
 
-    def _chat(self, messages: list[dict[str, str]], *, start_answer: bool) -> str:
+    def _reads_parts(self) -> bool:
+        """Whether the template reads a message as a list of parts only, and leaves out one that is a string.
+
+        Raises:
+            BackendUnavailableError: it reads neither.
+        """
+        word, problem = _SAMPLE[:11], None
+        for self._in_parts in (False, True):
+            try:
+                if word in self._chat([{"role": "user", "content": word}], start_answer=True):
+                    return self._in_parts
+            except BackendUnavailableError as error:
+                problem = problem or error
+        raise problem or BackendUnavailableError(
+            f"hf:{self._name}: its chat template leaves out the user's message; use another model"
+        )
+
+    def _chat(self, messages: list[dict[str, Any]], *, start_answer: bool) -> str:
         template = self._template or ""
+        if self._in_parts:
+            messages = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
         try:
             return str(
                 self._tokenizer.apply_chat_template(
@@ -229,7 +251,7 @@ class Tokens:
         try:
             start = self._chat(messages, start_answer=True)
             whole = self._chat([*messages, {"role": "assistant", "content": "Better"}], start_answer=False)
-        except BackendUnavailableError:  # the first prompt raises it again
+        except BackendUnavailableError:  # it may refuse an answer
             return ""
         space, answer, _ = whole[len(start) :].partition("Better")
         return space if whole.startswith(start) and answer and not space.strip() else ""

@@ -139,7 +139,7 @@ def test_a_template_that_refuses_the_prompt_is_named():
     with pytest.raises(
         BackendUnavailableError, match=r"hf:m: its chat template fails on one user message \(needs a sys"
     ):
-        Tokens(tokenizer, "m").prompt("Which?")
+        Tokens(tokenizer, "m")
 
 
 @pytest.mark.parametrize("build", [tiny_models.byte_level, tiny_models.metaspace])
@@ -148,11 +148,40 @@ def test_a_label_without_tokens_is_refused(build):
         Tokens(build(), "m", encoder_decoder=True).question("Which?", ["Better", ""])
 
 
-def test_the_digest_follows_the_template(chat):
+def test_the_digest_follows_the_template():
     digests = {Tokens(tiny_models.byte_level(template), "m").template_digest for template in (CHATML, CHATML + " ")}
     assert len(digests) == 2
     assert Tokens(tiny_models.metaspace(), "m").template_digest == "none"
-    assert Tokens(chat, "m", encoder_decoder=True).template_digest == "none"
+
+
+IN_PARTS = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{% for part in message.content %}"
+    "{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+
+
+def test_a_template_that_reads_parts_of_a_message_gets_parts():
+    """Those of models that take images may skip a message that is a string: every prompt would be empty."""
+    tokenizer = tiny_models.byte_level(IN_PARTS)
+    ids = Tokens(tokenizer, "m").prompt("Which?")
+    assert tokenizer.decode(ids) == "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant"
+
+
+def test_a_template_without_the_message_is_refused():
+    tokenizer = tiny_models.byte_level("<|im_start|>user\nHello<|im_end|>\n")
+    message = r"hf:m: its chat template leaves out the user's message; use another model"
+    with pytest.raises(BackendUnavailableError, match=message):
+        Tokens(tokenizer, "m")
+
+
+def test_the_encoder_of_a_chat_model_reads_the_template_too():
+    tokenizer = tiny_models.byte_level(CHATML)
+    tokens = Tokens(tokenizer, "m", encoder_decoder=True)
+    rendered = "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant\n"
+    assert tokenizer.decode(tokens.prompt("Which?")) == rendered
+    question = tokens.question("Which?", ["Better", "Worse"])
+    assert question.prompt == tokens.prompt("Which?")
+    assert [tokenizer.decode(label) for label in question.labels] == ["Better", "Worse"]
 
 
 ENDS_IN_TEXT = (
