@@ -239,8 +239,8 @@ def operations(backend: TransformersBackend, prompts: list[Prompt]) -> float:
     model = backend.scorer.model
     config = model.config
     questions = [backend.tokens.question(prompt.text, LABELS) for prompt in prompts]
-    windows = [config.sliding_window] if getattr(config, "layer_types", None) else []
     local = sum(kind == "sliding_attention" for kind in getattr(config, "layer_types", None) or ())
+    window = config.sliding_window if local else 0
     distinct: set[tuple[int, int]] = set()
     scores = 0  # of all layers
     heads = set()
@@ -253,7 +253,7 @@ def operations(backend: TransformersBackend, prompts: list[Prompt]) -> float:
                 if (depth, state) not in distinct:
                     distinct.add((depth, state))
                     scores += (config.num_hidden_layers - local) * (depth + 1)
-                    scores += local * min(depth + 1, *windows) if windows else 0
+                    scores += local * min(depth + 1, window)
                 if depth >= len(question.prompt) - 1:
                     heads.add((depth, state))
     embedding = model.get_input_embeddings().weight.numel()
