@@ -23,7 +23,7 @@ _INNER = 96
 _LONGEST_WINDOW = 100  # tokens; the prompts of the check are three times as long
 _MOST_KEY_HEADS = 4
 _MOST_GROUP = 4  # query heads of a key head
-_MOST_PARAMETERS = 5_000_000  # a copy with more has a width that no recipe here knows, and would be slow
+_MOST_PARAMETERS = 12_000_000  # a copy with more has a width that no recipe here knows, and would be slow
 _MOST_LAYERS = 12
 _CHUNK = 32  # tokens that a recurrence reads at a time
 # How Mamba layers are named by different models: expansion, heads, width of a head, groups, width of the state.
