@@ -24,7 +24,10 @@ Replacements = list[tuple[Any, "Callable[..., Any]"]]  # modules, each with the 
 
 def decoder_layers(model: Any) -> list[Any]:  # noqa: ANN401  of transformers
     """The layers of a model's decoder, in order; empty if they cannot be told."""
-    decoder = model.get_decoder()
+    try:
+        decoder = model.get_decoder()
+    except (AttributeError, NotImplementedError):  # that of a model's own code
+        return []
     return list(getattr(decoder, "layers", None) or getattr(decoder, "h", None) or [])
 
 

@@ -9,7 +9,7 @@ transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed; pip install torch transformers"
 )
 
-from refladder.engine.kernels import FusedKernels  # noqa: E402
+from refladder.engine.kernels import FusedKernels, decoder_layers  # noqa: E402
 
 IDS = torch.randint(0, 300, (2, 300), generator=torch.Generator().manual_seed(0))
 INDICES = torch.tensor([3, 150, 299])
@@ -29,6 +29,19 @@ def logits(model, kernels=None):
 
 def replaced(kernels):
     return [type(module).__name__ for module, _ in kernels._replacements]
+
+
+@pytest.mark.parametrize("error", [AttributeError, NotImplementedError])
+def test_a_model_whose_own_code_does_not_tell_its_decoder_keeps_its_last_layer(folder, monkeypatch, error):
+    model = model_of(folder("llama"), torch.float32)
+    assert len(decoder_layers(model)) == 2
+
+    def fails(_model):
+        raise error
+
+    monkeypatch.setattr(type(model), "get_decoder", fails)
+    assert decoder_layers(model) == []
+    torch.testing.assert_close(logits(model, FusedKernels(model)), logits(model), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "gemma2", "gpt-oss", "phi3"])
