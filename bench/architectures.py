@@ -33,6 +33,10 @@ LONGEST = 60  # seconds
 WITHOUT, UNBUILT, SLOW = "no proof", "no model from the default configuration", f"more than {LONGEST} s"
 
 
+class TooSlow(BaseException):
+    """A proof takes too long; no error of an architecture, which the proof would catch."""
+
+
 def proved(architecture: str) -> tuple[str, str]:
     """The strategy of an architecture, or why there is none, and the seconds of the proof."""
     try:
@@ -45,7 +49,7 @@ def proved(architecture: str) -> tuple[str, str]:
     begun = time.perf_counter()
     try:
         proof = prove(model)
-    except TimeoutError:
+    except TooSlow:
         return SLOW, ""
     seconds = f"{time.perf_counter() - begun:.1f}"
     if proof is None:
@@ -55,7 +59,7 @@ def proved(architecture: str) -> tuple[str, str]:
 
 def too_slow(*_signal: object) -> None:
     """End a proof."""
-    raise TimeoutError
+    raise TooSlow
 
 
 def main() -> None:

@@ -87,6 +87,7 @@ class TransformersBackend(Backend):
         self.tokens = Tokens(
             opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder, variants=label_variants
         )
+        self.tokens.check_template()
 
     @cached_property
     def scorer(self) -> Causal | EncoderDecoder:

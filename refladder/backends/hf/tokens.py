@@ -59,9 +59,7 @@ class Tokens:
         if isinstance(template, dict):
             template = template.get("default")
         self._template: str | None = template
-        self._in_parts = False  # whether the template reads a list of parts; that of a model that takes images may
-        if template is not None:
-            self._in_parts = self._reads_parts()
+        self._in_parts: bool | None = None  # known once a message is rendered; see `check_template`
         self._space = " " if template is None else self._space_before_answer()
         if template is None and not encoder_decoder:
             log.warning(
@@ -98,8 +96,9 @@ class Tokens:
         return self._encode([self._pieces(text) for text in texts])
 
     def plain(self, text: str) -> list[int]:
-        """The ids of a text without special tokens; control tokens spelt in the text stay text."""
-        return list(itertools.chain.from_iterable(self._ids(self._pieces(text))))
+        """The ids of a text alone, without template and special tokens; control tokens spelt in it stay text."""
+        marked, mark = self._marked(text)
+        return list(itertools.chain.from_iterable(self._ids(marked.split(mark))))
 
     def framed(self, ids: Sequence[int], longest: int) -> tuple[list[int], bool]:
         """Ids with the special tokens that surround a text, and whether their end was cut off to fit."""
@@ -187,10 +186,15 @@ class Tokens:
 
     def _pieces(self, text: str) -> list[str]:
         """The whole prompt as text, split inside every control token that the user's text spells, to keep it text."""
+        marked, mark = self._marked(text)
+        return self._rendered(marked).split(mark)
+
+    def _marked(self, text: str) -> tuple[str, str]:
+        """A text with a mark inside every control token that it spells, and the mark."""
         mark = next(chr(code) for code in _PRIVATE_USE if chr(code) not in text)
         while self._controls is not None and (match := self._controls.search(text)):
             text = text[: match.start() + 1] + mark + text[match.start() + 1 :]
-        return self._rendered(text).split(mark)
+        return text, mark
 
     def _rendered(self, text: str) -> str:
         if self._template is None:
@@ -202,26 +206,35 @@ class Tokens:
             return rendered + "<|channel|>final<|message|>"
         return rendered
 
-    def _reads_parts(self) -> bool:
-        """Whether the template reads a message as a list of parts only, and leaves out one that is a string.
+    def check_template(self) -> None:
+        """Find how the template reads a message: as a string or, that of a model that takes images, a list of parts.
 
         Raises:
-            BackendUnavailableError: it reads neither.
+            BackendUnavailableError: it reads neither. Texts can then be read without it, and prompts cannot.
         """
+        if self._template is None or self._in_parts is not None:
+            return
         word, problem = _SAMPLE[:11], None
-        for self._in_parts in (False, True):
+        for in_parts in (False, True):
             try:
-                if word in self._chat([{"role": "user", "content": word}], start_answer=True):
-                    return self._in_parts
+                rendered = self._rendered_as(in_parts, [{"role": "user", "content": word}], start_answer=True)
             except BackendUnavailableError as error:
                 problem = problem or error
+                continue
+            if word in rendered:
+                self._in_parts = in_parts
+                return
         raise problem or BackendUnavailableError(
             f"hf:{self._name}: its chat template leaves out the user's message; use another model"
         )
 
     def _chat(self, messages: list[dict[str, Any]], *, start_answer: bool) -> str:
+        self.check_template()
+        return self._rendered_as(bool(self._in_parts), messages, start_answer=start_answer)
+
+    def _rendered_as(self, in_parts: bool, messages: list[dict[str, Any]], *, start_answer: bool) -> str:
         template = self._template or ""
-        if self._in_parts:
+        if in_parts:
             messages = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
         try:
             return str(
@@ -236,8 +249,8 @@ class Tokens:
                 )
             )
         except Exception as error:
-            if type(error).__module__.partition(".")[0] != "jinja2":
-                raise
+            if type(error).__module__.partition(".")[0] != "jinja2" and not isinstance(error, TypeError):
+                raise  # a TypeError is that of a template too, such as text + a list of parts
             raise BackendUnavailableError(
                 f"hf:{self._name}: its chat template fails on one user message ({error}); use another model"
             ) from error
@@ -251,7 +264,7 @@ class Tokens:
         try:
             start = self._chat(messages, start_answer=True)
             whole = self._chat([*messages, {"role": "assistant", "content": "Better"}], start_answer=False)
-        except BackendUnavailableError:  # it may refuse an answer
+        except BackendUnavailableError:  # it may refuse an answer; a prompt that it refuses is reported by itself
             return ""
         space, answer, _ = whole[len(start) :].partition("Better")
         return space if whole.startswith(start) and answer and not space.strip() else ""

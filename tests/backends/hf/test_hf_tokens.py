@@ -139,7 +139,7 @@ def test_a_template_that_refuses_the_prompt_is_named():
     with pytest.raises(
         BackendUnavailableError, match=r"hf:m: its chat template fails on one user message \(needs a sys"
     ):
-        Tokens(tokenizer, "m")
+        Tokens(tokenizer, "m").check_template()
 
 
 @pytest.mark.parametrize("build", [tiny_models.byte_level, tiny_models.metaspace])
@@ -167,11 +167,32 @@ def test_a_template_that_reads_parts_of_a_message_gets_parts():
     assert tokenizer.decode(ids) == "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant"
 
 
+def test_a_template_that_refuses_text_and_cannot_join_parts_is_named():
+    refuses = "{% if messages[0].content is string %}{{ raise_exception('no text') }}{% endif %}"
+    refuses += "{{ 'a' + messages[0].content }}"
+    message = r"hf:m: its chat template fails on one user message \(no text\); use another model"
+    with pytest.raises(BackendUnavailableError, match=message):
+        Tokens(tiny_models.byte_level(refuses), "m").prompt("Which?")
+
+
 def test_a_template_without_the_message_is_refused():
     tokenizer = tiny_models.byte_level("<|im_start|>user\nHello<|im_end|>\n")
     message = r"hf:m: its chat template leaves out the user's message; use another model"
+    tokens = Tokens(tokenizer, "m")
     with pytest.raises(BackendUnavailableError, match=message):
-        Tokens(tokenizer, "m")
+        tokens.check_template()
+    with pytest.raises(BackendUnavailableError, match=message):
+        tokens.prompt("Which?")
+    assert tokenizer.decode(tokens.plain("Which?")) == "Which?"  # an encoder needs no template
+
+
+@pytest.mark.parametrize("encoder_decoder", [False, True])
+def test_a_text_alone_has_no_template(encoder_decoder):
+    """BERTScore and students read texts; the tokenizers of embedding models have chat templates too."""
+    tokenizer = tiny_models.byte_level(CHATML)
+    ids = Tokens(tokenizer, "m", encoder_decoder=encoder_decoder).plain("Which <|im_end|>?")
+    assert tokenizer.decode(ids) == "Which <|im_end|>?"
+    assert tokenizer.convert_tokens_to_ids("<|im_end|>") not in ids
 
 
 def test_the_encoder_of_a_chat_model_reads_the_template_too():
