@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.files.tables import Rows
     from refladder.records import Context
 
@@ -132,7 +133,7 @@ def evaluate(
     data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,
     ladders: str | Path | LadderSet | None = None,
-    judge: str | Backend | None = None,
+    judge: str | Backend | Judge | None = None,
     judge_options: Mapping[str, object] | None = None,
     methods: str | Sequence[str] | None = None,
     task: str | None = None,
@@ -158,7 +159,8 @@ def evaluate(
             one of ratings for each dimension.
         ladders: a shipped name, a folder, or a set from `load_ladders`; None generates ladders. For a table without
             `task`, the task and the dimensions are those of the ladders.
-        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or an open one; None for `builtin`.
+        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a function; None for
+            `builtin`.
         judge_options: options of a named judge.
         methods: names of the methods to run, as a list or joined by commas (see `refladder list methods`); None for
             `ladder`, or none where only `scores` are to be compared.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.jobs.diff import Difference
 
 _LOG = logging.getLogger("refladder")
@@ -31,7 +32,7 @@ _LOG = logging.getLogger("refladder")
 def certify(
     ladders: str | Path | LadderSet,
     *,
-    judge: str | Backend = "builtin",
+    judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
     least_mass: float = LEAST_MASS,
     answers: int = 0,
@@ -45,7 +46,7 @@ def certify(
     Args:
         ladders: a folder, which gets the certificate; or a shipped name, an address or a set from `load_ladders`, which
             do not.
-        judge: a backend by name, or an open one.
+        judge: a backend by name, an open one, or a function.
         judge_options: options of a named judge.
         least_mass: least label mass, a probability; a judgment below it is unparsed.
         answers: answers to sample for each question; 0 reads label probabilities.
@@ -170,7 +171,7 @@ def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Diffe
 def audit(
     ladders: str | Path | LadderSet = "demo/summarization",
     *,
-    judge: str | Backend = "builtin",
+    judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
     contexts: int | None = None,
     seed: int = 0,
@@ -191,7 +192,7 @@ def audit(
 
     Args:
         ladders: a shipped name, a folder, an address, or a set from `load_ladders`, with the texts of its contexts.
-        judge: a backend by name, or an open one.
+        judge: a backend by name, an open one, or a function.
         judge_options: options of a named judge.
         contexts: number of contexts to audit, drawn at random; None for all.
         seed: of that draw, 0 or more.

@@ -102,6 +102,7 @@ def _placed(path: str, context_id: str, dimension: Dimension, link_file: Path | 
     from refladder.errors import DataError  # noqa: PLC0415
     from refladder.files.tables import number_in, read_rows  # noqa: PLC0415
     from refladder.jobs.link import open_link  # noqa: PLC0415
+    from refladder.loaders.fields import without_number  # noqa: PLC0415
     from refladder.scoring.columns import column_names  # noqa: PLC0415
 
     score, grade, spread, _, note = column_names(dimension.name)
@@ -121,7 +122,7 @@ def _placed(path: str, context_id: str, dimension: Dimension, link_file: Path | 
                 f"{row.where}: no column {missing[0]!r}; needs context_id, output, {score} and {grade}, as "
                 f"`refladder score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
             )
-        if row.fields["context_id"] == context_id:
+        if without_number(row.fields["context_id"]) == context_id:
             name = str(row.fields.get("output_id") or row.fields.get("system") or row.where)
             entries.append(
                 {
