@@ -1,4 +1,4 @@
-"""certify, publish, diff and audit as calls on ladder sets; the same jobs, defaults and results as the commands."""
+"""certify, publish, show, diff and audit as calls on ladder sets; the same jobs and results as the commands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import in_words_of_python, with_parameters
+from refladder.api.frames import Frame, in_words_of_python, record_or_path, with_parameters, written
 from refladder.api.judges import Backends, check_asking
+from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders, write_certificate
 from refladder.files.locks import locked, locked_folder
 from refladder.jobs import audit as auditing
 from refladder.jobs import certify as certifying
 from refladder.jobs import publish as publishing
 from refladder.jobs.diff import compare_sets
+from refladder.jobs.show import contexts_in, ladder_json, ladders_of
 from refladder.report.progress import progress
 from refladder.scoring.judging import LEAST_MASS
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.jobs.diff import Difference
+    from refladder.records import Link
 
 _LOG = logging.getLogger("refladder")
 
@@ -168,8 +171,49 @@ def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Diffe
     return compare_sets(before, after)
 
 
+def show(
+    ladders: str | Path | LadderSet,
+    context_id: str | None = None,
+    *,
+    dimensions: Sequence[str] = (),
+    scores: Any = None,  # noqa: ANN401  a path or a table of any package
+    link: str | Path | Link | None = None,
+) -> list[dict[str, Any]]:
+    """The ladders of a context, with scored outputs on them, or the contexts of a set, as `refladder show --json`.
+
+    Args:
+        ladders: a shipped name, a folder, an address, or a set from `load_ladders`.
+        context_id: the context; None lists the contexts.
+        dimensions: names of the dimensions; empty for all of the set.
+        scores: scored rows from `score`, as a path or a table of any kind.
+        link: a link from `link`, or its file: place the rows on the scale that it maps to.
+
+    Returns:
+        For a context, a dict for each ladder: `context_id`, `dimension`, `rungs` (`level` and `text`, the worst first)
+        and `outputs` (`id`, `text`, `score`, `grade`, `spread` and `note`, the best first). Otherwise a dict for each
+        context: `context_id` and `text`.
+
+    Raises:
+        UnknownNameError: the set has no such context or dimension.
+        UsageError: scores without a context.
+        DataError: the set, the scores or the link cannot be read.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(("scores", "link")))
+        opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+        if context_id is None:
+            if scores is not None:
+                raise UsageError("scores are placed on the ladders of one context; give context_id")
+            return list(contexts_in(opened, dimensions))
+        path = None if scores is None else str(scores)
+        if scores is not None and not isinstance(scores, str | Path):
+            path = written(stack, scores, Frame(scores).names, "scores")
+        shown = ladders_of(opened, context_id, dimensions, path, record_or_path(link))
+        return [ladder_json(ladder, outputs) for _, ladder, outputs in shown if ladder is not None]
+
+
 def audit(
-    ladders: str | Path | LadderSet = "demo/summarization",
+    ladders: str | Path | LadderSet,
     *,
     judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
