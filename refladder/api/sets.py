@@ -115,6 +115,7 @@ def publish(
     licence: str | None = None,
     baseline: bool = False,
     dry_run: bool = False,
+    out: str | Path | None = None,
     endpoint: str | None = None,
 ) -> publishing.Publication:
     """Publish a ladder set as a data set of the Hugging Face Hub, in one commit, as `refladder publish`.
@@ -135,6 +136,7 @@ def publish(
         licence: of the texts, such as `cc-by-4.0`; None keeps that of the card, or states none.
         baseline: publish ladders of the built-in writer, as a baseline.
         dry_run: prepare everything and send nothing.
+        out: new folder for the files that would be sent to an empty repository; nothing is sent.
         endpoint: address of the Hub; None for the variable `HF_ENDPOINT`, else the usual one.
 
     Returns:
