@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import math
 import numbers
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,19 @@ class FunctionJudge(Backend):
             BackendError: the function raised an error, or did not answer every question.
             UsageError: the prompts ask for something else than a comparison.
         """
-        answers = self._answers([self._question(prompt) for prompt in prompts])
+        questions = [self._question(prompt) for prompt in prompts]
+        try:
+            answers: object = self._function(questions)
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)[:2]  # the second is the line of the function
+            where, words = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}", " ".join(str(error).split())
+            raise BackendError(f"{self.fingerprint} raised {type(error).__name__}: {words:.200} ({where})") from error
+        if not isinstance(answers, list | tuple) or len(answers) != len(questions):
+            returned = f"{len(answers)} answers" if isinstance(answers, list | tuple) else type(answers).__name__
+            raise BackendError(
+                f"{self.fingerprint} returned {returned} for {len(questions)} questions; return a list with one answer "
+                "for each, in order"
+            )
         return [self._reading(answer, prompt, labels) for answer, prompt in zip(answers, prompts, strict=True)]
 
     def _question(self, prompt: Prompt) -> JudgeQuestion:
@@ -91,59 +104,35 @@ class FunctionJudge(Backend):
                 f"{self._name} is a function that compares two texts, and {prompt.role!r} asks for something else; "
                 "leave out yes_no and methods that grade one text"
             )
+        shared = {name: prompt.slots.get(name, "") for name in ("context", "background", "dimension", "description")}
         output, reference = (prompt.slots[name] for name in _TEXTS[prompt.role])
-        return JudgeQuestion(
-            context=prompt.slots["context"],
-            background=prompt.slots.get("background", ""),
-            output=output,
-            reference=reference,
-            dimension=prompt.slots["dimension"],
-            description=prompt.slots["description"],
-        )
-
-    def _answers(self, questions: list[JudgeQuestion]) -> Sequence[object]:
-        try:
-            answers: object = self._function(questions)
-        except Exception as error:
-            raised = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
-            where = f" ({Path(raised.filename).name}:{raised.lineno})" if raised else ""
-            raise BackendError(f"{self.fingerprint} raised {type(error).__name__}: {error}{where}") from error
-        if not isinstance(answers, list | tuple):
-            raise BackendError(
-                f"{self.fingerprint} returned {type(answers).__name__}; return a list with one answer for each question"
-            )
-        if len(answers) != len(questions):
-            raise BackendError(
-                f"{self.fingerprint} answered {len(answers)} of {len(questions)} questions; return one answer for "
-                "each, in order"
-            )
-        return answers
+        return JudgeQuestion(output=output, reference=reference, **shared)
 
     def _reading(self, answer: object, prompt: Prompt, labels: Sequence[str]) -> LabelReading:
-        problem = _problem(answer)
-        if problem is not None or not isinstance(answer, Mapping):
-            return LabelReading(logprobs=None, mass=None, reason=f"{self._name} gave {problem}")
-        total = sum(answer[outcome] for outcome in OUTCOMES)
-        shares = {outcome: float(answer[outcome] / total) for outcome in OUTCOMES}
+        shares = _shares(answer)
+        if isinstance(shares, str):
+            return LabelReading(logprobs=None, mass=None, reason=f"{self._name} gave {shares}")
         if TIE not in prompt.outcomes:
-            shares = {WIN: shares[WIN] + shares[TIE] / 2, LOSS: shares[LOSS] + shares[TIE] / 2}
+            shares = {outcome: shares[outcome] + shares[TIE] / 2 for outcome in (WIN, LOSS)}
         meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         chosen = [shares[meaning[label]] for label in labels]
         return LabelReading(logprobs=tuple(math.log(p) if p > 0 else IMPOSSIBLE for p in chosen), mass=1.0)
 
 
-def _problem(answer: object) -> str | None:
-    """What is wrong with an answer; None if it is right."""
+def _shares(answer: object) -> dict[str, float] | str:
+    """The probability of each outcome; or what is wrong with the answer."""
     if not isinstance(answer, Mapping):
         return f"{answer!r:.60}; an answer has the probabilities of win, loss and tie"
+    shares = {}
     for outcome in OUTCOMES:
-        if outcome not in answer:
-            return f"no probability of {outcome}"
-        value = answer[outcome]
+        value = answer.get(outcome)
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
             return f"{value!r:.60} as the probability of {outcome}"
-    total = sum(float(answer[outcome]) for outcome in OUTCOMES)
-    return None if abs(total - 1) <= _SLACK else f"probabilities that add to {total:g}, not 1"
+        shares[outcome] = float(value)
+    total = sum(shares.values())
+    if abs(total - 1) > _SLACK:
+        return f"probabilities that add to {total:g}, not 1"
+    return {outcome: share / total for outcome, share in shares.items()}
 
 
 def _identity(function: Judge, name: str) -> str:
@@ -152,13 +141,12 @@ def _identity(function: Judge, name: str) -> str:
         if not isinstance(given, str) or given.splitlines() != [given] or "|" in given:
             raise UsageError(f"{name}.fingerprint must be one line of text without '|', found {given!r:.80}")
         return given
-    advice = "name it: JUDGE.fingerprint = 'NAME'"
     try:
         source = inspect.getsource(function)
-        around = inspect.getclosurevars(function).nonlocals
-    except (OSError, TypeError) as error:
-        raise UsageError(f"{name}: its source cannot be read; {advice}") from error
-    if around:
-        names = ", ".join(map(repr, around))
-        raise UsageError(f"{name}: its source does not identify it, because it uses {names} from around it; {advice}")
+        around = ", ".join(map(repr, inspect.getclosurevars(function).nonlocals))
+    except (OSError, TypeError):
+        source, around = "", ""
+    if around or not source:
+        problem = f"it uses {around} from around it" if around else "its source cannot be read"
+        raise UsageError(f"{name}: {problem}, so nothing identifies it; name it: JUDGE.fingerprint = 'NAME'")
     return f"{name}@{hashlib.blake2b(source.encode(), digest_size=6).hexdigest()}"

@@ -110,13 +110,15 @@ def test_what_has_no_source_of_its_own_needs_a_name():
     def over_a_variable(questions):
         return [{"win": 1 / outer, "loss": 1 / outer, "tie": 1 / outer} for _ in questions]
 
-    words = (
-        "its source does not identify it, because it uses 'outer' from around it; name it: JUDGE.fingerprint = 'NAME'"
-    )
-    with pytest.raises(UsageError, match=f"over_a_variable: {words}"):
+    with pytest.raises(
+        UsageError, match="over_a_variable: it uses 'outer' from around it, so nothing identifies it; name it"
+    ):
         refladder.Scorer(judge=over_a_variable, **ONE)
     partial = functools.partial(by_length)
-    with pytest.raises(UsageError, match=r"partial: its source cannot be read; name it: JUDGE\.fingerprint = 'NAME'"):
+    with pytest.raises(
+        UsageError,
+        match=r"partial: its source cannot be read, so nothing identifies it; name it: JUDGE\.fingerprint = 'NAME'",
+    ):
         refladder.Scorer(judge=partial, **ONE)
     partial.fingerprint = "by length"
     assert refladder.Scorer(judge=partial, **ONE).score(TEXTS, context_id="story-01")[0].reason is None
@@ -127,7 +129,7 @@ def test_what_has_no_source_of_its_own_needs_a_name():
     [
         (None, "by_hand gave None; an answer has the probabilities of win, loss and tie"),
         ("win", "by_hand gave 'win'; an answer has the probabilities of win, loss and tie"),
-        ({"win": 1.0, "loss": 0.0}, "by_hand gave no probability of tie"),
+        ({"win": 1.0, "loss": 0.0}, "by_hand gave None as the probability of tie"),
         ({"win": math.nan, "loss": 0.5, "tie": 0.5}, "by_hand gave nan as the probability of win"),
         ({"win": 1.5, "loss": 0.0, "tie": -0.5}, "by_hand gave 1.5 as the probability of win"),
         ({"win": "0.5", "loss": 0.5, "tie": 0.0}, "by_hand gave '0.5' as the probability of win"),
@@ -157,7 +159,7 @@ def test_rounded_probabilities_are_those_of_their_sum():
 
 
 def fails(questions):
-    raise KeyError(questions[0].dimension)
+    return json.loads("\n".join(question.dimension for question in questions))
 
 
 @pytest.mark.parametrize(
@@ -165,11 +167,17 @@ def fails(questions):
     [
         (
             lambda questions: by_length(questions)[1:],
-            "answered 9 of 10 questions; return one answer for each, in order",
+            "returned 9 answers for 10 questions; return a list with one answer for each, in order",
         ),
-        (lambda questions: None, "returned NoneType; return a list with one answer for each question"),  # noqa: ARG005
-        (lambda questions: {"win": 1, "loss": 0, "tie": 0}, "returned dict; return a list with one answer"),  # noqa: ARG005
-        (fails, r"raised KeyError: 'coherence' \(test_judge_functions.py:\d+\)"),
+        (
+            lambda _: None,
+            "returned NoneType for 10 questions; return a list with one answer for each, in order",
+        ),
+        (lambda _: {"win": 1, "loss": 0, "tie": 0}, "returned dict for 10 questions; return a list"),
+        (
+            fails,
+            r"raised JSONDecodeError: Expecting value: line 1 column 1 \(char 0\) \(test_judge_functions.py:\d+\)$",
+        ),
     ],
 )
 def test_what_is_the_functions_fault_ends_the_run(judge, message):
