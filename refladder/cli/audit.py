@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from refladder.cli import console, spending
 from refladder.cli.groups import grouped
@@ -81,7 +82,7 @@ def command(
     from refladder.scoring.dry_run import copied_file  # noqa: PLC0415
 
     console.check_prompts(prompts)
-    if ladder_set is not None and ladders is not None:
+    if ladder_set is not None and context.get_parameter_source("ladders") is ParameterSource.COMMANDLINE:
         raise UsageError("SET and --ladders both name the ladder set; give one of them")
     named = ladder_set or ladders
     if named is None:

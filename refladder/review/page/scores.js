@@ -136,7 +136,7 @@ function around({ values, criterion }) {
   const cards = (list) => h("div", { class: "texts" }, list.map(([value, text]) => h("section", { class: "output" },
     h("h3", {}, number(value, 2), " ", systemOf(text)), h("p", { class: "signature" }, idOf(text)), h("p", { class: "text" }, run.pool.texts[text][1]), ladders(text, criterion ?? 0))));
   return [h("h2", {}, "Just above"), cut < order.length ? cards(order.slice(cut, cut + 3)) : empty("No text passes this threshold. Lower it."),
-    h("h2", {}, "Just below"), cut > 0 ? cards(order.slice(Math.max(0, cut - 3), cut).reverse()) : empty("Every text passes this threshold. Raise it.")];
+    h("h2", {}, "Just below"), cut > 0 ? cards(order.slice(Math.max(0, cut - 3), cut).reverse()) : empty("Every text passes this threshold. Raise it."), h("p", {}, h("a", { href: "#examples" }, "Examples"), " shows every text.")];
 }
 
 // The texts whose score reaches a threshold, as a table.
