@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from refladder.api.calls import score as score
     from refladder.api.distilling import distil as distil
     from refladder.api.experiments import build as build
+    from refladder.api.experiments import compete as compete
     from refladder.api.experiments import evaluate as evaluate
     from refladder.api.promises import calibrate as calibrate
     from refladder.api.promises import human_scale as human_scale
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from refladder.api.sets import certify as certify
     from refladder.api.sets import diff as diff
     from refladder.api.sets import publish as publish
+    from refladder.api.sets import show as show
     from refladder.api.texts import Scorer as Scorer
     from refladder.backends import connect as connect
     from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
@@ -51,6 +53,7 @@ _PUBLIC = {
     "build": "refladder.api.experiments",
     "calibrate": "refladder.api.promises",
     "certify": "refladder.api.sets",
+    "compete": "refladder.api.experiments",
     "connect": "refladder.backends",
     "diff": "refladder.api.sets",
     "distil": "refladder.api.distilling",
@@ -66,6 +69,7 @@ _PUBLIC = {
     "publish": "refladder.api.sets",
     "rescore": "refladder.api.scales",
     "score": "refladder.api.calls",
+    "show": "refladder.api.sets",
     "write_ladder_set": "refladder.files.ladder_sets",
 }
 

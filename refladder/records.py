@@ -17,6 +17,7 @@ _FINITE: dict[str, Any] = {"allow_inf_nan": False}
 
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
+IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
 TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
 
 Exactness = Literal["exact", "bounded", "sampled"]  # of label probabilities, see LabelReading

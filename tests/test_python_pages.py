@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ PAGES = {  # with the least number of blocks
     "docs/how-to/distil.md": 1,
     "docs/how-to/link-judges.md": 1,
     "docs/how-to/certify.md": 1,
+    "docs/how-to/your-own-judge.md": 3,
 }
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 
@@ -29,8 +31,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.DOTAL
 def run(code, names):
     """What a block prints on standard output."""
     printed = io.StringIO()
+    name = f"block {hash(code)}"
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)  # functions have a source
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "a page", "exec"), names)  # noqa: S102  the page's own text
+        exec(compile(code, name, "exec"), names)  # noqa: S102  the page's own text
     return printed.getvalue()
 
 

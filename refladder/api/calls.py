@@ -9,7 +9,7 @@ from collections.abc import Sized
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.api.frames import (
     NUMBER,
@@ -42,6 +42,7 @@ from refladder.jobs.preference_pairs import pair_lines, preference_pairs
 from refladder.jobs.recorded_judgments import check_recorded_ladders
 from refladder.jobs.score import FIELDS, Mapped, check_input, score_rows
 from refladder.jobs.scored_tables import cascade_column, score_column
+from refladder.loaders.fields import row_id
 from refladder.records import HumanScale
 from refladder.report.progress import progress
 from refladder.report.summary import first_pass_lines, summary_lines, warning_lines
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Link, Threshold
     from refladder.scoring.columns import ScoreReport
@@ -65,11 +67,11 @@ def score(
     table: Table,
     *,
     ladders: str | Path | LadderSet | None = None,
-    judge: str | Backend = "builtin",
+    judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
     dimensions: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
-    context_id: str | None = None,
+    context_id: str | int | None = None,
     rule: str = "ladder-sum",
     weights: Mapping[str, float] | None = None,
     least_mass: float = LEAST_MASS,
@@ -100,9 +102,9 @@ def score(
             a Dataset of `datasets`.
         ladders: a shipped name, a folder, or a set from `load_ladders`. A student needs none; a set
             gives it the texts of contexts that the table lacks.
-        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or an open one. Or `distilled:FOLDER`, a
-            student from `distil`: it adds the column that it learned, its note and the signature. No model is asked, so
-            arguments about asking are refused.
+        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a function (see "Use your
+            own judge" in the documentation). Or `distilled:FOLDER`, a student from `distil`: it adds the column that it
+            learned, its note and the signature. No model is asked, so arguments about asking are refused.
         judge_options: options of a named judge, such as `{"base_url": ..., "dtype": "bfloat16"}`.
         dimensions: names of the dimensions to score; empty for all of the set.
         columns: field (context_id, context, background, output, output_id) to the name of its column.
@@ -145,11 +147,12 @@ def score(
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    given = {name: value for name, value in locals().items() if name != "table"}
+    given: dict[str, Any] = {name: value for name, value in locals().items() if name != "table"}
     frame = None if isinstance(table, str | Path) else Frame(table)
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(given))
-        mapped = Mapped(columns=dict(columns or {}), context=context_id)
+        given["context_id"] = row_id("score", "context_id", context_id)
+        mapped = Mapped(columns=dict(columns or {}), context=given["context_id"])
         if isinstance(judge, str) and judge.startswith(PREFIX):
             alone = student_judge(judge, _asking(given))
             texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders

@@ -1,4 +1,4 @@
-"""build and evaluate as calls on a benchmark or any table; the same jobs, defaults and results as the commands."""
+"""build, evaluate and compete as calls on any table; the same jobs, defaults and results as the commands."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import Frame, in_words_of_python
+from refladder.api.frames import Frame, in_words_of_python, written
 from refladder.api.judges import Backends, open_recorded, resolved
 from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders, published_names
 from refladder.files.locks import locked_folder
 from refladder.files.tables import EXTENSIONS
 from refladder.jobs import build as building
+from refladder.jobs import compete as competing
 from refladder.jobs import evaluate as evaluating
+from refladder.jobs.criteria import criteria_of
 from refladder.jobs.recorded_judgments import check_recorded, default_method
+from refladder.jobs.task_prompt import open_task_prompt, read_instances
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.loaders.own import FIELDS, load_contexts, read_own, read_task
 from refladder.methods.contract import LADDER, MethodSettings
@@ -26,11 +30,13 @@ from refladder.methods.score_files import read_scores
 from refladder.prompts import check_folder
 from refladder.records import Benchmark, Dimension, Sampling
 from refladder.report.progress import progress
+from refladder.report.summary import low_mass_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.files.tables import Rows
     from refladder.records import Context
 
@@ -132,7 +138,7 @@ def evaluate(
     data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,
     ladders: str | Path | LadderSet | None = None,
-    judge: str | Backend | None = None,
+    judge: str | Backend | Judge | None = None,
     judge_options: Mapping[str, object] | None = None,
     methods: str | Sequence[str] | None = None,
     task: str | None = None,
@@ -158,7 +164,8 @@ def evaluate(
             one of ratings for each dimension.
         ladders: a shipped name, a folder, or a set from `load_ladders`; None generates ladders. For a table without
             `task`, the task and the dimensions are those of the ladders.
-        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or an open one; None for `builtin`.
+        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a function; None for
+            `builtin`.
         judge_options: options of a named judge.
         methods: names of the methods to run, as a list or joined by commas (see `refladder list methods`); None for
             `ladder`, or none where only `scores` are to be compared.
@@ -236,6 +243,91 @@ def evaluate(
         for sentence in (*evaluation.limits, *evaluation.notes):
             _LOG.warning("%s", sentence)
         return evaluation
+
+
+def compete(
+    table: Any,  # noqa: ANN401  a path or a table of any package
+    *,
+    models: Mapping[str, str | Backend],
+    judge: str | Backend | Judge,
+    criteria: Mapping[str, str],
+    prompt: str | Path | None = None,
+    prompt_text: str | None = None,
+    worst: Mapping[str, str] | None = None,
+    best: Mapping[str, str] | None = None,
+    weights: Mapping[str, float] | None = None,
+    out: str | Path | None = None,
+    judge_options: Mapping[str, object] | None = None,
+    id: str | None = None,  # noqa: A002  the name of the option
+    explain: bool = False,
+    sampling: Sampling | None = None,
+    prompts: str | Path | None = None,
+    restart: bool = False,
+    store: str | Path | bool | None = None,
+) -> competing.Contest:
+    """Let models write a text for every row, and a judge compare them in both orders, as `refladder compete`.
+
+    Args:
+        table: a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset.
+        models: name in the results to a backend by name, or an open one; two or more.
+        judge: a backend by name, an open one, or a function.
+        criteria: name to a description in plain words, one or more.
+        prompt: file with the task prompt, in which {column} is replaced by the cell of each row.
+        prompt_text: the task prompt itself, instead of a file.
+        worst: criterion to what its worst text is like; a number and a colon before it set the low end of the scale.
+        best: criterion to what its best text is like, likewise.
+        weights: weight of a criterion in the overall win rate; 1 for those that are not named.
+        out: folder for texts, judgments and results, which `refladder review` opens. An interrupted call continues
+            there when it is made again. None keeps nothing.
+        judge_options: options of a named judge.
+        id: column with the row ids; None for `id`, else the row number.
+        explain: ask the judge for a one-sentence explanation of every comparison with a winner.
+        sampling: how texts are drawn; None for the default of the command line.
+        prompts: folder of templates that replace the shipped ones.
+        restart: discard the texts and judgments in `out`.
+        store: response store; None for the default of the command line, False for none.
+
+    Returns:
+        Texts, trials and standings. What could not be written is in its `failures`, and a warning of the logger
+        `refladder` counts it.
+
+    Raises:
+        UsageError, UnknownNameError, PromptError: an argument is wrong; no model was asked.
+        DataError: the table is wrong, or the folder cannot be written.
+        BackendError: a model or the judge failed; the texts and judgments so far are stored, if `out` is given.
+    """
+    given = {name: value for name, value in locals().items() if name != "table"}
+    with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(given))
+        if prompts is not None:
+            check_folder(Path(prompts))
+        task = open_task_prompt(prompt, prompt_text)
+        source = str(table)
+        if not isinstance(table, str | Path):
+            source = written(stack, table, {*task.names, id or "id"}, "the table")
+        instances = read_instances(source, task, id_column=id)
+        dimensions = criteria_of(criteria, worst or {}, best or {}, weights or {})
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")) if out is None else out)
+        stack.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
+        backends = stack.enter_context(Backends(store))
+        contest = competing.compete(
+            instances,
+            {name: backends.open(model) for name, model in models.items()},
+            backends.open(judge, judge_options),
+            dimensions,
+            folder,
+            sampling=sampling or Sampling(),
+            explain=explain,
+            prompts=None if prompts is None else Path(prompts),
+            restart=restart,
+            bars=partial(progress, watch=backends.under_way),
+        )
+        write_json(folder / "run.json", {**resolved("compete", given), "signature": contest.signature})
+        for failure in contest.failures:
+            _LOG.warning("%s", failure)
+        for line in low_mass_lines(contest.faint, 2 * len(contest.trials)):  # each trial has both orders
+            _LOG.warning("%s", line)
+        return contest
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ columns are never converted: the score columns are added to the object that was 
 from __future__ import annotations
 
 import json
+import numbers
 import re
 import tempfile
 from contextlib import contextmanager
@@ -342,7 +343,9 @@ def _is_needed(name: object, needed: Collection[str] | None) -> bool:
 
 
 def _json_line(number: int, fields: Mapping[str, Any]) -> bytes:
-    def refuse(value: object) -> None:
+    def refuse(value: object) -> object:
+        if isinstance(value, numbers.Real) and hasattr(value, "item"):  # a number of numpy
+            return value.item()
         raise DataError(
             f"row {number}: a value of type {type(value).__name__} has no equivalent in JSON, found {value!r:.60}; "
             "convert it to text or a number"

@@ -15,6 +15,7 @@ from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
+from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet
 from refladder.prompts import check_folder
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from refladder.backends.plain_function import Judge
     from refladder.scoring.recorded import Recorded
 
 COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
@@ -58,11 +60,11 @@ class Backends:
         self._meters: list[Metered] = []
         self._stores: dict[Path, ResponseStore] = {}
 
-    def open(self, backend: Backend | str, options: Mapping[str, object] | None = None) -> Backend:
-        """Open and load a backend by name, or take one that is open.
+    def open(self, backend: Backend | Judge | str, options: Mapping[str, object] | None = None) -> Backend:
+        """Open and load a backend by name, or take one that is open, or a function that judges.
 
         Args:
-            backend: a name as on the command line (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or a backend.
+            backend: a name as on the command line (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), a backend or a function.
             options: options of a named backend, such as `{"base_url": ..., "dtype": "bfloat16"}`.
 
         Raises:
@@ -70,7 +72,8 @@ class Backends:
             BackendUnavailableError: the backend cannot be opened.
             DataError: the response store cannot be used.
         """
-        if isinstance(backend, Backend):
+        if not isinstance(backend, str):
+            backend = as_backend(backend)
             if options:
                 names = ", ".join(options)
                 raise UsageError(f"options {names} for a backend that is open already; give them to `connect`")
@@ -122,6 +125,19 @@ class Backends:
         return self._stores[file]
 
 
+def as_backend(judge: Backend | Judge) -> Backend:
+    """A backend, or the backend of a function.
+
+    Raises:
+        UsageError: it is neither, or the function needs a name.
+    """
+    if isinstance(judge, Backend):
+        return judge
+    if not callable(judge):
+        raise UsageError(f"judge={judge!r:.60}: must be a name, a backend or a function")
+    return FunctionJudge(judge)
+
+
 def check_asking(*, least_mass: float, answers: int = 0, prompts: str | Path | None = None) -> None:
     """Check how a call asks a judge and what it trusts, before a judge is opened.
 
@@ -158,7 +174,10 @@ def open_recorded(path: str | Path, asking: Mapping[str, object]) -> Recorded:
 
 def resolved(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a call, as the command line stores it with its output."""
-    options = {name: _plain(value) for name, value in given.items()}
+    options = {
+        name: _plain(as_backend(value) if name == "judge" and callable(value) else value)
+        for name, value in given.items()
+    }
     return {"command": command, "refladder": __version__, "options": options}
 
 

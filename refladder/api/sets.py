@@ -1,4 +1,4 @@
-"""certify, publish, diff and audit as calls on ladder sets; the same jobs, defaults and results as the commands."""
+"""certify, publish, show, diff and audit as calls on ladder sets; the same jobs and results as the commands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import in_words_of_python, with_parameters
+from refladder.api.frames import Frame, in_words_of_python, record_or_path, with_parameters, written
 from refladder.api.judges import Backends, check_asking
+from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders, write_certificate
 from refladder.files.locks import locked, locked_folder
 from refladder.jobs import audit as auditing
 from refladder.jobs import certify as certifying
 from refladder.jobs import publish as publishing
 from refladder.jobs.diff import compare_sets
+from refladder.jobs.show import contexts_in, ladder_json, ladders_of
 from refladder.report.progress import progress
 from refladder.scoring.judging import LEAST_MASS
 
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.jobs.diff import Difference
+    from refladder.records import Link
 
 _LOG = logging.getLogger("refladder")
 
@@ -31,7 +35,7 @@ _LOG = logging.getLogger("refladder")
 def certify(
     ladders: str | Path | LadderSet,
     *,
-    judge: str | Backend = "builtin",
+    judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
     least_mass: float = LEAST_MASS,
     answers: int = 0,
@@ -45,7 +49,7 @@ def certify(
     Args:
         ladders: a folder, which gets the certificate; or a shipped name, an address or a set from `load_ladders`, which
             do not.
-        judge: a backend by name, or an open one.
+        judge: a backend by name, an open one, or a function.
         judge_options: options of a named judge.
         least_mass: least label mass, a probability; a judgment below it is unparsed.
         answers: answers to sample for each question; 0 reads label probabilities.
@@ -111,6 +115,7 @@ def publish(
     licence: str | None = None,
     baseline: bool = False,
     dry_run: bool = False,
+    out: str | Path | None = None,
     endpoint: str | None = None,
 ) -> publishing.Publication:
     """Publish a ladder set as a data set of the Hugging Face Hub, in one commit, as `refladder publish`.
@@ -131,6 +136,7 @@ def publish(
         licence: of the texts, such as `cc-by-4.0`; None keeps that of the card, or states none.
         baseline: publish ladders of the built-in writer, as a baseline.
         dry_run: prepare everything and send nothing.
+        out: new folder for the files that would be sent to an empty repository; nothing is sent.
         endpoint: address of the Hub; None for the variable `HF_ENDPOINT`, else the usual one.
 
     Returns:
@@ -167,10 +173,51 @@ def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Diffe
     return compare_sets(before, after)
 
 
-def audit(
-    ladders: str | Path | LadderSet = "demo/summarization",
+def show(
+    ladders: str | Path | LadderSet,
+    context_id: str | None = None,
     *,
-    judge: str | Backend = "builtin",
+    dimensions: Sequence[str] = (),
+    scores: Any = None,  # noqa: ANN401  a path or a table of any package
+    link: str | Path | Link | None = None,
+) -> list[dict[str, Any]]:
+    """The ladders of a context, with scored outputs on them, or the contexts of a set, as `refladder show --json`.
+
+    Args:
+        ladders: a shipped name, a folder, an address, or a set from `load_ladders`.
+        context_id: the context; None lists the contexts.
+        dimensions: names of the dimensions; empty for all of the set.
+        scores: scored rows from `score`, as a path or a table of any kind.
+        link: a link from `link`, or its file: place the rows on the scale that it maps to.
+
+    Returns:
+        For a context, a dict for each ladder: `context_id`, `dimension`, `rungs` (`level` and `text`, the worst first)
+        and `outputs` (`id`, `text`, `score`, `grade`, `spread` and `note`, the best first). Otherwise a dict for each
+        context: `context_id` and `text`.
+
+    Raises:
+        UnknownNameError: the set has no such context or dimension.
+        UsageError: scores without a context.
+        DataError: the set, the scores or the link cannot be read.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(in_words_of_python(("scores", "link")))
+        opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+        if context_id is None:
+            if scores is not None:
+                raise UsageError("scores are placed on the ladders of one context; give context_id")
+            return list(contexts_in(opened, dimensions))
+        path = None if scores is None else str(scores)
+        if scores is not None and not isinstance(scores, str | Path):
+            path = written(stack, scores, Frame(scores).names, "scores")
+        shown = ladders_of(opened, context_id, dimensions, path, record_or_path(link))
+        return [ladder_json(ladder, outputs) for _, ladder, outputs in shown if ladder is not None]
+
+
+def audit(
+    ladders: str | Path | LadderSet,
+    *,
+    judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
     contexts: int | None = None,
     seed: int = 0,
@@ -191,7 +238,7 @@ def audit(
 
     Args:
         ladders: a shipped name, a folder, an address, or a set from `load_ladders`, with the texts of its contexts.
-        judge: a backend by name, or an open one.
+        judge: a backend by name, an open one, or a function.
         judge_options: options of a named judge.
         contexts: number of contexts to audit, drawn at random; None for all.
         seed: of that draw, 0 or more.

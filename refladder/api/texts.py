@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.records import Score, Threshold
 
 
@@ -31,7 +33,8 @@ class Scorer:
 
     Args:
         ladders: a shipped name, a folder, or a set from `load_ladders`.
-        judge: a backend by name, as `--judge` takes it (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or an open one.
+        judge: a backend by name, as `--judge` takes it (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a
+            function.
         judge_options: options of a named judge, as `--judge-option`: `{"base_url": ..., "dtype": "bfloat16"}`.
         dimensions: names of the dimensions to score; empty for all of the set.
         rule: scoring rule (see `refladder list rules`).
@@ -54,7 +57,7 @@ class Scorer:
         self,
         *,
         ladders: str | Path | LadderSet,
-        judge: str | Backend = "builtin",
+        judge: str | Backend | Judge = "builtin",
         judge_options: Mapping[str, object] | None = None,
         dimensions: Sequence[str] = (),
         rule: str = "ladder-sum",
@@ -107,7 +110,7 @@ class Scorer:
         self,
         texts: Sequence[str | None],
         *,
-        context_id: str | Sequence[str] | None = None,
+        context_id: str | int | Sequence[str | int] | None = None,
         context: str | Sequence[str] | None = None,
         background: str | Sequence[str] = "",
         dimension: str | None = None,
@@ -141,7 +144,7 @@ class Scorer:
             choose_dimensions(self._scorer.dimensions, [dimension])
         if context_id is None and context is None:
             raise UsageError("the texts have no context; give context_id=ID or context=TEXT")
-        cells: dict[str, Sequence[str | None]] = {"output": texts}
+        cells: dict[str, Sequence[str | int | None]] = {"output": texts}
         for name, value in (("context_id", context_id), ("context", context), ("background", background)):
             if value is not None:
                 cells[name] = _for_each(name, value, len(texts))
@@ -214,9 +217,9 @@ def prepared(
     return opened_set, lambda judge: made_for(make(judge))
 
 
-def _for_each(name: str, value: str | Sequence[str], count: int) -> list[str]:
+def _for_each(name: str, value: str | int | Sequence[str | int], count: int) -> list[str | int]:
     """A value for every text: the same one, or those of a list."""
-    if isinstance(value, str):
+    if isinstance(value, str) or not isinstance(value, Sized):
         return [value] * count
     if len(value) != count:
         raise UsageError(f"{name} holds {len(value)} values for {count} texts; give one for each, or one for all")

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from refladder.cli import console, spending
 from refladder.cli.groups import grouped
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Measure the biases of a judge.")
+@click.argument("ladder_set", metavar="SET", required=False, shell_complete=console.names_of("ladders"))
 @console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION
 @console.BASE_URL
 @console.LOCAL
 @click.option(
     "--ladders",
-    default="demo/summarization",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set whose rungs are judged: a shipped name or a folder.",
+    help="The same as SET.",
 )
 @click.option(
     "--contexts",
@@ -50,7 +51,8 @@ def command(
     money: spending.SpendingOptions,
     judge: str,
     judge_option: tuple[str, ...],
-    ladders: str,
+    ladder_set: str | None,
+    ladders: str | None,
     contexts: int | None,
     seed: int,
     least_mass: float,
@@ -60,7 +62,9 @@ def command(
     restart: bool,
     as_json: bool,
 ) -> int:
-    """Judge the rungs of ladders against each other in both orders, and the worst rungs again with a sentence appended.
+    """Judge the rungs of SET against each other in both orders, and the worst rungs again with a sentence appended.
+
+    SET is a shipped name (see `refladder list ladders`), a folder, or an address.
 
     Printed for each dimension, with 95 % intervals over contexts: unparsed judgments, label mass, position and length
     preference, and the shift of a verdict under a neutral sentence, a request for a good verdict, and the prompt's own
@@ -68,7 +72,8 @@ def command(
 
     Exit code 3: some judgments are unparsed.
     """
-    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
+    from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
+    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
     from refladder.jobs.audit import audit, audit_json, plan_audit, sample  # noqa: PLC0415
     from refladder.jobs.certify import open_asker  # noqa: PLC0415
@@ -77,7 +82,14 @@ def command(
     from refladder.scoring.dry_run import copied_file  # noqa: PLC0415
 
     console.check_prompts(prompts)
-    opened = sample(load_ladders(ladders), contexts, seed)
+    if ladder_set is not None and context.get_parameter_source("ladders") is ParameterSource.COMMANDLINE:
+        raise UsageError("SET and --ladders both name the ladder set; give one of them")
+    named = ladder_set or ladders
+    if named is None:
+        raise UsageError(
+            "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
+        )
+    opened = sample(load_ladders(named), contexts, seed)
     budgeted = spending.Spending(money)
     how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts}
 

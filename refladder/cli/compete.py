@@ -120,24 +120,18 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some texts or judgments are missing; they are
     listed and excluded from the win rates.
     """
-    from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.files.jsonl import atomic, write_json  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.compete import RESULTS, compete, plan_compete  # noqa: PLC0415
     from refladder.jobs.criteria import criteria_of  # noqa: PLC0415
-    from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
+    from refladder.jobs.task_prompt import open_task_prompt, read_instances  # noqa: PLC0415
     from refladder.report.summary import low_mass_lines  # noqa: PLC0415
     from refladder.review.html import review_page  # noqa: PLC0415
     from refladder.review.runs import read_run  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     console.check_prompts(prompts)
-    if (prompt_file is None) == (prompt_text is None):
-        raise UsageError("give the task prompt once: --prompt FILE or --prompt-text TEXT")
-    if prompt_file is not None:
-        prompt = parse_task_prompt(_text(prompt_file), str(prompt_file))
-    else:
-        prompt = parse_task_prompt(prompt_text or "", "--prompt-text")
+    prompt = open_task_prompt(prompt_file, prompt_text)
     descriptions = console.pairs(criteria, "--criterion")
     dimensions = criteria_of(
         descriptions,
@@ -188,16 +182,6 @@ def command(
     console.tell_spent(spent)
     unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unread else 0
-
-
-def _text(path: Path) -> str:
-    from refladder.errors import DataError  # noqa: PLC0415
-    from refladder.files.jsonl import read_bytes  # noqa: PLC0415
-
-    try:
-        return read_bytes(path).decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8; save the prompt as UTF-8") from error
 
 
 def _print(contest: Contest, *, as_json: bool) -> None:

@@ -11,6 +11,8 @@ import click
 from refladder.cli import console
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from refladder.jobs.publish import Publication
 
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--licence", "--license", metavar="ID", help="Licence of the texts, such as cc-by-4.0.")
 @click.option("--baseline", is_flag=True, help="Publish ladders of the built-in writer, as a baseline.")
 @click.option("--dry-run", is_flag=True, help="Print the files and the card, and send nothing.")
+@click.option("--out", type=console.PATH, help="New folder for the files and the card of the release; nothing is sent.")
 @click.option("--endpoint", metavar="URL", help="Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.")
 @console.JSON
 def command(
@@ -50,6 +53,7 @@ def command(
     licence: str | None,
     baseline: bool,
     dry_run: bool,
+    out: Path | None,
     endpoint: str | None,
     as_json: bool,
 ) -> None:
@@ -74,6 +78,7 @@ def command(
             licence=licence,
             baseline=baseline,
             dry_run=dry_run,
+            out=out,
             endpoint=endpoint,
             progress=progress,
         )
@@ -81,6 +86,8 @@ def command(
         console.say(notice, err=True)
     if as_json:
         click.echo(console.printable_json(json.dumps(_plain(done), ensure_ascii=False)))
+    elif out is not None:
+        console.say(f"{out} holds the {len(done.files)} files of the release; nothing was sent", err=True)
     elif done.commit is None:
         _print_plan(done)
     else:

@@ -52,6 +52,17 @@ class LadderSet:
     digests: Mapping[str, str] = field(default_factory=dict)
     certificate: Mapping[str, Any] | None = None
 
+    def __repr__(self) -> str:
+        """One line: what the set is, and how much it holds."""
+        names = ", ".join(dimension.name for dimension in self.dimensions)
+        parts = [
+            f"{len(self.ladders)} ladders of {self.rungs} rungs",
+            f"{len({context for context, _ in self.ladders})} contexts",
+            f"{self.task}: {names}",
+        ]
+        parts += [f"{len(self.failures)} failed ladders"] if self.failures else []
+        return f"<LadderSet {self.signature} ({'; '.join(parts)})>"
+
     @property
     def signature(self) -> str:
         """The set in the signatures of scores: its name and digest, and the digest of its certificate if it has one."""

@@ -10,6 +10,7 @@ from refladder.files.jsonl import throw_away, write_json
 from refladder.files.ladder_sets import write_certificate, write_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
+from refladder.loaders.fields import row_id
 from refladder.synth import build_ladders
 from refladder.synth.journal import JOURNAL
 
@@ -111,11 +112,12 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
     rungs: dict[tuple[str, str], dict[int, str]] = {}
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():
-            value = row.fields.get(name)
+            value = row_id(row.where, name, row.fields.get(name)) if name == "context_id" else row.fields.get(name)
             if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():  # a CSV cell
-                row.fields[name] = value = int(value)
+                value = int(value)
             if type(value) is not kind:
                 raise DataError(f"{row.where}: column {name!r} must be {kind.__name__}, found {value!r:.60}")
+            row.fields[name] = value
         levels = rungs.setdefault((row.fields["context_id"], row.fields["dimension"]), {})
         if row.fields["level"] in levels:
             raise DataError(

@@ -31,6 +31,7 @@ from refladder.jobs.scored_tables import (
     refuse_unjudged,
     score_column,
 )
+from refladder.loaders.fields import without_number
 from refladder.records import Threshold
 from refladder.scoring.columns import bound_columns
 
@@ -311,7 +312,7 @@ def _group(row: Row, column: str) -> str:
         raise DataError(
             f"{row.where}: no column {column!r} to group by; Columns: {', '.join(map(str, row.fields)) or 'none'}"
         )
-    return repr(row.fields[column])
+    return repr(without_number(row.fields[column]))
 
 
 def filter_rows(

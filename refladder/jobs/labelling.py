@@ -15,6 +15,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, number_in, parse_number, read_rows
 from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
+from refladder.loaders.fields import without_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -372,15 +373,15 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
 def _cell(row: Row, column: str) -> Any:  # noqa: ANN401  a cell may hold anything
     if column not in row.fields:
         raise DataError(f"{row.where}: no column {column!r}. Columns: {', '.join(map(str, row.fields)) or 'none'}")
-    value = row.fields[column]
+    value = without_number(row.fields[column])
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
     """What identifies a row; its position where it has no ids. A number and its text are the same id."""
     if len(ids) == 1:
-        return (str(row.fields.get(ids[0])),)
-    return tuple([str(row.fields.get(name)) for name in ids]) or (row.where,)
+        return (str(without_number(row.fields.get(ids[0]))),)
+    return tuple([str(without_number(row.fields.get(name))) for name in ids]) or (row.where,)
 
 
 def _named(ids: Sequence[str], key: Sequence[str]) -> str:

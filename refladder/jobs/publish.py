@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
+import shutil
 import tempfile
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
 from refladder.files import hub
-from refladder.files.jsonl import to_json
+from refladder.files.jsonl import atomic, to_json
 from refladder.files.release import MANIFEST, Manifest, to_manifest
 from refladder.jobs.staging import EXTRAS, Staged, extras_in, stage
 from refladder.report.dataset_card import Facts, merged_card
@@ -28,8 +31,8 @@ class Publication:
 
     Attributes:
         repository: ORG/NAME.
-        commit: the commit; None for a dry run.
-        url: address of the data set's page; None for a dry run.
+        commit: the commit; None where nothing was sent.
+        url: address of the data set's page; None where nothing was sent.
         files: path to size in bytes.
         removed: paths of the last publication that are no longer there.
         card: README.md.
@@ -46,7 +49,7 @@ class Publication:
 
     @property
     def address(self) -> str | None:
-        """hub:ORG/NAME@COMMIT, for `--ladders`; None for a dry run."""
+        """hub:ORG/NAME@COMMIT, for `--ladders`; None where nothing was sent."""
         return None if self.commit is None else f"hub:{self.repository}@{self.commit}"
 
 
@@ -64,6 +67,7 @@ def publish(
     licence: str | None = None,
     baseline: bool = False,
     dry_run: bool = False,
+    out: str | Path | None = None,
     endpoint: str | None = None,
     progress: Progress | None = None,
 ) -> Publication:
@@ -85,6 +89,7 @@ def publish(
         licence: of the texts, such as `cc-by-4.0`; None keeps that of the card, or states none.
         baseline: publish ladders of the built-in writer, as a baseline.
         dry_run: prepare everything and send nothing.
+        out: new folder for the files that would be sent to an empty repository; nothing is sent.
         endpoint: address of the Hub; None for the usual one.
         progress: called with the number of ladders prepared, and None.
 
@@ -96,6 +101,12 @@ def publish(
         DataError: a file is wrong; or the Hub refuses or cannot be reached, and then nothing was changed.
     """
     hub.check_repository(repository)
+    offline = dry_run or out is not None
+    _check_packages(["pyarrow", "PyYAML"] if offline else ["huggingface_hub", "pyarrow", "PyYAML"])
+    if dry_run and out is not None:
+        raise UsageError("--out writes the release, and --dry-run writes nothing; give one of them")
+    if out is not None and Path(out).exists() and not (Path(out).is_dir() and not any(Path(out).iterdir())):
+        raise UsageError(f"--out {out}: exists already; name a new or empty folder")
     if str(ladders).startswith(hub.PREFIX):
         raise UsageError(f"{ladders}: it is published already; name a folder of `refladder build`")
     for name in include:
@@ -112,12 +123,34 @@ def publish(
             baseline=baseline,
             progress=progress,
         )
-        if dry_run:
-            return _result(repository, staged, _card(staged, repository, tag, licence, None))
+        if offline:
+            card = _card(staged, repository, tag, licence, None)
+            if out is not None:
+                _write(Path(out), _files(staged, card))
+            return _result(repository, staged, card)
         message = message or f"Publish {staged.manifest.name} with refladder {__version__}"
         return _send(
             hub.Publisher(repository, endpoint), staged, private=private, tag=tag, message=message, licence=licence
         )
+
+
+def _check_packages(names: Sequence[str]) -> None:
+    missing = [name for name in names if find_spec({"PyYAML": "yaml"}.get(name, name)) is None]
+    if missing:
+        raise UsageError(f"publish needs {' and '.join(missing)}; pip install 'refladder[hub]'")
+
+
+def _files(staged: Staged, card: str, manifest: Manifest | None = None) -> dict[str, Path | bytes]:
+    """What goes up: the files of the release, its manifest (with files that the Hub has, if it is another) and card."""
+    shards = {shard.path: staged.folder / shard.path for shard in staged.manifest.files}
+    return {**shards, MANIFEST: _manifest_bytes(manifest or staged.manifest), hub.CARD: card.encode()}
+
+
+def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
+    for path, content in files.items():
+        source = content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
+        with source, atomic(folder / path) as stream:
+            shutil.copyfileobj(source, stream)
 
 
 def _card(staged: Staged, repository: str, tag: str | None, licence: str | None, head: hub.Head | None) -> str:
@@ -183,8 +216,7 @@ def _send(
         current, notices = _carried(staged, head)
         card = _card(current, publisher.repository, tag, licence, head)
         removed = _superseded(publisher.repository, current.manifest, head)
-        files: dict[str, Path | bytes] = {shard.path: staged.folder / shard.path for shard in staged.manifest.files}
-        files |= {MANIFEST: _manifest_bytes(current.manifest), hub.CARD: card.encode()}
+        files = _files(staged, card, current.manifest)
         try:
             commit = publisher.commit(head.commit, files, removed, message)
         except hub.StaleParentError:

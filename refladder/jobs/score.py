@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from refladder.files.tables import (
 )
 from refladder.jobs.human_ratings import ExpectedRatings
 from refladder.jobs.recorded_judgments import check_recorded_ladders
+from refladder.loaders.fields import row_id
 from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
 from refladder.records import Output, text_id
@@ -75,15 +75,16 @@ class Mapped:
         if self.context is not None and "context_id" in self.columns:
             raise UsageError("--context-id and --column context_id=... both say the context; give one of them")
 
-    def context_of(self, row: Row, text: str | None, background: str) -> Any:  # noqa: ANN401  as below
+    def context_of(self, row: Row, text: str | None, background: str) -> str | None:
         """The context id of a row: the id given for all rows, else its cell, else made from the context's text.
 
         Raises:
-            DataError: the rows have no such column, or they have one although an id was given for all rows.
+            DataError: the rows have no such column, they have one although an id was given for all rows, or a cell is
+                no id.
         """
         if self.context is None:
             if self._is_identified(row):
-                return self.cell(row, "context_id")
+                return self.id_in(row, "context_id")
             return text if text is None else text_id(text, background)
         if "context_id" in row.fields:
             raise DataError(
@@ -111,6 +112,14 @@ class Mapped:
             return None, ""
         background = self.columns.get("background", "background")
         return context_text(row, {"context": column, "background": background})
+
+    def id_in(self, row: Row, what: str, *, needed: bool = True) -> str | None:
+        """The id in the cell of a field, see `row_id`; None where it has none.
+
+        Raises:
+            DataError: see `cell` and `row_id`.
+        """
+        return row_id(row.where, self.columns.get(what, what), self.cell(row, what, needed=needed))
 
     def _is_identified(self, row: Row) -> bool:
         return self.context is not None or "context_id" in self.columns or "context_id" in row.fields
@@ -156,11 +165,10 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         text = mapped.cell(row, "output")
         context, background = mapped.context_text(row)
         context_id = mapped.context_of(row, context, background)
-        for what, value in (("output", text), ("context_id", context_id)):
-            if value is not None and not isinstance(value, str):
-                column = mapped.columns.get(what, what)
-                raise DataError(f"{row.where}: column {column!r} must be a string, found {value!r:.60}")
-        given = mapped.cell(row, "output_id", needed=False)
+        if text is not None and not isinstance(text, str):
+            column = mapped.columns.get("output", "output")
+            raise DataError(f"{row.where}: column {column!r} must be a string, found {text!r:.60}")
+        given = mapped.id_in(row, "output_id", needed=False)
         if text is None or context_id is None:
             what = "output" if text is None else "context id" if "context_id" in row.fields else "context"
             yield Item(row, None, f"the {what} is null")
@@ -174,31 +182,15 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         if given is None:
             name = output_text_id(context_id, text)
         else:
-            name = _id_text(row, mapped, given)
+            name = given
             if check_ids:
                 number = row.where.rpartition(":")[2]
                 if (other := seen.setdefault(_digest(name), number)) != number:
                     raise DataError(f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique")
-        _check_id(row, name, "output")
-        _check_id(row, context_id, "context")
+        if name.startswith(RUNG):
+            raise DataError(f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it")
         output = Output(id=name, context_id=context_id, system="", text=text)
         yield Item(row, output, None, context, background)
-
-
-def _id_text(row: Row, mapped: Mapped, given: object) -> str:
-    if isinstance(given, str):
-        return given
-    if type(given) is not int:
-        column = mapped.columns.get("output_id", "output_id")
-        raise DataError(f"{row.where}: column {column!r} must be a string or a whole number, found {given!r:.60}")
-    return json.dumps(given)
-
-
-def _check_id(row: Row, name: str, kind: str) -> None:
-    if kind == "output" and name.startswith(RUNG):
-        raise DataError(f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it")
-    if not is_unicode(name):
-        raise DataError(f"{row.where}: {kind} id {name!r} holds half a surrogate pair; rename it")
 
 
 def _digest(text: str) -> bytes:
@@ -338,12 +330,12 @@ def with_every_judged(recorded: Recorded, source: str, rows: Iterable[Item], map
         DataError: with path:line of the judgment, the table has no such output.
     """
     missing = recorded.outputs()
-    empty: set[str] = set()
+    empty: set[str | None] = set()
     for item in rows:
         if item.output is not None:
             missing.pop((item.output.context_id, item.output.id), None)
         else:  # a row without a text has an id all the same
-            empty.add(str(mapped.cell(item.row, "output_id", needed=False)))
+            empty.add(mapped.id_in(item.row, "output_id", needed=False))
         yield item
     for (context_id, name), where in missing.items():
         if name not in empty:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, PromptError
-from refladder.files.jsonl import is_unicode
+from refladder.errors import DataError, PromptError, UsageError
+from refladder.files.jsonl import is_unicode, read_bytes
 from refladder.files.tables import read_rows
+from refladder.loaders.fields import without_number
 from refladder.records import Prompt
 
 if TYPE_CHECKING:
@@ -69,6 +71,25 @@ def parse_task_prompt(text: str, where: str) -> TaskPrompt:
     return TaskPrompt(where=where, literals=tuple(literals), names=tuple(names))
 
 
+def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
+    """The task prompt in a file, or one that was given as text.
+
+    Raises:
+        UsageError: neither is given, or both.
+        DataError: the file cannot be read, or is not UTF-8.
+        PromptError: see `parse_task_prompt`.
+    """
+    if (file is None) == (text is None):
+        raise UsageError("give the task prompt once: --prompt FILE or --prompt-text TEXT")
+    if file is None:
+        return parse_task_prompt(text or "", "--prompt-text")
+    try:
+        text = read_bytes(Path(file)).decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: not UTF-8; save the prompt as UTF-8") from error
+    return parse_task_prompt(text, str(file))
+
+
 def read_instances(
     source: str, prompt: TaskPrompt, *, id_column: str | None = None, form: str | None = None
 ) -> list[Instance]:
@@ -125,7 +146,7 @@ def _id(row: Row, column: str) -> str:
     value = row.fields.get(column)
     if value is None or value == "":
         raise DataError(f"{row.where}: column {column!r} holds the row's id, and it is empty or absent; fill it in")
-    return _text(row, column, value)
+    return _text(row, column, without_number(value))
 
 
 def _instance(row: Row, name: str, prompt: TaskPrompt) -> Instance:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _MISSING = object()
+_LARGEST_EXACT = 2**53  # from here on, a float may have lost digits of a whole number
 
 
 def missing_column(where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()) -> DataError:
@@ -62,17 +64,47 @@ def as_text(where: str, column: str, value: object) -> str:
 
 
 def name_of(row: Row, column: str) -> str:
-    """The id or name in a column: non-empty text or an integer.
+    """The id or name in a column, see `row_id`.
 
     Raises:
-        DataError: there is no such column, or its value has another type.
+        DataError: there is no such column, its value is missing, or it has another type.
     """
     value = value_of(row, column)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{row.where}: column {column!r}: expected a name or an integer, found {value!r:.80}")
-    return as_text(row.where, column, value)
+    name = row_id(row.where, column, value)
+    if name is None:
+        raise _no_name(row.where, column, value)
+    return name
+
+
+def row_id(where: str, column: str, value: object) -> str | None:
+    """The id in a cell: text, or the digits of a whole number; None for null, NaN and blank text.
+
+    Raises:
+        DataError: the value is something else.
+    """
+    value = without_number(value)
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):  # noqa: PLR0124  NaN
+        return None
+    if not isinstance(value, str):
+        raise _no_name(where, column, value)
+    return as_text(where, column, value)
+
+
+def without_number(value: object) -> object:
+    """The value of a cell, where a whole number is the text of its digits, so that 3, 3.0 and "3" are one id.
+
+    pandas makes floats of a column of whole numbers with gaps, so 3.0 is 3; a float of 2^53 or more stays as it is.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return value
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    number = float(value)
+    return str(int(number)) if abs(number) < _LARGEST_EXACT and number.is_integer() else value
+
+
+def _no_name(where: str, column: str, value: object) -> DataError:
+    return DataError(f"{where}: column {column!r}: expected a name or an integer, found {value!r:.80}")
 
 
 def number_of(row: Row, column: str) -> float:
@@ -131,7 +163,7 @@ def as_number(where: str, column: str, value: object) -> float:
         DataError: it is not.
     """
     number = math.nan
-    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, numbers.Real | str):
         try:
             number = math.nan if isinstance(value, str) and parse_number(value) is None else float(value)
         except OverflowError:  # an integer beyond the largest float

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.tables import number_in, read_rows
-from refladder.loaders.fields import missing_column, text_of
+from refladder.loaders.fields import missing_column, name_of, text_of
 from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
 from refladder.metaeval.agreement import human_means
@@ -133,15 +133,15 @@ def _output_ids(
     fields = row.fields
     for name in ("output_id", "id"):
         if name in fields:
-            return [str(fields[name])]
+            return [name_of(row, name)]
     if {"system", "output"} & fields.keys() and ("context_id" in fields or "context" in fields):
         context_id = (
-            str(fields["context_id"])
+            name_of(row, "context_id")
             if "context_id" in fields
             else text_id(*context_text(row, {"context": "context", "background": "background"}))
         )
         if "system" in fields:
-            place = (context_id, str(fields["system"]))
+            place = (context_id, name_of(row, "system"))
             return [by_place.get(place, "/".join(place))]
         text = text_of(row, "output")
         return by_text.get((context_id, text), [output_text_id(context_id, text)])

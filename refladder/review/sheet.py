@@ -93,6 +93,7 @@ def sheet_of(
     return Sheet(
         pool={
             "schema": "review/1",
+            "kind": key["kind"],
             "criteria": [dict(criterion) for criterion in criteria],
             "rows": [{"prompt": row["prompt"]} for row in rows],
             "texts": [[text.row, text.text] for text in shown],

@@ -24,7 +24,7 @@ from refladder.backends import Backend
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import missing_column, name_of, number_of, value_of
-from refladder.records import LOSS, OUTCOMES, TIE, WIN, Comparison, LabelReading
+from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, Comparison, LabelReading
 from refladder.scoring.question import RUNG, rung_id
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 LADDER, PAIRS = "ladder", "pairs"  # kinds of tables
 ANY = "any"  # of a method that asks no judge, beside every kind
-IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
 SLACK = 1e-6  # probabilities written with few digits may add to a little more than 1
 EMPTY = "no judgment in the recorded row"
 _SWAPPED = {"true": True, "1": True, "false": False, "0": False, "": False}

@@ -151,17 +151,17 @@ def test_errors_speak_of_parameters(tmp_path, fails):
     }
     for message, options in wrong.items():
         with pytest.raises(UsageError, match=message.replace(".", r"\.")):
-            refladder.audit(**{"judge": judge, **options})
+            refladder.audit(**{"ladders": "demo/summarization", "judge": judge, **options})
     with pytest.raises(PromptError, match="nowhere"):
-        refladder.audit(judge=judge, prompts=tmp_path / "nowhere")
+        refladder.audit("demo/story", judge=judge, prompts=tmp_path / "nowhere")
     (tmp_path / "j.jsonl").write_text("no judgment\n", "utf-8")
     with pytest.raises(DataError, match=r"j\.jsonl:1: "):
-        refladder.audit(judge=judge, judgments=tmp_path / "j.jsonl")
+        refladder.audit("demo/story", judge=judge, judgments=tmp_path / "j.jsonl")
     assert judge.asked == 0
     stored = tmp_path / "stored.jsonl"
     refladder.audit("demo/dialogue", contexts=1, judgments=stored)
     with pytest.raises(UsageError, match=r"of another run .*\(judgments, --work or --out\), or .* with restart"):
         refladder.audit("demo/dialogue", contexts=1, judge=judge, judgments=stored)
-    assert "--seed -1: must be 0 or more" in fails(2, "audit", "--contexts", 2, "--seed", -1)
+    assert "--seed -1: must be 0 or more" in fails(2, "audit", "demo/story", "--contexts", 2, "--seed", -1)
     with pytest.raises(UsageError, match="least_mass=2: must be a probability"):
         refladder.certify(STORY, least_mass=2)

@@ -73,12 +73,12 @@ def test_a_mapped_column_that_is_not_there(score, text_file):
 
 
 def test_the_wrong_type(score, text_file):
-    path = text_file(GOOD + '{"context_id": 7, "output": "A text."}\n')
-    assert score(path) == f"refladder: {path}:2: column 'context_id' must be a string, found 7\n"
+    path = text_file(GOOD + '{"context_id": 7.5, "output": "A text."}\n')
+    assert score(path) == f"refladder: {path}:2: column 'context_id': expected a name or an integer, found 7.5\n"
     path = text_file('{"context_id": "story-01", "output": ["A text."]}\n')
     assert score(path) == f"refladder: {path}:1: column 'output' must be a string, found ['A text.']\n"
     path = text_file('{"context_id": "story-01", "output": "A", "output_id": 1.5}\n')
-    assert score(path) == (f"refladder: {path}:1: column 'output_id' must be a string or a whole number, found 1.5\n")
+    assert score(path) == f"refladder: {path}:1: column 'output_id': expected a name or an integer, found 1.5\n"
 
 
 def test_bad_json_on_a_line(score, text_file):
@@ -225,7 +225,10 @@ def test_ids_that_cannot_be_kept(score, text_file):
         f"refladder: {path}:1: output id 'rung:1' starts with 'rung:', which means a rung; rename it\n"
     )
     path = text_file('{"output_id": "\\ud800", "context_id": "story-01", "output": "A text."}\n')
-    assert score(path) == f"refladder: {path}:1: output id '\\ud800' holds half a surrogate pair; rename it\n"
+    assert score(path) == (
+        f"refladder: {path}:1: column 'output_id': half a surrogate pair, which is not valid Unicode; "
+        "correct the text\n"
+    )
 
 
 def test_bytes_that_are_not_utf8(score, text_file):

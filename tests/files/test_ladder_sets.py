@@ -26,6 +26,14 @@ def test_shipped_sets_by_name():
     assert (SET.name, SET.rungs, SET.task) == ("demo/story", 5, "story")
 
 
+def test_a_set_is_printed_in_one_line():
+    # 12 contexts and two dimensions: 24 ladders.
+    counts = "24 ladders of 5 rungs; 12 contexts; story: coherence, complexity"
+    assert str(SET) == f"<LadderSet demo/story@{SET.digest} ({counts})>"
+    certified = load_ladders("demo/story")
+    assert repr([certified]) == f"[<LadderSet {certified.signature} ({counts})>]"
+
+
 def test_a_set_comes_back_as_it_was_written(tmp_path):
     write_ladder_set(tmp_path / "mine", SET.dimensions, CONTEXTS, LADDERS, [])
     again = load_ladders(str(tmp_path / "mine"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -414,3 +415,62 @@ class TestWhatIsPublishedBeside:
         assert f"|certificate:{certificate['digest']}|" in local["signature"]
         assert remote["signature"] == local["signature"].replace(f"ladders:{folder.name}@", f"ladders:{address}@")
         assert {**remote, "signature": ""} == {**local, "signature": ""}
+
+
+class TestWithoutANetwork:
+    ARGUMENTS = ("me/mine", "--licence", "cc-by-4.0", "--tag", "v1")
+
+    def test_the_folder_holds_the_files_and_the_card_of_the_commit(self, hub, built, command, tmp_path, outputs):
+        folder, out = built(failures=[FAILURE]), tmp_path / "release"
+        done = command("publish", folder, *self.ARGUMENTS, "--out", out)
+        assert (done.code, done.out) == (0, "")
+        assert done.err.endswith(f"{out} holds the 5 files of the release; nothing was sent\n")
+        assert hub.requests == []
+        assert command("publish", folder, *self.ARGUMENTS).code == 0
+        copy = tmp_path / "copy"
+        snapshot_download("me/mine", repo_type="dataset", local_dir=copy, revision="v1")
+        written = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+        assert written == set(hub.files("me/mine")) - {".gitattributes"}
+        for path in written:
+            assert (out / path).read_bytes() == (copy / path).read_bytes(), path
+        # The folder is a ladder set, as a download of the commit is.
+        assert load_ladders(str(out)).digest == load_ladders(str(folder)).digest
+        assert command("score", outputs, "--ladders", out, "--dry-run").code == 0
+
+    def test_the_call_writes_it_too(self, built, tmp_path):
+        done = refladder.publish(built(), "me/mine", out=tmp_path / "release")
+        assert (done.commit, done.address) == (None, None)
+        assert {path: (tmp_path / "release" / path).stat().st_size for path in done.files} == done.files
+        assert (tmp_path / "release" / "README.md").read_text("utf-8") == done.card
+
+    def test_nothing_is_written_over(self, built, fails, tmp_path):
+        folder = built()
+        (tmp_path / "file").write_text("mine", "utf-8")
+        for out in (folder, tmp_path / "file"):
+            assert fails(2, "publish", folder, "me/mine", "--out", out) == (
+                f"refladder: --out {out}: exists already; name a new or empty folder\n"
+            )
+        assert "--out writes the release, and --dry-run writes nothing; give one of them" in fails(
+            2, "publish", folder, "me/mine", "--out", tmp_path / "new", "--dry-run"
+        )
+        assert (tmp_path / "file").read_text("utf-8") == "mine"
+
+    @pytest.mark.parametrize("option", [("--dry-run",), ("--out", "new"), ()])
+    @pytest.mark.parametrize(
+        ("missing", "words"),
+        [(["pyarrow"], "pyarrow"), (["yaml"], "PyYAML"), (["pyarrow", "yaml"], "pyarrow and PyYAML")],
+    )
+    def test_missing_packages_are_named_with_their_extra(self, fails, monkeypatch, option, missing, words):
+        for module in missing:
+            monkeypatch.setitem(sys.modules, module, None)
+        assert fails(2, "publish", "demo/story", "me/mine", *option) == (
+            f"refladder: publish needs {words}; pip install 'refladder[hub]'\n"
+        )
+
+    def test_only_sending_needs_the_package_of_the_hub(self, fails, command, monkeypatch, tmp_path):
+        monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+        assert command("publish", "demo/story", "me/mine", "--dry-run").code == 0
+        assert command("publish", "demo/story", "me/mine", "--out", tmp_path / "new").code == 0
+        assert "publish needs huggingface_hub; pip install 'refladder[hub]'" in fails(
+            2, "publish", "demo/story", "me/mine"
+        )

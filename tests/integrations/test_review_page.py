@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import log
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from chromium import cells, new_page, show, shown, started, status, sync_api
 from review_data import CRITERION, NASTY, SYSTEMS, contest
 from scipy import stats
 
+import refladder
 from refladder.review.html import review_page
 from refladder.review.runs import read_run
 
@@ -284,6 +286,51 @@ def test_a_threshold_is_moved_over_the_scores(opened, command, write_jsonl, rows
     show(page, "examples")
     page.get_by_text("Ladder of coherence").first.click()
     assert page.locator(".rungs").first.locator("li").count() == 5
+
+
+def test_a_scored_table_opens_on_its_scores_with_each_text_on_its_ladder(opened, command, write_jsonl, run, tmp_path):
+    judge = tmp_path / "judge.jsonl"
+    # P(win) = .7 and P(tie) = .1 against every rung: better with .7 + .1 / 2 = .75. The tide is worse than all rungs.
+    answers = {"sea": (0.7, 0.2, 0.1), "tide": (0.0001, 0.9998, 0.0001)}
+    judge.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "contains": {"target": word},
+                    "answer": dict(zip(("win", "loss", "tie"), map(log, shares), strict=True)),
+                }
+            )
+            + "\n"
+            for word, shares in answers.items()
+        )
+    )
+    table = [
+        {"output_id": name, "context_id": "story-01", "output": f"A {name} of words."}
+        for name in ("sea", "tide", "sea too")
+    ]
+    out, page_file = tmp_path / "scored.jsonl", tmp_path / "page.html"
+    given = ["--ladders", "demo/story", "--dimension", "coherence", "--judge", f"scripted:{judge}", "--out", out]
+    assert command("score", write_jsonl(table), *given).code == 0
+    assert command("review", out, "--html", page_file).code == 0
+    page = opened(page_file, "examples")
+    page.goto("about:blank")
+    page.goto(f"file://{page_file}")
+    shown(page, "scores")
+    assert page.get_by_role("link", name="Scores").get_attribute("aria-current") == "page"
+    card = page.locator(".output", has_text="A sea of words.")
+    rungs = card.locator(".rungs li")
+    assert rungs.count() == 5
+    ladder = refladder.load_ladders("demo/story").ladders["story-01", "coherence"]
+    for number, rung in enumerate(ladder.rungs):
+        sync_api.expect(rungs.nth(number)).to_be_visible()
+        sync_api.expect(rungs.nth(number)).to_contain_text("better with 0.75")
+        sync_api.expect(rungs.nth(number)).to_contain_text(rung.text[:40])
+    sync_api.expect(page.locator(".output", has_text="A tide of words.").locator(".rungs li").first).to_contain_text(
+        "better with 0.00"
+    )
+    page.goto("about:blank")
+    page.goto(f"file://{run / 'page.html'}")  # a contest has win rates
+    shown(page, "results")
 
 
 def enter(page, label, value):

@@ -99,4 +99,21 @@ def test_the_command(command, tmp_path):
 
 
 def test_too_many_contexts(fails):
-    assert "fewer than --contexts 99" in fails(2, "audit", "--contexts", 99)
+    assert "fewer than --contexts 99" in fails(2, "audit", "demo/story", "--contexts", 99)
+
+
+def test_the_ladder_set_is_an_argument_or_an_option_and_never_guessed(command, fails, tmp_path):
+    by_argument = command("audit", "demo/dialogue", "--contexts", 1, "--json")
+    assert by_argument.code == 0
+    assert by_argument.rows == command("audit", "--ladders", "demo/dialogue", "--contexts", 1, "--json").rows
+    assert fails(2, "audit") == (
+        "refladder: give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)\n"
+    )
+    assert fails(2, "audit", "demo/story", "--ladders", "demo/dialogue") == (
+        "refladder: SET and --ladders both name the ladder set; give one of them\n"
+    )
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[audit]\nladders = "demo/story"\n', "utf-8")
+    by_file = command("--config", settings, "audit", "--contexts", 1, "--json").rows
+    assert by_file == command("audit", "demo/story", "--contexts", 1, "--json").rows
+    assert command("--config", settings, "audit", "demo/dialogue", "--contexts", 1, "--json").rows == by_argument.rows

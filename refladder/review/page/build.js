@@ -96,7 +96,7 @@ export async function build() {
   showTable();
   ask("/api/progress").then((state) => { if (state.state !== "none") watch(state); }, (error) => planned.replaceChildren(problem(error)));
   return [h("h1", {}, "Build and run"),
-    choices.runs.length ? h("div", { class: "controls" }, field("Open a run", select([["", "choose"], ...choices.runs.map((each) => [each, each])], "", (value) => { if (value) { chooseRun(value); location.hash = "results"; } }))) : null,
+    choices.runs.length ? h("div", { class: "controls" }, field("Open a run", select([["", "choose"], ...choices.runs.map((each) => [each, each])], "", (value) => { if (value) { chooseRun(value); location.hash = ""; } }))) : null,
     h("h2", {}, "1. Table"), choices.tables.length
       ? field("Table", select([["", "choose a table"], ...choices.tables.map((each) => [each, each])], form.table, (value) => { form.table = value; save(); showTable(); }), `JSON lines, CSV or Parquet under ${choices.folders.join(", ")}`)
       : empty(`There is no table under ${choices.folders.join(", ")}. Put a CSV file there and reload, or start with --folder FOLDER.`),

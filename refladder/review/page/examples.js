@@ -109,7 +109,7 @@ function rowCard(row) {
     pool.rows[row].prompt === null ? (key.rows[row].note ? h("p", { class: "missing" }, key.rows[row].note) : "")
       : h("details", { open: pool.rows[row].prompt.length < 1500 }, h("summary", {}, "Prompt"), h("p", { class: "text" }, pool.rows[row].prompt)),
     texts.length > 1 ? h("button", { "aria-pressed": String(marks), class: "small", onclick: () => { marks = !marks; draw(); } }, texts.length > 2 ? "Mark differences from the first text" : "Mark differences") : "",
-    h("div", { class: "texts" }, texts.map((text, position) => textCard(row, text,
+    h("div", { class: "texts" }, texts.map((text, position) => textCard(text,
       marks ? marked(pool.texts[text][1], pool.texts[texts[position ? 0 : 1]][1]) : pool.texts[text][1])),
     key.missing.filter(([each]) => each === row).map(([, system, note]) => h("section", { class: "output" },
       h("h3", {}, key.systems[system]), h("p", { class: "missing" }, note)))),
@@ -118,22 +118,26 @@ function rowCard(row) {
   return card;
 }
 
-function textCard(row, text, words) {
+function textCard(text, words) {
   const { pool, key } = run;
   const values = key.columns.filter((column) => column.values[text] !== null && column.values[text] !== undefined);
   return h("section", { class: "output" }, h("h3", {}, systemOf(text)), key.kind === "score" ? h("p", { class: "signature" }, idOf(text)) : null,
     h("p", { class: "text" }, words),
     values.length ? h("dl", { class: "values" }, values.map((column) => [h("dt", {}, column.name), h("dd", {}, number(column.values[text], 2))])) : null,
     (key.notes ?? []).map((notes, criterion) => (notes[text] ? h("p", { class: "missing" }, `${pool.criteria[criterion].name}: ${notes[text]}`) : null)),
-    (key.climbs ?? []).map((climbs, criterion) => (climbs[text] ? ladder(row, criterion, climbs[text]) : null)));
+    ladders(text));
 }
 
+// A text on its ladders: all of them, or that of one criterion.
+export const ladders = (text, only = null) => (run.key.climbs ?? []).map((climbs, criterion) => (
+  climbs[text] && criterion === (only ?? criterion) ? ladder(run.pool.texts[text][0], criterion, climbs[text], only !== null) : null));
+
 // The rungs from worst to best, with the probability that the text is better than each.
-function ladder(row, criterion, chances) {
+function ladder(row, criterion, chances, open) {
   const name = run.pool.criteria[criterion].name;
   const rungs = run.key.rungs?.[criterion][row] ?? chances.map(() => null);
   const width = 150;
-  return h("details", {}, h("summary", {}, `Ladder of ${name}`,
+  return h("details", { open }, h("summary", {}, `Ladder of ${name}`,
     s("svg", { class: "climb", viewBox: `0 0 ${width} 30`, width, height: 30, role: "img", "aria-label": `Better than the rungs from worst to best with probability ${chances.map((each) => number(each, 2)).join(", ")}` },
       chances.map((chance, rung) => [
         s("rect", { x: (rung * width) / chances.length + 2, y: 0, width: width / chances.length - 4, height: 30, class: "axis" }),

@@ -19,14 +19,15 @@ const root = document.getElementById("page");
 const screen = h("main", { id: "main", tabindex: "-1" });
 const links = h("nav", { class: "views", "aria-label": "Views" });
 
-const current = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : run.name === null ? "build" : "results");
+const current = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : run.name === null ? "build" : run.pool?.kind === "score" ? "scores" : "results");
 
 // `data-view` names the view that is drawn; while another one loads, nothing draws into the page.
 let latest = 0;
 async function show() {
-  const view = current();
   latest += 1;
   const turn = latest;
+  if (!(location.hash.slice(1) in VIEWS) && run.name !== null) await loadPool().catch(() => null); // its kind chooses the view
+  const view = current();
   const draw = (...body) => {
     if (turn !== latest) return;
     screen.replaceChildren(...body.flat(9).filter(Boolean));

@@ -3,6 +3,7 @@
 import { idOf, run, systemOf } from "./data.js";
 import { count, download, empty, field, h, lines, number, percent, s, select } from "./dom.js";
 import { notices } from "./leaderboard.js";
+import { ladders } from "./examples.js";
 import { exactLowerBound } from "./numbers.js";
 import { isPair } from "./ratings.js";
 
@@ -79,7 +80,7 @@ function panel(column, sources) {
       label ? ["lower bound", `${percent(result.bound)} with ${100 * CONFIDENCE} % confidence, for a threshold chosen before the labels were seen`] : null,
     ].filter(Boolean).flatMap(([term, meaning]) => [h("dt", {}, term), h("dd", {}, meaning)]));
     plots.replaceChildren(...systemsOf(values).map(([system, own]) => histogram(system, own, low, high, move)));
-    near.replaceChildren(...around(values));
+    near.replaceChildren(...around(column));
     const table_ = run.key.table ?? "scored.jsonl";
     command.textContent = `refladder filter ${table_} --min ${quoted(`${column.name}=${choice.threshold}`)} --out passed.jsonl`;
   };
@@ -127,15 +128,15 @@ function histogram(system, values, low, high, move) {
       s("text", { x: 0, y: height + 13 }, number(low, 1)), s("text", { x: width, y: height + 13, "text-anchor": "end" }, number(high, 1))));
 }
 
-// The three texts just above the threshold and the three just below.
-function around(values) {
+// The three texts just above the threshold and the three just below, each on its ladder.
+function around({ values, criterion }) {
   const order = values.map((value, text) => [value, text]).filter(([value]) => typeof value === "number").sort((a, b) => a[0] - b[0]);
   let cut = order.findIndex(([value]) => value >= choice.threshold);
   if (cut < 0) cut = order.length;
   const cards = (list) => h("div", { class: "texts" }, list.map(([value, text]) => h("section", { class: "output" },
-    h("h3", {}, number(value, 2), " ", systemOf(text)), h("p", { class: "signature" }, idOf(text)), h("p", { class: "text" }, run.pool.texts[text][1]))));
+    h("h3", {}, number(value, 2), " ", systemOf(text)), h("p", { class: "signature" }, idOf(text)), h("p", { class: "text" }, run.pool.texts[text][1]), ladders(text, criterion ?? 0))));
   return [h("h2", {}, "Just above"), cut < order.length ? cards(order.slice(cut, cut + 3)) : empty("No text passes this threshold. Lower it."),
-    h("h2", {}, "Just below"), cut > 0 ? cards(order.slice(Math.max(0, cut - 3), cut).reverse()) : empty("Every text passes this threshold. Raise it.")];
+    h("h2", {}, "Just below"), cut > 0 ? cards(order.slice(Math.max(0, cut - 3), cut).reverse()) : empty("Every text passes this threshold. Raise it."), h("p", {}, h("a", { href: "#examples" }, "Examples"), " shows every text.")];
 }
 
 // The texts whose score reaches a threshold, as a table.

@@ -1,0 +1,152 @@
+"""A judge that is a plain function of Python: it is asked questions with the texts, not prompts."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import numbers
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refladder.backends.protocol import Backend
+from refladder.errors import BackendError, UsageError
+from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, LabelReading
+
+if TYPE_CHECKING:
+    from refladder.records import Completion, Prompt, Sampling
+
+_SLACK = 0.01  # how far rounded probabilities may add to another number than 1
+_TEXTS = {"compare": ("target", "reference"), "pairwise": ("first", "second")}  # slots of the two texts, by role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeQuestion:
+    """A comparison that a function is asked for: is `output` better than `reference`?
+
+    Attributes:
+        context: the text that both texts are about.
+        background: further knowledge about the context, or "".
+        output: the text in question.
+        reference: the text that it is compared with: a rung, or another output.
+        dimension: the name of the quality in question.
+        description: what that quality is, from the worst to the best.
+    """
+
+    context: str
+    background: str
+    output: str
+    reference: str
+    dimension: str
+    description: str
+
+
+Judge = Callable[[Sequence[JudgeQuestion]], Sequence[Mapping[str, float]]]
+
+
+class FunctionJudge(Backend):
+    """A function as a backend.
+
+    Args:
+        function: it gets questions, and returns for each, in order, the probabilities of `win`, `loss` and `tie`, which
+            add to 1 (within 0.01). Its attribute `fingerprint`, if it has one, is its name; otherwise this is its own
+            name with a digest of its source.
+
+    Raises:
+        UsageError: the function needs a name, or its name is not one line of text without `|`.
+    """
+
+    def __init__(self, function: Judge) -> None:
+        self._function = function
+        self._name = getattr(function, "__name__", type(function).__name__)
+        self._fingerprint = f"function:{_identity(function, self._name)}"
+
+    @property
+    def fingerprint(self) -> str:
+        """`function:` and the name of the function."""
+        return self._fingerprint
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """Raise UsageError: a function writes nothing."""
+        del prompts, sampling
+        raise UsageError(
+            f"{self._name} is a function that judges and writes no texts; give a ladder set or a writer, and answers=0"
+        )
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """For each prompt, the log-probabilities that the function gives to the outcomes of `labels`.
+
+        Raises:
+            BackendError: the function raised an error, or did not answer every question.
+            UsageError: the prompts ask for something else than a comparison.
+        """
+        questions = [self._question(prompt) for prompt in prompts]
+        try:
+            answers: object = self._function(questions)
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)[:2]  # the second is the line of the function
+            where, words = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}", " ".join(str(error).split())
+            raise BackendError(f"{self.fingerprint} raised {type(error).__name__}: {words:.200} ({where})") from error
+        if not isinstance(answers, list | tuple) or len(answers) != len(questions):
+            returned = f"{len(answers)} answers" if isinstance(answers, list | tuple) else type(answers).__name__
+            raise BackendError(
+                f"{self.fingerprint} returned {returned} for {len(questions)} questions; return a list with one answer "
+                "for each, in order"
+            )
+        return [self._reading(answer, prompt, labels) for answer, prompt in zip(answers, prompts, strict=True)]
+
+    def _question(self, prompt: Prompt) -> JudgeQuestion:
+        if prompt.role not in _TEXTS:
+            raise UsageError(
+                f"{self._name} is a function that compares two texts, and {prompt.role!r} asks for something else; "
+                "leave out yes_no and methods that grade one text"
+            )
+        shared = {name: prompt.slots.get(name, "") for name in ("context", "background", "dimension", "description")}
+        output, reference = (prompt.slots[name] for name in _TEXTS[prompt.role])
+        return JudgeQuestion(output=output, reference=reference, **shared)
+
+    def _reading(self, answer: object, prompt: Prompt, labels: Sequence[str]) -> LabelReading:
+        shares = _shares(answer)
+        if isinstance(shares, str):
+            return LabelReading(logprobs=None, mass=None, reason=f"{self._name} gave {shares}")
+        if TIE not in prompt.outcomes:
+            shares = {outcome: shares[outcome] + shares[TIE] / 2 for outcome in (WIN, LOSS)}
+        meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))
+        chosen = [shares[meaning[label]] for label in labels]
+        return LabelReading(logprobs=tuple(math.log(p) if p > 0 else IMPOSSIBLE for p in chosen), mass=1.0)
+
+
+def _shares(answer: object) -> dict[str, float] | str:
+    """The probability of each outcome; or what is wrong with the answer."""
+    if not isinstance(answer, Mapping):
+        return f"{answer!r:.60}; an answer has the probabilities of win, loss and tie"
+    shares = {}
+    for outcome in OUTCOMES:
+        value = answer.get(outcome)
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
+            return f"{value!r:.60} as the probability of {outcome}"
+        shares[outcome] = float(value)
+    total = sum(shares.values())
+    if abs(total - 1) > _SLACK:
+        return f"probabilities that add to {total:g}, not 1"
+    return {outcome: share / total for outcome, share in shares.items()}
+
+
+def _identity(function: Judge, name: str) -> str:
+    given = getattr(function, "fingerprint", None)
+    if given is not None:
+        if not isinstance(given, str) or given.splitlines() != [given] or "|" in given:
+            raise UsageError(f"{name}.fingerprint must be one line of text without '|', found {given!r:.80}")
+        return given
+    try:
+        source = inspect.getsource(function)
+        around = ", ".join(map(repr, inspect.getclosurevars(function).nonlocals))
+    except (OSError, TypeError):
+        source, around = "", ""
+    if around or not source:
+        problem = f"it uses {around} from around it" if around else "its source cannot be read"
+        raise UsageError(f"{name}: {problem}, so nothing identifies it; name it: JUDGE.fingerprint = 'NAME'")
+    return f"{name}@{hashlib.blake2b(source.encode(), digest_size=6).hexdigest()}"

@@ -1,0 +1,110 @@
+"""show: the ladders of a context, with scored outputs on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from refladder.errors import DataError, UnknownNameError
+from refladder.files.ladder_sets import choose_dimensions
+from refladder.files.tables import number_in, read_rows
+from refladder.jobs.link import open_link
+from refladder.loaders.fields import without_number
+from refladder.scoring.columns import column_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.files.tables import Row
+    from refladder.records import Dimension, Ladder, Link
+
+
+class Shown(NamedTuple):
+    """A dimension of a context, its ladder (None where the set has none), and the outputs on it, best first."""
+
+    dimension: Dimension
+    ladder: Ladder | None
+    outputs: list[dict[str, Any]]
+
+
+def contexts_in(ladders: LadderSet, dimensions: Sequence[str] = ()) -> list[dict[str, str]]:
+    """The contexts that have ladders of these dimensions, with their texts: empty for a set without texts."""
+    chosen = {dimension.name for dimension in choose_dimensions(ladders.dimensions, dimensions)}
+    names = dict.fromkeys(context_id for context_id, name in ladders.ladders if name in chosen)
+    contexts = ladders.contexts
+    return [{"context_id": name, "text": contexts[name].text if name in contexts else ""} for name in names]
+
+
+def ladders_of(
+    ladders: LadderSet,
+    context_id: str,
+    dimensions: Sequence[str],
+    scores: str | None = None,
+    link: Path | Link | None = None,
+) -> list[Shown]:
+    """The ladders of a context.
+
+    Args:
+        ladders: the set.
+        context_id: the context.
+        dimensions: names of the dimensions; empty for all of the set.
+        scores: table of `score` with outputs to place on the ladders.
+        link: maps the scores to another scale.
+
+    Raises:
+        UnknownNameError: the set has no such context or dimension.
+        DataError: the table or the link cannot be read.
+    """
+    chosen = choose_dimensions(ladders.dimensions, dimensions)
+    known = [row["context_id"] for row in contexts_in(ladders)]
+    if context_id not in known:
+        raise UnknownNameError("context", context_id, known)
+    return [
+        Shown(
+            dimension,
+            ladder := ladders.ladders.get((context_id, dimension.name)),
+            _placed(scores, context_id, dimension, link) if scores and ladder else [],
+        )
+        for dimension in chosen
+    ]
+
+
+def ladder_json(ladder: Ladder, outputs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A ladder and the outputs on it as JSON values."""
+    rungs = [{"level": rung.level, "text": rung.text} for rung in ladder.rungs]
+    return {"context_id": ladder.context_id, "dimension": ladder.dimension, "rungs": rungs, "outputs": list(outputs)}
+
+
+def _placed(path: str, context_id: str, dimension: Dimension, link: Path | Link | None) -> list[dict[str, Any]]:
+    """Scored rows of the context, best first; those without a score last."""
+    score, grade, spread, _, note = column_names(dimension.name)
+    linker = None if link is None else open_link(link)
+
+    def linked(row: Row, column: str) -> float | None:
+        number = number_in(row, column)
+        if number is None or linker is None or not linker.maps(row.fields.get("signature") or None, row.where):
+            return number
+        return linker.value(column, number, row.where)[0]
+
+    entries = []
+    for row in read_rows(path):
+        missing = [name for name in ("context_id", "output", score, grade) if name not in row.fields]
+        if missing:
+            raise DataError(
+                f"{row.where}: no column {missing[0]!r}; needs context_id, output, {score} and {grade}, as "
+                f"`refladder score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
+            )
+        if without_number(row.fields["context_id"]) == context_id:
+            name = str(row.fields.get("output_id") or row.fields.get("system") or row.where)
+            entries.append(
+                {
+                    "id": name,
+                    "text": str(row.fields["output"]),
+                    "score": linked(row, score),
+                    "grade": linked(row, grade),
+                    "spread": number_in(row, spread) if spread in row.fields else None,
+                    "note": row.fields.get(note),
+                }
+            )
+    return sorted(entries, key=lambda entry: (entry["grade"] is None, -(entry["grade"] or 0.0)))
