@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends import in_batches, whole
+from refladder.backends.labels import possible
 from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError
@@ -255,6 +256,7 @@ class Asker:
                     f"the judge gave {len(reading.logprobs)} log-probabilities for the {len(answers)} labels "
                     f"{', '.join(answers)}; test it with refladder.testing.check_backend"
                 )
+        readings = [possible(reading, "the judge gave") for reading in readings]
         reading = _from_yes_no(readings, answers) if self.template.claims else readings[0]
         return self._judged(question, reading, OUTCOMES if self.template.claims else answers)
 

@@ -41,7 +41,7 @@ from refladder.files.table_files import (
     open_table,
 )
 from refladder.parsing import parse_json
-from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
+from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 JUDGMENTS_FOLDER = f"{RUN_FOLDER}/judgments"  # in a folder of scored shards
 _CHUNK = 1024  # lines read at a time
 _BLOCK = 2**20  # bytes copied at a time
+_YES_NO = "/compare-yesno@"  # in the prompts of a recipe
 _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
 
 
@@ -79,7 +80,7 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
     if first is None:
         raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
     run = from_line(Run, first[1], f"{path}:1")
-    return run, _located(path, lines)
+    return run, _located(path, lines, run)
 
 
 def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
@@ -133,9 +134,18 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
         )
 
 
-def _located(path: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Judgment]]:
+def _located(path: str, lines: Iterator[tuple[int, str]], run: Run) -> Iterator[tuple[str, Judgment]]:
     while chunk := [(f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)]:
-        yield from zip([where for where, _ in chunk], from_lines(Judgment, chunk), strict=True)
+        for (where, _), judgment in zip(chunk, from_lines(Judgment, chunk), strict=True):
+            yield where, _possible(run, where, judgment)
+
+
+def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
+    """A judgment whose label probabilities add to 1 at most; those of yes/no questions are of three questions."""
+    apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
+    if wrong := impossible(judgment.logprobs or (), judgment.mass, apart=apart):
+        raise DataError(f"{where}: {wrong}; correct the line, or ask the judge again with --restart")
+    return judgment
 
 
 class JudgmentLog:
@@ -323,7 +333,7 @@ class JudgmentLog:
                 line = self._next_line()
                 if line is None:
                     return judgments
-                self._ahead = line[0], from_line(Judgment, line[1], line[0])
+                self._ahead = line[0], _possible(self.run, line[0], from_line(Judgment, line[1], line[0]))
             where, judgment = self._ahead
             position = wanted.get(_comparison(judgment))
             if position is None or position in judgments:
@@ -343,7 +353,7 @@ class JudgmentLog:
             if line is None:
                 break
             where = line[0]
-            judgment = from_line(Judgment, line[1], where)
+            judgment = _possible(self.run, where, from_line(Judgment, line[1], where))
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
                 raise _changed(where, judgment, question)
             check_outcomes(where, judgment, OUTCOMES)
@@ -410,7 +420,7 @@ class JudgmentIndex(JudgmentLog):
         super().__init__(path, run, restart=restart)
         with self:
             while (line := self._next_line()) is not None:
-                judgment = from_line(Judgment, line[1], line[0])
+                judgment = _possible(self.run, line[0], from_line(Judgment, line[1], line[0]))
                 if judgment.against is None:
                     check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
