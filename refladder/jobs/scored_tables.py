@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import cannot_write
 from refladder.files.tables import STANDARD, read_once
+from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,22 +20,24 @@ if TYPE_CHECKING:
     from refladder.files.tables import Row
 
 OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
-_OVERALL = ("overall_score", "all_dimensions_score")
 
 
 def score_column(source: str, columns: Sequence[str] | None) -> str:
-    """The column that `score` would rank rows by: the overall score, or that of the only dimension.
+    """The column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one.
+
+    A dimension may have one of the names of the weighted score; then it has a column NAME_grade too.
 
     Args:
         source: the table, for the message.
         columns: its columns; None for a table without rows.
 
     Raises:
-        UsageError: there is no such column, or several dimensions without an overall score.
+        UsageError: there is no such column, or several dimensions and not one weighted score.
     """
     names = [name for name in columns or () if str(name).endswith("_score")]
-    overall = [name for name in _OVERALL if name in names]
-    chosen = overall[:1] or names
+    grades = {f"{str(name).removesuffix('_grade')}_score" for name in columns or () if str(name).endswith("_grade")}
+    weighted = [name for name in OVERALL if name in names and name not in grades]
+    chosen = weighted or names
     if len(chosen) != 1:
         problem = f"several score columns ({', '.join(chosen)})" if chosen else "no column NAME_score"
         raise UsageError(f"{source}: {problem}; name the column with --by COLUMN")

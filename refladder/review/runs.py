@@ -17,7 +17,7 @@ from refladder.parsing import parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension
 from refladder.report.summary import cost_words
 from refladder.review.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
-from refladder.scoring.columns import LOW_MASS, column_names
+from refladder.scoring.columns import LOW_MASS, OVERALL, column_names
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of
 
@@ -303,7 +303,7 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
         sheet.key["masses"].append(_numbers(mass, number, rows, "score")["values"])
         sheet.key["notes"].append([row.get(note) or None for row in rows])
     first = rows[0] if rows else {}
-    for column in ("overall_score", "all_dimensions_score"):
+    for column in OVERALL:
         if len(sheet.criteria) > 1 and column in first and column not in added:
             added.add(column)
             sheet.key["columns"].append(_numbers(column, None, rows, "score"))
