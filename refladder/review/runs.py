@@ -11,7 +11,7 @@ from refladder.files.jsonl import read_bytes, read_lines
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.table_files import is_scored, table_files
 from refladder.files.tables import parse_number, read_rows
-from refladder.jobs.compete import RESULTS
+from refladder.jobs.compete import RESULTS, spent_before
 from refladder.jobs.score import Mapped, items
 from refladder.parsing import parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension
@@ -80,11 +80,13 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
     ]
     trials = kinds.get("trial", [])
     signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
+    # Nothing else of the configuration reaches the page: it may hold a key.
+    cost = [f"{usage['backend']}: {cost_words(usage)}" for usage in spent_before(folder)]
     sheet = sheet_of(
         [{"id": row["row"], "prompt": row["prompt"], "note": row["note"]} for row in rows],
         texts,
         criteria,
-        {"kind": "compete", "signature": signature, "warnings": [], **_spent(folder / "run.json")},
+        {"kind": "compete", "signature": signature, "warnings": [], "cost": cost},
         grades=folder / GRADES,
         pairs=folder / PAIRS,
     )
@@ -130,14 +132,6 @@ def _column(
     """A number for each text, by its id; `kind` is score or label."""
     listed = [values.get(text.id) for text in sheet.texts]
     return {"name": name, "criterion": criterion, "kind": kind, "values": listed}
-
-
-def _spent(path: Path) -> dict[str, Any]:
-    """What the backends of a run were asked. Nothing else of the configuration reaches the page: it may hold a key."""
-    if not path.is_file():
-        return {"cost": []}
-    spent = parse_json(read_bytes(path), str(path), whole_file=True).get("spent", [])
-    return {"cost": [f"{usage['backend']}: {cost_words(usage)}" for usage in spent]}
 
 
 def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
