@@ -27,6 +27,8 @@ from refladder.files.jsonl import (
     from_lines,
     is_device,
     numbered_lines,
+    read_appended,
+    throw_away,
     to_line,
 )
 from refladder.files.locks import locked
@@ -171,6 +173,7 @@ class JudgmentLog:
         self._good = 0  # bytes of complete lines that this run wants
         self._number = 0  # of the last line that was read
         self._ahead: tuple[str, Judgment] | None = None  # read, and of a later output than the last that was looked up
+        self._early: dict[tuple[str, Comparison], Judgment] = {}  # of a batch that was not finished
         self._reader: IO[bytes] | None = None
         self._writer: IO[bytes] | None = None
         self._lock = ExitStack()
@@ -180,6 +183,12 @@ class JudgmentLog:
             self._lock.enter_context(locked(path))
         try:
             self._open(path, restart=restart)
+            if restart:
+                throw_away(_early_path(path))
+            for where, line in read_appended(_early_path(path)):
+                judgment = _possible(run, where, from_line(Judgment, line, where))
+                if judgment.recipe == run.recipe.digest:
+                    self._early[judgment.key, _comparison(judgment)] = judgment
         except BaseException:
             self.close()
             raise
@@ -302,11 +311,31 @@ class JudgmentLog:
                 cannot be written.
         """
         judgments = self._next(questions)
-        self.reused += len(judgments)
-        for batch in answer(questions[len(judgments) :]):
-            self.append(batch)
-            judgments += batch
+        rest = questions[len(judgments) :]
+        early = [self._early.get((question.key, question.comparison)) for question in rest]
+        self.reused += len(judgments) + len(rest) - early.count(None)
+        new = [question for question, judgment in zip(rest, early, strict=True) if judgment is None]
+        position = 0
+        for batch in itertools.chain(answer(new), [[]]):
+            answers, placed = iter(batch), []
+            for judgment in early[position:]:
+                answered = next(answers, None) if judgment is None else judgment
+                if answered is None:
+                    break
+                placed.append(answered)
+            position += len(placed)
+            self.append(placed)
+            judgments += placed
         return judgments
+
+    def keep(self, judgments: Sequence[Judgment]) -> None:
+        """Keep judgments of a batch that was not finished, in any order; `complete` puts them in their places.
+
+        Raises:
+            DataError: the disk is full, or the file cannot be written.
+        """
+        if self._path is not None and judgments and not is_device(self._path):
+            append_records(_early_path(self._path), judgments)
 
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
         """The questions without a judgment; those with one are read, so the next call continues behind them."""
@@ -371,6 +400,8 @@ class JudgmentLog:
                 f"{self._path}:{self._number}: judgments go on after this run's last question; the input has "
                 "become shorter: name another file with --judgments, or throw the judgments away with --restart"
             )
+        if self._path is not None and not self._read_only:
+            throw_away(_early_path(self._path))
 
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Put new judgments at the end, safely on disk when this returns.
@@ -474,6 +505,10 @@ class JudgmentIndex(JudgmentLog):
         new = {question.key: question for question in questions if question.key not in self.judgments}
         return sorted(new.values(), key=lambda question: question.context.id)
 
+    def keep(self, judgments: Sequence[Judgment]) -> None:
+        """As `append`: the file has no order."""
+        self.append(judgments)
+
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Put new judgments into the index and at the end of the file, safely on disk when this returns.
 
@@ -483,6 +518,11 @@ class JudgmentIndex(JudgmentLog):
         if self._path is not None and judgments:
             append_records(self._path, judgments)
         self.judgments.update({judgment.key: judgment for judgment in judgments})
+
+
+def _early_path(path: Path) -> Path:
+    """Where the judgments of an unfinished batch are, until the run is resumed."""
+    return path.with_name(f"{path.name}.unfinished")
 
 
 def _changed(where: str, judgment: Judgment, question: Question) -> DataError:
