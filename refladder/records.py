@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the annotations at run time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -23,6 +24,8 @@ TEXT = "text"  # the one outcome of a judgment that is the log-probability of a 
 LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can reach
 
 Exactness = Literal["exact", "bounded", "sampled"]  # of label probabilities, see LabelReading
+
+_CERTIFICATE = re.compile(r"\|certificate:[^|]*")
 
 Progress = Callable[[int, int | None], None]  # called with what is done, and with the total or None if it is unknown
 
@@ -146,6 +149,11 @@ class Recipe:
     def digest(self) -> str:
         """Twelve hexadecimal digits: a digest of the signature."""
         return hashlib.blake2b(self.signature.encode(), digest_size=6).hexdigest()
+
+
+def scale_of(signature: object) -> str | None:
+    """A signature as scales are compared: without the certificate of the ladders, which changes no score."""
+    return None if signature is None else _CERTIFICATE.sub("", str(signature))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import cannot_write
 from refladder.files.tables import STANDARD, read_once
+from refladder.records import scale_of
 from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class OneScale:
         if self._first is None:
             self._first = signature, row.where
         first, where = self._first
-        if signature != first:
+        if scale_of(signature) != scale_of(first):
             parts, first_parts = differing_parts(signature, first)
             raise DataError(
                 f"{row.where}: the scores in column {self._column!r} are on different scales: {parts} here, "
@@ -121,7 +122,7 @@ def check_signature(signature: object, wanted: str | None, where: str) -> None:
     Raises:
         DataError: it is another one.
     """
-    if signature != wanted:
+    if scale_of(signature) != scale_of(wanted):
         here, there = differing_parts(signature, wanted)
         raise DataError(
             f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the "
@@ -131,7 +132,7 @@ def check_signature(signature: object, wanted: str | None, where: str) -> None:
 
 def differing_parts(first: object, second: object) -> tuple[str, str]:
     """The parts of two signatures that are not in both."""
-    parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]
+    parts = [(scale_of(signature) or "").split("|") for signature in (first, second)]
     shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
     none = ["no signature" if signature is None else "nothing in its place" for signature in (first, second)]
     return shown[0] or none[0], shown[1] or none[1]

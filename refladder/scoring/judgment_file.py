@@ -43,7 +43,7 @@ from refladder.files.table_files import (
     open_table,
 )
 from refladder.parsing import parse_json
-from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run, impossible
+from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run, impossible, scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -107,7 +107,7 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
         yield from first
         for file in files[1:]:
             other, located = read_judgments(file)
-            if other != run:
+            if _on_scale(other) != _on_scale(run):
                 raise DataError(f"{file}:1: these judgments are of another run ({_difference(other, run)})")
             yield from located
 
@@ -226,7 +226,7 @@ class JudgmentLog:
     def _check_run(self, where: str, line: str) -> bool:
         """Refuse a file of another run; returns whether the ladders alone have got another certificate since."""
         stored = from_line(Run, line, where)
-        if replace(stored, ladders=_uncertified(stored)) != replace(self.run, ladders=_uncertified(self.run)):
+        if _on_scale(stored) != _on_scale(self.run):
             raise OtherRunError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
                 "name another file with --judgments, or throw them away with --restart"
@@ -555,15 +555,15 @@ def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
     )
 
 
-def _uncertified(run: Run) -> str:
-    """The ladders of a run without their certificate, see `LadderSet.signature`."""
-    return run.ladders.partition("|certificate:")[0]
+def _on_scale(run: Run) -> Run:
+    """A run without the certificate of its ladders, see `scale_of`."""
+    return replace(run, ladders=scale_of(run.ladders) or "")
 
 
 def _difference(stored: Run, wanted: Run) -> str:
     if stored.recipe != wanted.recipe:
         return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
-    if stored.ladders != wanted.ladders:
+    if scale_of(stored.ladders) != scale_of(wanted.ladders):
         return f"against ladders {stored.ladders}, this run's are {wanted.ladders}"
     if stored.answers != wanted.answers:
         return f"of {stored.answers} sampled answers a question, this run of {wanted.answers}"
