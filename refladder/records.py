@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Mapping  # pydantic resolves the annotations at run time
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the annotations at run time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -20,7 +22,11 @@ OUTCOMES = (WIN, LOSS, TIE)
 IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
 TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
 
+LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can reach
+
 Exactness = Literal["exact", "bounded", "sampled"]  # of label probabilities, see LabelReading
+
+_CERTIFICATE = re.compile(r"\|certificate:[^|]*")
 
 Progress = Callable[[int, int | None], None]  # called with what is done, and with the total or None if it is unknown
 
@@ -146,6 +152,11 @@ class Recipe:
         return hashlib.blake2b(self.signature.encode(), digest_size=6).hexdigest()
 
 
+def scale_of(signature: object) -> str | None:
+    """A signature as scales are compared: without the certificate of the ladders, which changes no score."""
+    return None if signature is None else _CERTIFICATE.sub("", str(signature))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
     """One reference text of a ladder. Level 1 is the worst; `between` names the two levels it was written between."""
@@ -191,14 +202,33 @@ class Comparison:
     against: str
 
 
+def impossible(logprobs: Sequence[float], mass: float | None, *, apart: bool = False) -> str | None:
+    """What is impossible in the log-probabilities of labels and their mass; None if nothing is.
+
+    Args:
+        logprobs: natural logarithms, one for each label.
+        mass: sum of the label probabilities, where it is known.
+        apart: whether each label answers a question of its own, so that the probabilities may add to more than 1.
+    """
+    if not all(map(math.isfinite, logprobs)):
+        return f"log-probabilities that are not finite: {tuple(logprobs)}"
+    if (highest := max(logprobs, default=0.0)) > math.log(LARGEST_SUM):
+        return f"a log-probability of {highest:g}, above 0"
+    if not apart and (total := math.fsum(map(math.exp, logprobs))) > LARGEST_SUM:
+        return f"label probabilities that add to {total:.2f}, more than 1"
+    if mass is not None and not 0 <= mass <= LARGEST_SUM:
+        return f"a label mass of {mass:g}, which is not between 0 and 1"
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgment:
     """A judge's verdict on one comparison (or, with `against` None, on one text).
 
-    `logprobs` are natural logarithms, one for each of `outcomes`, unnormalised and finite; None if the judge gave no
-    reading, and then `note` says why. `mass` is the sum of the label probabilities. `cut` is True if the context that
-    the judge saw was shortened to fit. `key` is a digest of the texts that were shown, so that a judgment is never used
-    for other texts. `recipe` is a Recipe.digest; the recipe itself is in the file's first line (Run).
+    `logprobs` are natural logarithms of probabilities, one for each of `outcomes`, unnormalised and finite; None if the
+    judge gave no reading, and then `note` says why. `mass` is the sum of the label probabilities. `cut` is True if the
+    context that the judge saw was shortened to fit. `key` is a digest of the texts that were shown, so that a judgment
+    is never used for other texts. `recipe` is a Recipe.digest; the recipe itself is in the file's first line (Run).
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -219,6 +249,9 @@ class Judgment:
             raise ValueError("outcomes must be different, and at least one")
         if self.logprobs is not None and len(self.logprobs) != len(self.outcomes):
             raise ValueError(f"{len(self.logprobs)} logprobs for {len(self.outcomes)} outcomes; it needs one for each")
+        # The three outcomes of yes/no questions may add to more than 1; readers that know the prompts check the sum.
+        if wrong := impossible(self.logprobs or (), self.mass, apart=True):
+            raise ValueError(f"{wrong}; correct the line, or ask the judge again with --restart")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

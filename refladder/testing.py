@@ -32,6 +32,7 @@ from refladder.records import (
     Prompt,
     Rating,
     Sampling,
+    impossible,
 )
 from refladder.scoring.rules import bounds_of
 
@@ -180,10 +181,8 @@ def _check_one_reading(reading: LabelReading, labels: Sequence[str], whose: str)
         )
     if len(reading.logprobs) != len(labels):
         raise BackendError(f"{whose}: {len(reading.logprobs)} logprobs for {len(labels)} labels; give one for each")
-    if not all(math.isfinite(value) for value in reading.logprobs):
-        raise BackendError(
-            f"{whose}: logprobs {reading.logprobs} are not finite; a row that cannot be read has None and a reason"
-        )
+    if wrong := impossible(reading.logprobs, None):
+        raise BackendError(f"{whose}: {wrong}; a row that cannot be read has None and a reason")
     if reading.mass is None or not 0 <= reading.mass <= 1 + _MASS_SLACK:
         raise BackendError(f"{whose}: mass is the probability of all labels together, in [0, 1], found {reading.mass}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.parsing import parse_json
-from refladder.records import LabelReading
+from refladder.records import LARGEST_SUM, LabelReading, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 NEVER = -50.0  # natural logarithm used for a share of 0, which has none: 2e-22
 LEAST_REST = 1e-9  # of p(a label ends here); float32 rounds smaller values to 0
-LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can reach
 
 NO_LABEL = "no label in the answer"
 SEVERAL = "several labels in the answer"
@@ -104,6 +103,19 @@ def checked_reading(
         reason = f"the returned probabilities add to {total:.2f}, more than 1; they cannot be trusted"
         return LabelReading(logprobs=None, mass=None, reason=reason, cut=cut)
     return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), exactness=exactness, cut=cut, note=note)
+
+
+def possible(reading: LabelReading, whose: str) -> LabelReading:
+    """A reading; without log-probabilities, and with the reason, where they are impossible.
+
+    Args:
+        reading: of any backend or store.
+        whose: what gave it, as the subject of the reason: `the judge gave`.
+    """
+    wrong = None if reading.logprobs is None else impossible(reading.logprobs, reading.mass)
+    return (
+        reading if wrong is None else LabelReading(logprobs=None, mass=None, reason=f"{whose} {wrong}", cut=reading.cut)
+    )
 
 
 def reading_from_sequences(

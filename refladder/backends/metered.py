@@ -11,13 +11,14 @@ from refladder.backends.usage import Usage
 from refladder.errors import BackendError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from refladder.backends.prices import Budget, Price
     from refladder.backends.protocol import Backend
     from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 SPENT = (
     *("calls", "requests", "characters", "prompt_tokens", "run_tokens", "answer_tokens"),
     *("seconds", "from_store", "usd"),
@@ -199,6 +200,16 @@ def spent_counts(meter: Metered, from_store: int | None) -> dict[str, Any]:
     }
 
 
+def all_spent(earlier: Sequence[Mapping[str, Any]], spent: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What backends were asked by earlier runs and by this one, each as `spent_counts` under the key `backend`."""
+    total = {usage["backend"]: dict(usage) for usage in earlier}
+    for usage in spent:
+        before = total.get(usage["backend"])
+        counts = {} if before is None else {name: _sum([before.get(name), usage[name]]) for name in SPENT}
+        total[usage["backend"]] = {**usage, **counts}
+    return list(total.values())
+
+
 class Spent(NamedTuple):
     """Prompt tokens as sent, tokens that the model had to read, and USD; None if unknown."""
 
@@ -222,7 +233,7 @@ def total(parts: Sequence[Spent]) -> Spent:
     return Spent(_sum(sent), _sum(distinct), sum(usd) if usd else None)
 
 
-def _sum(numbers: Sequence[int | None]) -> int | None:
+def _sum(numbers: Sequence[Number | None]) -> Number | None:
     counted = [number for number in numbers if number is not None]
     return sum(counted) if len(counted) == len(numbers) else None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,10 +14,12 @@ from refladder.cli.groups import DrawingOptions, ScaleOptions, grouped
 from refladder.files.tables import FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends.estimate import Plan
     from refladder.jobs.compete import Contest
+    from refladder.records import Progress
 
 
 @click.command(short_help="Generate texts with several models and compare them pairwise.")
@@ -120,9 +123,9 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some texts or judgments are missing; they are
     listed and excluded from the win rates.
     """
-    from refladder.files.jsonl import atomic, write_json  # noqa: PLC0415  --help stays quick
+    from refladder.files.jsonl import atomic  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.compete import RESULTS, compete, plan_compete  # noqa: PLC0415
+    from refladder.jobs.compete import RESULTS, RUN, compete, plan_compete, spent_before  # noqa: PLC0415
     from refladder.jobs.criteria import criteria_of  # noqa: PLC0415
     from refladder.jobs.task_prompt import open_task_prompt, read_instances  # noqa: PLC0415
     from refladder.report.summary import low_mass_lines  # noqa: PLC0415
@@ -155,17 +158,17 @@ def command(
     if not budgeted.continues(plan, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
+    kept = _Kept(out / RUN, console.resolved(context), [] if restart else spent_before(out), budgeted)
     contest = compete(
         instances,
         {name: budgeted.open(target) for name, target in targets.items()},
         budgeted.open(judge, judge_option),
         dimensions,
         out,
-        bars=partial(console.progress, watch=budgeted.under_way),
+        bars=kept.bars,
         **how,
     )
-    spent = budgeted.spent()
-    write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature, "spent": spent})
+    kept.write(signature=contest.signature)
     if page is not None:
         with atomic(page) as stream:
             stream.write(review_page(read_run(out)).encode())
@@ -179,9 +182,38 @@ def command(
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
     console.say_lines(low_mass_lines(contest.faint, 2 * len(contest.trials)))  # each trial has both orders
     console.say(f"{out / RESULTS} holds prompts, texts, verdicts and standings", err=True)
-    console.tell_spent(spent)
+    console.tell_spent(budgeted.spent())
     unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unread else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Keeps what the runs of a contest have asked, as soon as their answers are stored."""
+
+    path: Path
+    config: Mapping[str, Any]
+    earlier: Sequence[Mapping[str, Any]]
+    budgeted: spending.Spending
+
+    def write(self, **more: str) -> None:
+        from refladder.backends.metered import all_spent  # noqa: PLC0415  --help stays quick
+        from refladder.files.jsonl import write_json  # noqa: PLC0415
+
+        write_json(self.path, {**self.config, **more, "spent": all_spent(self.earlier, self.budgeted.spent())})
+
+    @contextmanager
+    def bars(self, what: str) -> Iterator[Progress]:
+        with console.progress(what, watch=self.budgeted.under_way) as show:
+
+            def progress(done: int, total: int | None) -> None:
+                self.write()
+                show(done, total)
+
+            try:
+                yield progress
+            finally:
+                self.write()
 
 
 def _print(contest: Contest, *, as_json: bool) -> None:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     "--by",
     "top_by",
     metavar="COLUMN",
-    help="Column that --top and --best sort by. Ties are broken by row order. Default for --best: overall_score, or "
-    "the only column NAME_score.",
+    help="Column that --top and --best sort by. Ties are broken by row order. Default for --best: the weighted "
+    "score of all dimensions (overall_score), or the only column NAME_score.",
 )
 @click.option(
     "--threshold", type=console.PATH, help="Threshold file of `refladder calibrate`. Keeps its promise only by itself."

@@ -29,7 +29,8 @@ from refladder.files.tables import STANDARD
 @click.option(
     "--by",
     metavar="COLUMN",
-    help="Column with the scores. Default: overall_score, or the only column NAME_score.",
+    help="Column with the scores. Default: the weighted score of all dimensions (overall_score), or the only column "
+    "NAME_score.",
 )
 @click.option(
     "--ladders",

@@ -85,7 +85,7 @@ class ScoreRun:
     ) -> None:
         from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415  --help stays quick
         from refladder.jobs.stop_at import stop_thresholds  # noqa: PLC0415
-        from refladder.scoring.columns import Scale, weights_for  # noqa: PLC0415
+        from refladder.scoring.columns import OVERALL, Scale, overall_column, weights_for  # noqa: PLC0415
 
         self.context, self.judging, self.against, self.files = context, judging, against, files
         self.money, self.first, self.student, self.as_json = money, first, student, as_json
@@ -96,6 +96,9 @@ class ScoreRun:
         weights = console.numbers(against.weight, "--weight")
         self.scale = Scale(rule=judging.rule, weights=weights, least_mass=judging.least_mass)
         weights_for(self.dimensions, self.scale.weights)
+        if len(self.dimensions) > 1 and overall_column(self.dimensions) != OVERALL[0]:
+            column = f"the weighted score is {overall_column(self.dimensions)}"
+            console.say(f"{OVERALL[0]} is the score on the dimension 'overall'; {column}", err=True)
         self.stop_at = console.numbers(against.stop_at, "--stop-at")
         self.thresholds, self.made_for = stop_thresholds(
             self.stop_at, against.threshold, self.ladders, self.dimensions, self.scale

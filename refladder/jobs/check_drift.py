@@ -11,7 +11,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record, write_record
 from refladder.files.locks import locked
-from refladder.records import OUTCOMES, DriftWatch, Probe
+from refladder.records import OUTCOMES, DriftWatch, Probe, scale_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import JudgmentLog
@@ -277,7 +277,7 @@ def _check_same(path: Path, watch: DriftWatch, scorer: LadderScorer) -> None:
             f"{path}: the probes were judged by {watch.recipe.signature}, and this judge is {run.recipe.signature}. "
             "Another judge is no drift: link the two with `refladder link`, and name another file with --drift-file"
         )
-    if watch.ladders != run.ladders:
+    if scale_of(watch.ladders) != scale_of(run.ladders):
         raise UsageError(
             f"{path}: the probes are of ladders {watch.ladders}, and this run's are {run.ladders}; name another file "
             "with --drift-file"

@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends import in_batches, whole
 from refladder.errors import UsageError
-from refladder.files.jsonl import append_records, atomic, from_line, is_unicode, read_appended, throw_away
+from refladder.files.jsonl import (
+    append_records,
+    atomic,
+    from_line,
+    is_unicode,
+    read_appended,
+    read_bytes,
+    throw_away,
+)
 from refladder.files.locks import locked_folder
 from refladder.jobs.criteria import Criterion
 from refladder.jobs.task_prompt import TASK
+from refladder.parsing import parse_json
 from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, Output, Prompt
@@ -41,7 +50,7 @@ if TYPE_CHECKING:
 
     Bars = Callable[[str], AbstractContextManager[Progress | None]]
 
-GENERATED, RESULTS = "generated.jsonl", "results.jsonl"
+GENERATED, RESULTS, RUN = "generated.jsonl", "results.jsonl", "run.json"
 BATCH = 256  # texts written and stored at a time
 
 _EXPLAIN = (
@@ -54,6 +63,15 @@ _EXPLAIN = (
     ".",
 )
 _EXPLAIN_NAMES = ("context", "target", "reference", "dimension", "description", "dimension")
+
+
+def spent_before(folder: Path) -> list[dict[str, Any]]:
+    """What the backends of a contest were asked by its runs so far; nothing else of their configuration."""
+    path = folder / RUN
+    if not path.is_file():
+        return []
+    spent: list[dict[str, Any]] = parse_json(read_bytes(path), str(path), whole_file=True).get("spent", [])
+    return spent
 
 
 def _silent(_what: str) -> AbstractContextManager[Progress | None]:

@@ -16,10 +16,8 @@ from refladder.jobs.recorded_judgments import check_recorded
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.agreement import (
     MEAN,
-    PARTIAL,
     Agreement,
     build_grid,
-    common_contexts,
     evaluate_method,
     human_means,
 )
@@ -151,7 +149,7 @@ def evaluate(
         rows=tuple(rows),
         runs=tuple(runs),
         cards=tuple(report_cards(runs, benchmark, dimensions)),
-        limits=tuple(_limits(benchmark, rows, [*(method.name for method in scored), protocol.reference], protocol)),
+        limits=tuple(_limits(benchmark, rows, protocol)),
         notes=tuple(notes_of(runs)),
         spent=total([run.spent for run in runs]),
     )
@@ -202,17 +200,15 @@ def notes_of(runs: Sequence[MethodRun]) -> list[str]:
     return [f"{run.name}: {note}" for run in runs for note in (run.result.skipped, *run.result.notes) if note]
 
 
-def _limits(
-    benchmark: Benchmark, rows: Sequence[Agreement], names: Sequence[str | None], protocol: Protocol
-) -> list[str]:
-    """What the rows cannot show: no correlation, fewer contexts than a method has, too few permutations."""
+def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol) -> list[str]:
+    """What the rows cannot show: no correlation, or too few permutations."""
     limits = []
     if _has_single_outputs(benchmark) and any(row.level == "within_context" for row in rows):
         limits.append(
             f"{benchmark.name}: every context has one output, so there is no correlation within contexts; the level "
             "pooled compares outputs of different contexts"
         )
-    elif all(row.value is None and not row.correlated for row in rows):
+    elif all(row.value is None for row in rows):
         limits.append(
             f"{benchmark.name}: no correlation: it takes two outputs with different ratings and different scores, "
             "and no context has them; `--level pooled` compares outputs of different contexts"
@@ -222,7 +218,6 @@ def _limits(
             f"{benchmark.name}: some outputs have no system, so there is no correlation between systems; name the "
             "systems in a column 'system'"
         )
-    limits += narrowed_contexts(rows, names)
     few = None if protocol.resamples is None else few_permutations(rows, protocol.resamples)
     return limits if few is None else [*limits, few]
 
@@ -245,9 +240,8 @@ def agreement(
     Where every context has a single output, the level `pooled` is added to `within_context`, which has no correlation.
     Where an output has no system, there are no rows of the level `between_systems`.
 
-    Within contexts, the methods are compared on the contexts in which each of them has a correlation; a baseline
-    restricts these contexts only where it is the reference. The methods are tested against the reference, with Holm's
-    correction; the baselines are tested only where there is no other method.
+    Each method has its value over its own contexts. The methods are tested against the reference on the contexts that
+    both have, with Holm's correction; the baselines are tested only where there is no other method.
 
     Args:
         benchmark: outputs and ratings.
@@ -274,10 +268,6 @@ def agreement(
         levels += ("pooled",)
     if not _has_systems(benchmark):
         levels = tuple(level for level in levels if level != BETWEEN)
-    common = None
-    scores = [method.scores for method in compared if method in methods or method is reference]
-    if scores:
-        common = common_contexts(benchmark, scores, dimensions=names, constant=protocol.constant, control=lengths)
     rows: list[Agreement] = []
     for method in compared:
         rows += evaluate_method(
@@ -293,7 +283,6 @@ def agreement(
             seed=protocol.seed,
             control=lengths if method in methods else None,
             reference=(reference.name, reference.scores) if reference is not None and method in tested else None,
-            common=common,
         )
     return _adjusted(rows)
 
@@ -317,35 +306,6 @@ def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
         f"--resamples {resamples} is few for {tests} corrected tests: no corrected p-value can be below "
         f"{min(1.0, tests / (resamples + 1)):.2g}; give at least {needed}, or leave --resamples out"
     )
-
-
-def narrowed_contexts(rows: Sequence[Agreement], names: Sequence[str | None]) -> list[str]:
-    """Report which methods reduce the contexts on which the methods are compared.
-
-    Args:
-        rows: of one benchmark, from `agreement`.
-        names: of the methods that are compared.
-
-    Returns:
-        A sentence for each dimension in which a method is averaged over fewer contexts than it has correlations in.
-    """
-    tables: dict[str, dict[str, Agreement]] = {}
-    for row in rows:
-        if row.level == "within_context" and row.statistic != PARTIAL and row.dimension != MEAN and row.correlated:
-            tables.setdefault(row.dimension, {}).setdefault(row.method, row)
-    sentences = []
-    for dimension, table in tables.items():
-        counts = {name: row.correlated or 0 for name, row in table.items() if name in names}
-        if all(counts[name] == table[name].contexts for name in counts):
-            continue
-        first = next(row for name, row in table.items() if name in counts)
-        fewest = [name for name in counts if counts[name] < max(counts.values())] or list(counts)
-        causes = ", ".join(f"{name} in {counts[name]}" for name in sorted(fewest, key=counts.__getitem__)[:3])
-        sentences.append(
-            f"{first.benchmark}, {dimension}: methods are compared on the {first.contexts} of "
-            f"{first.contexts + first.skipped} contexts in which each has a correlation; fewest: {causes}"
-        )
-    return sentences
 
 
 def _adjusted(rows: Sequence[Agreement]) -> list[Agreement]:

@@ -24,6 +24,7 @@ from refladder.files.tables import (
 )
 from refladder.jobs.score import AllRows, check_input, items
 from refladder.jobs.scored_tables import cascade_column, differing_parts
+from refladder.records import scale_of
 from refladder.scoring.columns import (
     FirstPass,
     ScoreReport,
@@ -259,7 +260,7 @@ class Cascade(AllRows):
                 "--dimension, or distil another student"
             )
         learned = student.record.teacher
-        if learned != scorer.report.signature:
+        if scale_of(learned) != scale_of(scorer.report.signature):
             here, there = differing_parts(scorer.report.signature, learned)
             raise UsageError(
                 f"the student learned from scores with another signature: {here} here, {there} in the student; distil "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.records import HumanScale
+from refladder.records import HumanScale, scale_of
 from refladder.trust.human_scale import expected_rating, fit_human_scale
 from refladder.version import __version__
 
@@ -70,7 +70,7 @@ class ExpectedRatings:
                 f"--calibration: a scale of column {scale.column!r}, which these scores do not have; choose its "
                 "dimension, or run `refladder calibrate --human-scale` for this one"
             )
-        if scale.signature != signature:
+        if scale_of(scale.signature) != scale_of(signature):
             raise UsageError(
                 f"--calibration: a scale for scores with another signature, {scale.signature or 'none'}; these have "
                 f"{signature}. Run `refladder calibrate --human-scale` with labels of these scores"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError
+from refladder.records import scale_of
 from refladder.trust.rate import LEAST, Rate, cross_fitted, prediction_powered, wilson
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
     """
     if threshold.cutoffs is None:
         raise UsageError("this threshold file holds a refusal, so it keeps no rows; calibrate with more labels")
-    if threshold.signature != pool.signature:
+    if scale_of(threshold.signature) != scale_of(pool.signature):
         raise UsageError(
             f"the threshold was made for scores with another signature, {threshold.signature or 'none'}; these have "
             f"{pool.signature or 'none'}"

@@ -16,6 +16,7 @@ from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, number_in, parse_number, read_rows
 from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
 from refladder.loaders.fields import without_number
+from refladder.records import scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -232,7 +233,7 @@ class _Reader:
         signature = row.fields.get("signature") or None
         if self.first is None:
             self.first, self.signature = row.where, signature
-        elif signature != self.signature:
+        elif scale_of(signature) != scale_of(self.signature):
             raise DataError(
                 f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
                 f"by itself: {signature} and {self.signature}"

@@ -9,7 +9,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record, write_record
 from refladder.files.tables import refuse_same_files
-from refladder.records import OUTCOMES, Link, LinkedColumn
+from refladder.records import OUTCOMES, Link, LinkedColumn, scale_of
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
@@ -65,7 +65,7 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
         refuse_same_files({"--to": str(second), "--out": str(out)})
     one, other = _read(first, scale), _read(second, scale)
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
-    if signatures[0] == signatures[1]:
+    if scale_of(signatures[0]) == scale_of(signatures[1]):
         raise UsageError(f"{first} and {second} have the same signature, so their scores are on one scale already")
     if one.run.rungs != other.run.rungs:
         raise DataError(
@@ -202,12 +202,13 @@ class Linker:
         Raises:
             DataError: the link is of other scores.
         """
-        if signature not in {self._from, self.target}:
+        scale = scale_of(signature)
+        if scale not in {scale_of(self._from), scale_of(self.target)}:
             raise DataError(
                 f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "
                 f"this row has {signature or 'no signature'}; link its judgments with `refladder link`"
             )
-        return signature == self._from
+        return scale == scale_of(self._from)
 
     def added(self, signature: str, columns: Collection[str]) -> Mapping[str, type]:
         """The columns that `values` adds to rows with these columns, and their type.

@@ -25,6 +25,7 @@ from refladder.files.tables import (
 )
 from refladder.jobs.score import items
 from refladder.jobs.scored_tables import one_scale, read_twice, refuse_unjudged, score_column
+from refladder.records import scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -325,6 +326,6 @@ def _write_pair(chosen: _Text, rejected: _Text, write: Write, report: PairReport
         {
             "score_chosen": chosen.score,
             "score_rejected": rejected.score,
-            "signature": chosen.signature if chosen.signature == rejected.signature else None,
+            "signature": chosen.signature if scale_of(chosen.signature) == scale_of(rejected.signature) else None,
         },
     )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import cannot_write
 from refladder.files.tables import STANDARD, read_once
+from refladder.records import scale_of
+from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,22 +21,24 @@ if TYPE_CHECKING:
     from refladder.files.tables import Row
 
 OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
-_OVERALL = ("overall_score", "all_dimensions_score")
 
 
 def score_column(source: str, columns: Sequence[str] | None) -> str:
-    """The column that `score` would rank rows by: the overall score, or that of the only dimension.
+    """The column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one.
+
+    A dimension may have one of the names of the weighted score; then it has a column NAME_grade too.
 
     Args:
         source: the table, for the message.
         columns: its columns; None for a table without rows.
 
     Raises:
-        UsageError: there is no such column, or several dimensions without an overall score.
+        UsageError: there is no such column, or several dimensions and not one weighted score.
     """
     names = [name for name in columns or () if str(name).endswith("_score")]
-    overall = [name for name in _OVERALL if name in names]
-    chosen = overall[:1] or names
+    grades = {f"{str(name).removesuffix('_grade')}_score" for name in columns or () if str(name).endswith("_grade")}
+    weighted = [name for name in OVERALL if name in names and name not in grades]
+    chosen = weighted or names
     if len(chosen) != 1:
         problem = f"several score columns ({', '.join(chosen)})" if chosen else "no column NAME_score"
         raise UsageError(f"{source}: {problem}; name the column with --by COLUMN")
@@ -93,7 +97,7 @@ class OneScale:
         if self._first is None:
             self._first = signature, row.where
         first, where = self._first
-        if signature != first:
+        if scale_of(signature) != scale_of(first):
             parts, first_parts = differing_parts(signature, first)
             raise DataError(
                 f"{row.where}: the scores in column {self._column!r} are on different scales: {parts} here, "
@@ -118,7 +122,7 @@ def check_signature(signature: object, wanted: str | None, where: str) -> None:
     Raises:
         DataError: it is another one.
     """
-    if signature != wanted:
+    if scale_of(signature) != scale_of(wanted):
         here, there = differing_parts(signature, wanted)
         raise DataError(
             f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the "
@@ -128,7 +132,7 @@ def check_signature(signature: object, wanted: str | None, where: str) -> None:
 
 def differing_parts(first: object, second: object) -> tuple[str, str]:
     """The parts of two signatures that are not in both."""
-    parts = [[] if signature is None else str(signature).split("|") for signature in (first, second)]
+    parts = [(scale_of(signature) or "").split("|") for signature in (first, second)]
     shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
     none = ["no signature" if signature is None else "nothing in its place" for signature in (first, second)]
     return shown[0] or none[0], shown[1] or none[1]

@@ -27,7 +27,7 @@ from refladder.jobs.first_pass import Cascade, score_with_student
 from refladder.jobs.score import Mapped, score_rows
 from refladder.jobs.shards import SLICES, Mark, Shard, judgments_name, to_bytes, write_mark, write_slice
 from refladder.jobs.stop_at import stop_thresholds
-from refladder.records import HumanScale
+from refladder.records import HumanScale, scale_of
 from refladder.scoring.columns import Scale, bound_columns, column_names
 from refladder.scoring.scorer import LadderScorer
 from refladder.students import open_student
@@ -228,7 +228,7 @@ class ShardWorker:
         task = self._task
         if self._ladders is None and task.ladders:
             self._ladders = load_ladders(task.ladders)
-            if self._ladders.signature != task.version:
+            if scale_of(self._ladders.signature) != scale_of(task.version):
                 raise UsageError(
                     f"{task.ladders}: the ladder set has changed since the run began, or is another one on this "
                     f"machine ({self._ladders.signature}, expected {task.version})"
@@ -246,7 +246,7 @@ class ShardWorker:
                 scoring = self._by_judge(ladders)
         except DataError as error:  # not about rows: every shard would fail
             raise UsageError(str(error)) from error
-        if before is not None and scoring.signature != before:
+        if before is not None and scale_of(scoring.signature) != scale_of(before):
             raise UsageError(
                 f"{self._folder.address}: its shards are of another run ({before}), this run is {scoring.signature}; "
                 "choose another folder, or discard them with --restart"

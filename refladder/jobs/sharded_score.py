@@ -30,6 +30,7 @@ from refladder.jobs.shards import (
     write_manifest,
     write_plan,
 )
+from refladder.records import scale_of
 from refladder.scoring.columns import FirstPass, ScoreReport
 from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
 
@@ -136,7 +137,8 @@ def score_shards(
         other_judge = False
 
         def differ(old: Plan) -> list[str]:
-            return sorted(key for key in {*asked, *old.settings} if asked.get(key) != old.settings.get(key))
+            new, before = _on_scale(asked), _on_scale(old.settings)
+            return sorted(key for key in {*new, *before} if new.get(key) != before.get(key))
 
         def current(old: Plan | None) -> Plan:
             nonlocal other_judge
@@ -211,8 +213,13 @@ def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart:
         return plan
 
 
+def _on_scale(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without the certificate of the ladders, see `scale_of`."""
+    return {**settings, "ladders": scale_of(settings.get("ladders"))}
+
+
 def _same(plan: Plan, old: Plan) -> bool:
-    settings, before = ({**kind.settings, **dict.fromkeys(_JUDGE)} for kind in (plan, old))
+    settings, before = ({**_on_scale(kind.settings), **dict.fromkeys(_JUDGE)} for kind in (plan, old))
     return (plan.shards, plan.stamps, settings) == (old.shards, old.stamps, before)
 
 
@@ -379,7 +386,7 @@ class _Run:
             self._notices.append(reply["notice"])
             self._say(reply["notice"])
         mark = from_bytes(Mark, json.dumps(reply["mark"]).encode(), self._folder.path_of(shard.name))
-        if self._signature not in {None, mark.signature}:
+        if scale_of(self._signature) not in {None, scale_of(mark.signature)}:
             unmark(self._folder, mark)
             raise UsageError(
                 f"{self._folder.address}: the workers differ: {mark.signature} in {mark.name}, {self._signature} in "

@@ -20,6 +20,7 @@ from refladder.files.jsonl import atomic, to_json, unpacking
 from refladder.files.remote import is_url, stamp_of
 from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER, open_table, table_files
 from refladder.files.tables import cell_of, format_of, open_parquet
+from refladder.records import scale_of
 from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
 
@@ -443,7 +444,7 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
                 f"{folder.path_of(shard.name)}: {shard.rows:,} rows in, {mark.scored:,} scored and {mark.unscored:,} "
                 "unscored; delete this file and run the same command again"
             )
-        if mark.signature != signature:
+        if scale_of(mark.signature) != scale_of(signature):
             raise DataError(
                 f"{folder.path_of(shard.name)}: its scores are on another scale ({mark.signature}) than those of "
                 f"{plan.shards[0].name} ({signature}); delete the files of one and run the same command again"

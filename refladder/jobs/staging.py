@@ -24,6 +24,7 @@ from refladder.files.ladder_sets import (
 from refladder.files.release import WHOLE_CERTIFICATE, Manifest, ladder_row, write_shards
 from refladder.files.tables import number_in, read_rows
 from refladder.parsing import parse_json
+from refladder.records import scale_of
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import read_judgments
 from refladder.version import __version__
@@ -248,7 +249,7 @@ def _failure_row(failure: LadderFailure) -> dict[str, Any]:
 
 def _judgments(path: Path, digest: str) -> tuple[Run, Iterator[dict[str, Any]]]:
     run, located = read_judgments(path)
-    if not run.ladders.partition("|certificate:")[0].endswith(f"@{digest}"):
+    if not (scale_of(run.ladders) or "").endswith(f"@{digest}"):
         raise UsageError(
             f"{path}: judgments with other ladders ({run.ladders}; this set has the digest {digest}); score with this "
             "set again, or name other judgments with --judgments"

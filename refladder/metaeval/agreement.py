@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,6 @@ from refladder.metaeval.bootstrap import (
 )
 from refladder.metaeval.correlation import (
     check_name,
-    correlate_rows,
     partial_correlate_rows,
     row_kinds,
 )
@@ -30,7 +29,7 @@ from refladder.metaeval.levels import Correlation, average_over_contexts, correl
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from refladder.arrays import BoolArray, FloatArray
+    from refladder.arrays import FloatArray
     from refladder.records import Benchmark, Output, Rating
 
 MEAN = "mean"
@@ -63,13 +62,15 @@ class Agreement:
     from `refladder.metaeval.intervals` with the given `confidence` (a share); the level `between_systems` has no
     interval. `contexts` is the number of contexts used, `skipped` the number left out. `constant_predicted` counts the
     contexts with varying ratings and constant scores. `unscored` counts the outputs with a rating and without a score.
-    `p_value` belongs to the paired test against the method `reference`; `p_adjusted` is corrected for all tests of the
-    table, None for a row that is not tested. `correlated` counts the contexts in which this method has a correlation.
-    It exceeds `contexts` where methods are compared on their common contexts, and is None where they are not.
+    None of this depends on another method.
 
-    In the row of dimension `mean`, `value` is the unweighted mean over dimensions (None if any dimension has None),
-    `contexts` and `correlated` are the minimum over dimensions, `skipped` and `constant_predicted` the maximum, and
-    `unscored` the sum.
+    `difference` is this method minus the method `reference`, on the `common` contexts: within contexts those in which
+    both have a correlation, else those with an output that both scored. It is between -2 and 2. `p_value` belongs to
+    its paired test; `p_adjusted` is corrected for all tests of the table, None for a row that is not tested.
+
+    In the row of dimension `mean`, `value` and `difference` are unweighted means over dimensions (None if any dimension
+    has None), `contexts` and `common` are the minimum over dimensions, `skipped` and `constant_predicted` the maximum,
+    and `unscored` the sum.
     """
 
     method: str
@@ -90,18 +91,19 @@ class Agreement:
     reference: str | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
-    correlated: int | None = None
+    difference: float | None = None
+    common: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figure:
-    """One correlation, its values without each context, and its permuted differences."""
+    """One correlation, its values without each context, and its observed and permuted differences from another."""
 
     correlation: Correlation
-    correlated: int | None
     left_out: FloatArray
-    difference: float
-    permuted: FloatArray
+    difference: float = math.nan
+    permuted: FloatArray = field(default_factory=lambda: np.empty(0))
+    common: int | None = None
 
 
 def human_means(ratings: Iterable[Rating]) -> dict[tuple[str, str], float]:
@@ -200,7 +202,6 @@ def evaluate_method(
     confidence: float = 0.95,
     control: Mapping[str, float] | None = None,
     reference: tuple[str, Mapping[tuple[str, str], float | None]] | None = None,
-    common: Mapping[tuple[str, str], BoolArray] | None = None,
 ) -> list[Agreement]:
     """Compare the scores of a method with the human ratings of a benchmark.
 
@@ -219,9 +220,7 @@ def evaluate_method(
         confidence: confidence of the intervals, between 0 and 1.
         control: output id to the length of the output (captions call it so); adds rows of statistic
             `partial_spearman` within contexts, which always skip constant contexts.
-        reference: name and scores of the method to test against; fills `p_value`.
-        common: the contexts to use within contexts, from `common_contexts`. By default every context in which this
-            method has a correlation.
+        reference: name and scores of the method to test against; fills `difference`, `common` and `p_value`.
 
     Returns:
         For each level and statistic, one row per dimension and one row of dimension `mean`.
@@ -273,7 +272,8 @@ def evaluate_method(
             confidence=confidence,
             reference=None if reference is None or statistic == PARTIAL else reference[0],
             p_value=_none_if_nan(permutation_p_value(figure.difference, figure.permuted)),
-            correlated=figure.correlated,
+            difference=_none_if_nan(figure.difference),
+            common=figure.common,
         )
 
     rows = []
@@ -283,13 +283,12 @@ def evaluate_method(
     for level, statistic in cells:
         figures = []
         for position, grid in enumerate(grids):
-            shared = None if common is None or level != "within_context" else common[grid.dimension, statistic]
             if control is not None and statistic == PARTIAL:
-                figures.append(_partial_figure(grid, control, weights, shared))
+                figures.append(_partial_figure(grid, control, weights))
             else:
                 reference_scores = None if reference_grids is None else reference_grids[position].predicted
                 options = {"level": level, "statistic": statistic, "constant": constant}
-                figures.append(_figure(grid, reference_scores, weights, swaps, options, shared=shared))
+                figures.append(_figure(grid, reference_scores, weights, swaps, options))
         rows += [
             row(figure, grid.dimension, level, statistic, grid.unscored)
             for figure, grid in zip(figures, grids, strict=True)
@@ -316,78 +315,20 @@ def _check_keys(
     )
 
 
-def common_contexts(
-    benchmark: Benchmark,
-    scores: Sequence[Mapping[tuple[str, str], float | None]],
-    *,
-    dimensions: Sequence[str],
-    constant: str = "skip",
-    control: Mapping[str, float] | None = None,
-) -> dict[tuple[str, str], BoolArray]:
-    """Find the contexts in which every method has a correlation, so that all means are over the same contexts.
-
-    A method without a correlation in any context cannot be compared and is ignored here.
-
-    Args:
-        benchmark: outputs and ratings.
-        scores: for each method to compare, (output id, dimension) to score.
-        dimensions: names of dimensions of the benchmark.
-        constant: how constant contexts count: `skip`, `zero` or `one`; see `correlate_rows`.
-        control: as in `evaluate_method`; adds the statistic `partial_spearman`.
-
-    Returns:
-        (dimension, statistic) to an array of shape (contexts,), true where every method has a correlation; contexts
-        are in the order of the outputs.
-
-    Raises:
-        DataError, UnknownNameError, UsageError: as `evaluate_method`.
-    """
-    means = human_means(benchmark.ratings)
-    common = {}
-    for dimension in dimensions:
-        grids = [build_grid(benchmark.outputs, means, values, dimension) for values in scores]
-        # Whether a context has a correlation does not depend on the statistic.
-        shared = _common([correlate_rows(grid.predicted, grid.human, "pearson", constant) for grid in grids])
-        common.update({(dimension, statistic): shared for statistic in STATISTICS})
-        if control is not None:
-            common[dimension, PARTIAL] = _common([_partial_rows(grid, control) for grid in grids])
-    return common
-
-
-def _common(rows: Sequence[FloatArray]) -> BoolArray:
-    defined = ~np.isnan(np.stack(rows))
-    return np.asarray(defined[defined.any(axis=1)].all(axis=0), dtype=np.bool_)
-
-
 def _figure(
-    grid: Grid,
-    reference: FloatArray | None,
-    weights: FloatArray,
-    swaps: np.ndarray,
-    options: Mapping[str, str],
-    *,
-    shared: BoolArray | None,
+    grid: Grid, reference: FloatArray | None, weights: FloatArray, swaps: np.ndarray, options: Mapping[str, str]
 ) -> _Figure:
-    correlation = correlate_level(grid.predicted, grid.human, **options)
-    predicted, correlated = grid.predicted, None
-    if shared is not None:
-        correlated = correlation.contexts
-        predicted = np.where(shared[:, np.newaxis], predicted, np.nan)
-        narrowed = correlate_level(predicted, grid.human, **options)
-        correlation = replace(narrowed, constant_predicted=correlation.constant_predicted)
-    difference, permuted = math.nan, np.empty(0)
-    if reference is not None:
-        difference, permuted, _ = paired_differences(predicted, reference, grid.human, swaps, **options)
     # No interval between systems: leaving contexts out does not measure the variation over systems, and no interval
     # reached its nominal coverage there (bench/results/statistics.md, section `intervals`).
     between = options["level"] == "between_systems"
-    return _Figure(
-        correlation=correlation,
-        correlated=correlated,
-        left_out=np.empty(0) if between else resample(predicted, grid.human, weights, **options),
-        difference=difference,
-        permuted=permuted,
+    figure = _Figure(
+        correlation=correlate_level(grid.predicted, grid.human, **options),
+        left_out=np.empty(0) if between else resample(grid.predicted, grid.human, weights, **options),
     )
+    if reference is None:
+        return figure
+    difference, permuted, common = paired_differences(grid.predicted, reference, grid.human, swaps, **options)
+    return replace(figure, difference=difference, permuted=permuted, common=common)
 
 
 def _partial_rows(grid: Grid, control: Mapping[str, float]) -> FloatArray:
@@ -401,20 +342,10 @@ def _partial_rows(grid: Grid, control: Mapping[str, float]) -> FloatArray:
     return partial_correlate_rows(grid.predicted, grid.human, third)
 
 
-def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray, shared: BoolArray | None) -> _Figure:
+def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
     rows = _partial_rows(grid, control)
-    correlated = None
-    if shared is not None:
-        correlated = int((~np.isnan(rows)).sum())
-        rows = np.where(shared, rows, np.nan)
     constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
-    return _Figure(
-        correlation=average_over_contexts(rows, constant),
-        correlated=correlated,
-        left_out=resample_mean(rows, weights),
-        difference=math.nan,
-        permuted=np.empty(0),
-    )
+    return _Figure(correlation=average_over_contexts(rows, constant), left_out=resample_mean(rows, weights))
 
 
 def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
@@ -426,10 +357,10 @@ def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
             skipped=max(figure.correlation.skipped for figure in figures),
             constant_predicted=max(figure.correlation.constant_predicted for figure in figures),
         ),
-        correlated=None if figures[0].correlated is None else min(figure.correlated or 0 for figure in figures),
         left_out=np.mean([figure.left_out for figure in figures], axis=0),
         difference=float(np.mean([figure.difference for figure in figures])),
         permuted=np.mean([figure.permuted for figure in figures], axis=0),
+        common=min((figure.common for figure in figures if figure.common is not None), default=None),
     )
 
 

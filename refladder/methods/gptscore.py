@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from refladder.backends.usage import characters
 from refladder.errors import BackendError, LabelsUnavailableError
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult
 from refladder.methods.measures import Measures, joined, of_judgments
@@ -191,7 +192,7 @@ def _run(
         return MethodResult(method=None, skipped=str(error))
     recipe = opened.log.run.recipe
     scores: dict[tuple[str, str], float | None] = {}
-    count = unreadable = 0
+    count = unreadable = length = 0
     measures: list[Measures] = []
 
     def read(questions: Sequence[Question]) -> list[list[Judgment]]:
@@ -204,6 +205,7 @@ def _run(
             for question, value in zip(asked, values, strict=True):
                 scores[question.comparison.subject, dimension.name] = value
             count += len(asked)
+            length += characters(_prompt(opened.template, asked[0])) * len(_groups(asked))
             unreadable += values.count(None)
             measures.append(of_judgments(judgments))
             if progress is not None:
@@ -213,6 +215,7 @@ def _run(
         judgments=count,
         reused=opened.log.reused,
         unreadable=unreadable,
+        characters=length,
         measures=joined(measures),
         notes=(NO_ANSWERS,) if settings.answers else (),
     )

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from refladder.backends.usage import characters
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
@@ -23,13 +24,23 @@ from refladder.synth import build_ladders, plan_ladders
 from refladder.synth.journal import JOURNAL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
-    from refladder.records import Benchmark, Context, Dimension, Judgment, Ladder, LadderFailure, Progress, Sampling
+    from refladder.records import (
+        Benchmark,
+        Context,
+        Dimension,
+        Judgment,
+        Ladder,
+        LadderFailure,
+        Progress,
+        Prompt,
+        Sampling,
+    )
 
     Scores = dict[tuple[str, str], float | None]
 
@@ -48,6 +59,7 @@ def evaluation_ladders(
     work: Path | None = None,
     restart: bool = False,
     progress: Progress | None = None,
+    needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None,
 ) -> tuple[LadderSet, list[LadderFailure]]:
     """Ladders for every context of a benchmark; with `work`, kept in that folder and found there again.
 
@@ -62,6 +74,7 @@ def evaluation_ladders(
         work: folder of the journal.
         restart: throw away what the journal holds.
         progress: called with texts done and texts in all.
+        needed: called with the prompts of every text, those in the journal too.
 
     Returns:
         The ladders, and the rungs that could not be written.
@@ -84,6 +97,7 @@ def evaluation_ladders(
             prompts=prompts,
             journal=journal,
             progress=progress,
+            needed=needed,
         )
     return _set_of(benchmark, dimensions, ladders, failures), failures
 
@@ -172,6 +186,7 @@ def _run(
     """
     _check(settings)
     failures: Sequence[LadderFailure] = ()
+    lengths: list[int] = []  # of the prompts that were needed, reused or not
     if settings.ladders is not None:
         ladders = ladders_for(benchmark, dimensions, _opened(settings.ladders))
     else:
@@ -187,12 +202,14 @@ def _run(
                 work=settings.work,
                 restart=settings.restart,
                 progress=progress,
+                needed=lambda prompts: lengths.extend(map(characters, prompts)),
             )
     scorer = _scorer(judge(), ladders, dimensions, settings)
     with settings.progress("judging") as progress:
         measures: list[Measures] = []
 
-        def watch(judgments: Sequence[Judgment]) -> None:
+        def watch(judgments: Sequence[Judgment], length: int) -> None:
+            lengths.append(length)
             measures.append(of_judgments(judgments))
             if settings.orders > 1:
                 measures.append(of_orders(judgments))
@@ -210,6 +227,7 @@ def _run(
         judgments=report.judgments,
         reused=report.reused,
         unreadable=report.unreadable,
+        characters=sum(lengths),
         measures=joined(measures),
         report=report,
         notes=_notes(failures),

@@ -1,16 +1,19 @@
-"""Tables of agreement: one for each benchmark, level and statistic, with a row a method and a column a dimension."""
+"""Tables of agreement: one for each benchmark, level and statistic, with a row a method and a column a dimension.
+
+A method's figure depends on no other method. What compares two methods, on the contexts that both have, is a table of
+its own behind it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refladder.metaeval.agreement import MEAN, PARTIAL, Agreement
 from refladder.metaeval.correction import SIGNIFICANT
-from refladder.report.rendering import DASH, PlainTable, with_interval
+from refladder.report.rendering import DASH, PlainTable, number, with_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _COUNTS = ("contexts", "skipped", "unscored")
 _LEVEL_WORDS = {
@@ -32,63 +35,95 @@ _CONSTANT_WORDS = {
 
 
 def agreement_tables(rows: Iterable[Agreement]) -> list[PlainTable]:
-    """One table for each benchmark, level, statistic and convention for constant contexts."""
+    """One table for each benchmark, level, statistic and convention, and one of differences where there is a test."""
     groups: dict[tuple[str, str, str, str], list[Agreement]] = {}
     for row in rows:
         groups.setdefault((row.benchmark, row.level, row.statistic, row.constant), []).append(row)
-    return [_table(group) for group in groups.values()]
+    tables = []
+    for group in groups.values():
+        tables.append(_table(group))
+        if tested := [row for row in group if row.reference is not None]:
+            tables.append(_differences(tested))
+    return tables
 
 
 def _table(rows: Sequence[Agreement]) -> PlainTable:
-    first, legend = rows[0], _legend(rows)
+    first = rows[0]
     words = _LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])
-    if any(row.p_adjusted is not None for row in rows):
-        # In a table whose tests are corrected, a test outside the correction gets no mark.
-        rows = [row if row.p_adjusted is not None else replace(row, p_value=None) for row in rows]
-    by_cell = {(row.method, row.dimension): row for row in rows}
-    dimensions = tuple(dict.fromkeys(row.dimension for row in rows))
-    # One dimension is its own mean.
-    parts = [name for name in dimensions if name != MEAN]
-    if len(parts) == 1:
-        dimensions = (parts[0],)
+    dimensions = _dimensions(rows)
     return PlainTable(
         f"{first.benchmark}, {first.level}: {words}",
         ["method", *dimensions, *_COUNTS],
         [
             [
                 method,
-                *(_cell(by_cell.get((method, name))) for name in dimensions),
+                *(DASH if row is None else with_interval(row.value, row.low, row.high) for row in cells),
                 *_counts([row for row in rows if row.method == method]),
             ]
-            for method in dict.fromkeys(row.method for row in rows)
+            for method, cells in _by_method(rows, dimensions)
         ],
-        legend,
+        _legend(rows),
         len(_COUNTS),
     )
 
 
-def _cell(row: Agreement | None) -> str:
-    if row is None:
-        return DASH
-    p_value = row.p_value if row.p_adjusted is None else row.p_adjusted
-    mark = "*" if p_value is not None and p_value < SIGNIFICANT else ""
-    return with_interval(row.value, row.low, row.high, mark=mark)
+def _differences(rows: Sequence[Agreement]) -> PlainTable:
+    """The methods minus the reference, with the tests."""
+    first, tests = rows[0], sum(row.p_adjusted is not None for row in rows)
+    dimensions = _dimensions(rows)
+    holm = f", Holm's correction over {tests} {'test' if tests == 1 else 'tests'}" if tests else ""
+    if tests and len({row.dimension for row in rows if row.dimension != MEAN}) > 1:
+        holm += ", means are not tested"
+    both = "in which both have a correlation" if first.level == "within_context" else "with an output that both scored"
+    legend = [("*", f"p < {SIGNIFICANT:g}, paired permutation test{holm}")]
+    legend += [(DASH, "no value")] * any(row.difference is None for row in rows)
+    return PlainTable(
+        f"{first.benchmark}, {first.level}: {_STATISTIC_WORDS[first.statistic]}, the method minus {first.reference}",
+        ["method", *dimensions, "common contexts"],
+        [
+            [
+                method,
+                *(DASH if row is None else _difference(row, corrected=bool(tests)) for row in cells),
+                _span([row.common or 0 for row in rows if row.method == method and row.dimension in dimensions]),
+            ]
+            for method, cells in _by_method(rows, dimensions)
+        ],
+        (*legend, ("common contexts", f"contexts {both}; the difference is computed from them")),
+        1,
+    )
+
+
+def _difference(row: Agreement, *, corrected: bool) -> str:
+    """A difference and its mark; where tests are corrected, a test outside the correction gets none."""
+    p_value = row.p_adjusted if corrected else row.p_value
+    return number(row.difference, 3) + "*" * (p_value is not None and p_value < SIGNIFICANT)
+
+
+def _dimensions(rows: Sequence[Agreement]) -> tuple[str, ...]:
+    """The columns: dimensions and their mean. One dimension is its own mean."""
+    dimensions = tuple(dict.fromkeys(row.dimension for row in rows))
+    parts = tuple(name for name in dimensions if name != MEAN)
+    return parts if len(parts) == 1 else dimensions
+
+
+def _by_method(rows: Sequence[Agreement], dimensions: Sequence[str]) -> Iterator[tuple[str, list[Agreement | None]]]:
+    """Each method with its row of each dimension."""
+    by_cell = {(row.method, row.dimension): row for row in rows}
+    for method in dict.fromkeys(row.method for row in rows):
+        yield method, [by_cell.get((method, name)) for name in dimensions]
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low}-{high}"
 
 
 def _counts(rows: Sequence[Agreement]) -> tuple[str, ...]:
     """Contexts, skipped and unscored of one method: the range over dimensions, and the sum of the unscored."""
     parts = [row for row in rows if row.dimension != MEAN] or rows
-
-    def span(count: Callable[[Agreement], int]) -> str:
-        low, high = min(map(count, parts)), max(map(count, parts))
-        return str(low) if low == high else f"{low}-{high}"
-
-    contexts = span(lambda row: row.contexts)
-    if any(map(_narrowed, rows)):
-        contexts += f" of {span(lambda row: row.contexts if row.correlated is None else row.correlated)}"
     return (
-        contexts,
-        span(lambda row: row.skipped),
+        _span([row.contexts for row in parts]),
+        _span([row.skipped for row in parts]),
         str(sum(row.unscored for row in parts)),
     )
 
@@ -102,20 +137,13 @@ def _legend(rows: Sequence[Agreement]) -> tuple[tuple[str, str], ...]:
         lines.append(("[ ]", "no intervals, because the few systems are a sample too"))
     elif any(row.low is not None for row in rows):
         lines.append(("[ ]", f"{first.confidence * 100:g} % interval"))
-    tests = sum(row.p_adjusted is not None for row in rows)
-    holm = f", Holm's correction over {tests} {'test' if tests == 1 else 'tests'}" if tests else ""
-    if tests and len({row.dimension for row in rows if row.dimension != MEAN}) > 1:
-        holm += ", means are not tested"
-    references = list(dict.fromkeys(row.reference for row in rows if row.reference is not None))
-    if references:
-        lines.append(("*", f"p < {SIGNIFICANT:g} against {', '.join(references)}, paired permutation test{holm}"))
     if within and all(row.contexts == 0 for row in rows):
         lines.append((DASH, "no value: no context has two outputs with different ratings and different scores"))
     elif any(row.value is None for row in rows):
         lines.append((DASH, "no value"))
     contexts = "contexts that the value is computed from"
-    if any(map(_narrowed, rows)):
-        contexts = "contexts in which every method has a correlation, of those in which this method has one"
+    if _may_differ(rows):
+        contexts += "; methods may differ in them, and --reference METHOD compares methods on common ones"
     lines.append(("contexts", contexts))
     convention = within and (first.constant != "skip" or any(row.skipped for row in rows))
     skipped = "contexts without a correlation"
@@ -126,5 +154,10 @@ def _legend(rows: Sequence[Agreement]) -> tuple[tuple[str, str], ...]:
     return tuple(lines)
 
 
-def _narrowed(row: Agreement) -> bool:
-    return row.correlated is not None and row.correlated > row.contexts
+def _may_differ(rows: Sequence[Agreement]) -> bool:
+    """Whether a method has no value in a context in which another may have one."""
+    gaps = any(row.unscored or (row.constant_predicted and row.constant == "skip") for row in rows)
+    several = len({row.method for row in rows}) > 1
+    return several and (
+        gaps or len({(row.dimension, row.contexts) for row in rows}) > len({row.dimension for row in rows})
+    )

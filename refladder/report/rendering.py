@@ -58,23 +58,20 @@ def number(value: float | None, digits: int) -> str:
     return DASH if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def with_interval(
-    value: float | None, low: float | None, high: float | None, *, mark: str = "", digits: int = 2
-) -> str:
-    """A number with three decimals, a mark behind it, and its interval where it has one.
+def with_interval(value: float | None, low: float | None, high: float | None, *, digits: int = 2) -> str:
+    """A number with three decimals, and its interval where it has one.
 
     Args:
         value: None for a dash.
         low: lower end of the interval.
         high: its upper end.
-        mark: such as a star for a test.
         digits: of the ends.
     """
     if value is None:
         return DASH
     if low is None or high is None:
-        return f"{number(value, 3)}{mark}"
-    return f"{number(value, 3)}{mark} [{number(low, digits)}, {number(high, digits)}]"
+        return number(value, 3)
+    return f"{number(value, 3)} [{number(low, digits)}, {number(high, digits)}]"
 
 
 def shared_legends(tables: Iterable[PlainTable]) -> list[PlainTable]:

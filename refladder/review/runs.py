@@ -11,13 +11,13 @@ from refladder.files.jsonl import read_bytes, read_lines
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.table_files import is_scored, table_files
 from refladder.files.tables import parse_number, read_rows
-from refladder.jobs.compete import RESULTS
+from refladder.jobs.compete import RESULTS, spent_before
 from refladder.jobs.score import Mapped, items
 from refladder.parsing import parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension
 from refladder.report.summary import cost_words
 from refladder.review.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
-from refladder.scoring.columns import LOW_MASS, column_names
+from refladder.scoring.columns import LOW_MASS, OVERALL, column_names
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of
 
@@ -80,11 +80,13 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
     ]
     trials = kinds.get("trial", [])
     signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
+    # Nothing else of the configuration reaches the page: it may hold a key.
+    cost = [f"{usage['backend']}: {cost_words(usage)}" for usage in spent_before(folder)]
     sheet = sheet_of(
         [{"id": row["row"], "prompt": row["prompt"], "note": row["note"]} for row in rows],
         texts,
         criteria,
-        {"kind": "compete", "signature": signature, "warnings": [], **_spent(folder / "run.json")},
+        {"kind": "compete", "signature": signature, "warnings": [], "cost": cost},
         grades=folder / GRADES,
         pairs=folder / PAIRS,
     )
@@ -130,14 +132,6 @@ def _column(
     """A number for each text, by its id; `kind` is score or label."""
     listed = [values.get(text.id) for text in sheet.texts]
     return {"name": name, "criterion": criterion, "kind": kind, "values": listed}
-
-
-def _spent(path: Path) -> dict[str, Any]:
-    """What the backends of a run were asked. Nothing else of the configuration reaches the page: it may hold a key."""
-    if not path.is_file():
-        return {"cost": []}
-    spent = parse_json(read_bytes(path), str(path), whole_file=True).get("spent", [])
-    return {"cost": [f"{usage['backend']}: {cost_words(usage)}" for usage in spent]}
 
 
 def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
@@ -303,7 +297,7 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
         sheet.key["masses"].append(_numbers(mass, number, rows, "score")["values"])
         sheet.key["notes"].append([row.get(note) or None for row in rows])
     first = rows[0] if rows else {}
-    for column in ("overall_score", "all_dimensions_score"):
+    for column in OVERALL:
         if len(sheet.criteria) > 1 and column in first and column not in added:
             added.add(column)
             sheet.key["columns"].append(_numbers(column, None, rows, "score"))

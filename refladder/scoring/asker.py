@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends import in_batches, whole
+from refladder.backends.labels import possible
 from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError
@@ -117,18 +118,25 @@ class Asker:
         def batches(new: Sequence[Question]) -> Iterator[list[Judgment]]:
             done = 0
             for batch in in_batches(self.backend, new, self.batch):
-                yield self.judge(batch)
+                answered: dict[int, Judgment] = {}
+                try:
+                    judgments = self.judge(batch, answered)
+                except (BackendError, KeyboardInterrupt):
+                    self.log.keep(list(answered.values()))
+                    raise
+                yield judgments
                 done += len(batch)
                 if progress is not None:
                     progress(done, len(new))
 
         return trusted(self.log.complete(self._by_ids(questions), batches), self.least_mass)
 
-    def judge(self, questions: Sequence[Question]) -> list[Judgment]:
+    def judge(self, questions: Sequence[Question], answered: dict[int, Judgment] | None = None) -> list[Judgment]:
         """Ask a batch of questions, whatever is stored.
 
         Args:
             questions: those of one context are put next to each other before the judge sees them.
+            answered: gets the judgments so far, by the position of their question, if the judge fails.
 
         Returns:
             One judgment for each question, in order.
@@ -146,13 +154,27 @@ class Asker:
             ]
         order = sorted(range(len(questions)), key=lambda position: questions[position].context.id)
         prompts = [prompt for position in order for prompt in self.prompts(questions[position])]
-        readings = self._readings(prompts)
         count = len(prompts) // len(questions)
-        judgments: dict[int, Judgment] = {}
-        for number, position in enumerate(order):
-            answered = readings[number * count : (number + 1) * count]
-            judgments[position] = self._judgment(questions[position], answered)
-        return [judgments[position] for position in range(len(questions))]
+        readings: dict[int, LabelReading] = {}
+
+        def judgments() -> dict[int, Judgment]:
+            found = {}
+            for number, position in enumerate(order):
+                rows = range(number * count, (number + 1) * count)
+                if readings.keys() >= set(rows):
+                    found[position] = self._judgment(questions[position], [readings[row] for row in rows])
+            return found
+
+        try:
+            # What was read before a failure stays.
+            readings.update(self._reader().read_labels_each(prompts, list(self.template.labels.values())))
+        except (BackendError, KeyboardInterrupt):
+            if answered is not None:
+                answered.update(judgments())
+            raise
+        whole(self.backend, prompts, list(readings.values()))
+        judged = judgments()
+        return [judged[position] for position in range(len(questions))]
 
     @property
     def calls(self) -> int:
@@ -243,10 +265,6 @@ class Asker:
             return self.backend
         return Sampled(self.backend, answers=self.answers, sampling=self.sampling)
 
-    def _readings(self, prompts: Sequence[Prompt]) -> Sequence[LabelReading]:
-        labels = list(self.template.labels.values())
-        return whole(self.backend, prompts, self._reader().read_labels(prompts, labels))
-
     def _judgment(self, question: Question, readings: Sequence[LabelReading]) -> Judgment:
         answers = tuple(self.template.labels)
         for reading in readings:
@@ -255,6 +273,7 @@ class Asker:
                     f"the judge gave {len(reading.logprobs)} log-probabilities for the {len(answers)} labels "
                     f"{', '.join(answers)}; test it with refladder.testing.check_backend"
                 )
+        readings = [possible(reading, "the judge gave") for reading in readings]
         reading = _from_yes_no(readings, answers) if self.template.claims else readings[0]
         return self._judged(question, reading, OUTCOMES if self.template.claims else answers)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SPREAD_LEGEND = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval"
 LOW_MASS = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
+OVERALL = ("overall_score", "all_dimensions_score")  # the second where a dimension itself is called overall
 _GROUPS = 4096  # of contexts, in the interval of a first pass; see FirstPass
 # An id or a length in a reason: left out, so that equal reasons are counted together.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
@@ -145,7 +146,7 @@ def column_names(dimension: str) -> tuple[str, str, str, str, str]:
 def overall_column(dimensions: Sequence[Dimension]) -> str:
     """The column of the weighted score of several dimensions; another where a dimension itself is called overall."""
     taken = {column_names(dimension.name)[0] for dimension in dimensions}
-    return "all_dimensions_score" if "overall_score" in taken else "overall_score"
+    return OVERALL[OVERALL[0] in taken]
 
 
 def bound_columns(column: str) -> tuple[str, str]:
@@ -174,6 +175,11 @@ def added_columns(dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (
         added.update(dict.fromkeys(numbers, float))
         added[note] = str
     if len(dimensions) > 1:
+        if overall_column(dimensions) in added:
+            raise UsageError(
+                "dimensions called 'overall' and 'all dimensions' leave no column for the weighted score; score them "
+                "in two runs with --dimension"
+            )
         added[overall_column(dimensions)] = float
     for column in stopped_by:
         added.update(dict.fromkeys(bound_columns(column), float))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.records import LOSS, OUTCOMES, TIE, WIN, Judgment
+from refladder.records import LOSS, OUTCOMES, TIE, WIN, Judgment, impossible
 from refladder.scoring.question import RUNG
 from refladder.scoring.rules import probabilities_from
 
@@ -34,7 +34,7 @@ def judgment_of(
     note: str | None,
     cut: bool = False,
 ) -> Judgment:
-    """The judgment of a question; log-probabilities that are missing or not finite become None with a note.
+    """The judgment of a question; log-probabilities that are missing or impossible become None with a note.
 
     Args:
         question: what was asked.
@@ -45,8 +45,8 @@ def judgment_of(
         note: why it could not be read, or a remark about the reading.
         cut: whether the context was shortened to fit.
     """
-    if logprobs is not None and not all(map(math.isfinite, logprobs)):
-        logprobs, note = None, f"the judge gave log-probabilities that are not finite: {logprobs}"
+    if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
+        logprobs, note = None, f"the judge gave {wrong}"
     comparison = question.comparison
     return Judgment(
         context_id=comparison.context_id,

@@ -27,6 +27,8 @@ from refladder.files.jsonl import (
     from_lines,
     is_device,
     numbered_lines,
+    read_appended,
+    throw_away,
     to_line,
 )
 from refladder.files.locks import locked
@@ -41,7 +43,7 @@ from refladder.files.table_files import (
     open_table,
 )
 from refladder.parsing import parse_json
-from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run
+from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run, impossible, scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 JUDGMENTS_FOLDER = f"{RUN_FOLDER}/judgments"  # in a folder of scored shards
 _CHUNK = 1024  # lines read at a time
 _BLOCK = 2**20  # bytes copied at a time
+_YES_NO = "/compare-yesno@"  # in the prompts of a recipe
 _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
 
 
@@ -79,7 +82,7 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
     if first is None:
         raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
     run = from_line(Run, first[1], f"{path}:1")
-    return run, _located(path, lines)
+    return run, _located(path, lines, run)
 
 
 def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
@@ -104,7 +107,7 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
         yield from first
         for file in files[1:]:
             other, located = read_judgments(file)
-            if other != run:
+            if _on_scale(other) != _on_scale(run):
                 raise DataError(f"{file}:1: these judgments are of another run ({_difference(other, run)})")
             yield from located
 
@@ -133,9 +136,18 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
         )
 
 
-def _located(path: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[str, Judgment]]:
+def _located(path: str, lines: Iterator[tuple[int, str]], run: Run) -> Iterator[tuple[str, Judgment]]:
     while chunk := [(f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)]:
-        yield from zip([where for where, _ in chunk], from_lines(Judgment, chunk), strict=True)
+        for (where, _), judgment in zip(chunk, from_lines(Judgment, chunk), strict=True):
+            yield where, _possible(run, where, judgment)
+
+
+def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
+    """A judgment whose label probabilities add to 1 at most; those of yes/no questions are of three questions."""
+    apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
+    if wrong := impossible(judgment.logprobs or (), judgment.mass, apart=apart):
+        raise DataError(f"{where}: {wrong}; correct the line, or ask the judge again with --restart")
+    return judgment
 
 
 class JudgmentLog:
@@ -161,6 +173,7 @@ class JudgmentLog:
         self._good = 0  # bytes of complete lines that this run wants
         self._number = 0  # of the last line that was read
         self._ahead: tuple[str, Judgment] | None = None  # read, and of a later output than the last that was looked up
+        self._early: dict[tuple[str, Comparison], Judgment] = {}  # of a batch that was not finished
         self._reader: IO[bytes] | None = None
         self._writer: IO[bytes] | None = None
         self._lock = ExitStack()
@@ -170,6 +183,12 @@ class JudgmentLog:
             self._lock.enter_context(locked(path))
         try:
             self._open(path, restart=restart)
+            if restart:
+                throw_away(_early_path(path))
+            for where, line in read_appended(_early_path(path)):
+                judgment = _possible(run, where, from_line(Judgment, line, where))
+                if judgment.recipe == run.recipe.digest:
+                    self._early[judgment.key, _comparison(judgment)] = judgment
         except BaseException:
             self.close()
             raise
@@ -207,7 +226,7 @@ class JudgmentLog:
     def _check_run(self, where: str, line: str) -> bool:
         """Refuse a file of another run; returns whether the ladders alone have got another certificate since."""
         stored = from_line(Run, line, where)
-        if replace(stored, ladders=_uncertified(stored)) != replace(self.run, ladders=_uncertified(self.run)):
+        if _on_scale(stored) != _on_scale(self.run):
             raise OtherRunError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
                 "name another file with --judgments, or throw them away with --restart"
@@ -292,11 +311,31 @@ class JudgmentLog:
                 cannot be written.
         """
         judgments = self._next(questions)
-        self.reused += len(judgments)
-        for batch in answer(questions[len(judgments) :]):
-            self.append(batch)
-            judgments += batch
+        rest = questions[len(judgments) :]
+        early = [self._early.get((question.key, question.comparison)) for question in rest]
+        self.reused += len(judgments) + len(rest) - early.count(None)
+        new = [question for question, judgment in zip(rest, early, strict=True) if judgment is None]
+        position = 0
+        for batch in itertools.chain(answer(new), [[]]):
+            answers, placed = iter(batch), []
+            for judgment in early[position:]:
+                answered = next(answers, None) if judgment is None else judgment
+                if answered is None:
+                    break
+                placed.append(answered)
+            position += len(placed)
+            self.append(placed)
+            judgments += placed
         return judgments
+
+    def keep(self, judgments: Sequence[Judgment]) -> None:
+        """Keep judgments of a batch that was not finished, in any order; `complete` puts them in their places.
+
+        Raises:
+            DataError: the disk is full, or the file cannot be written.
+        """
+        if self._path is not None and judgments and not is_device(self._path):
+            append_records(_early_path(self._path), judgments)
 
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
         """The questions without a judgment; those with one are read, so the next call continues behind them."""
@@ -323,7 +362,7 @@ class JudgmentLog:
                 line = self._next_line()
                 if line is None:
                     return judgments
-                self._ahead = line[0], from_line(Judgment, line[1], line[0])
+                self._ahead = line[0], _possible(self.run, line[0], from_line(Judgment, line[1], line[0]))
             where, judgment = self._ahead
             position = wanted.get(_comparison(judgment))
             if position is None or position in judgments:
@@ -343,7 +382,7 @@ class JudgmentLog:
             if line is None:
                 break
             where = line[0]
-            judgment = from_line(Judgment, line[1], where)
+            judgment = _possible(self.run, where, from_line(Judgment, line[1], where))
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
                 raise _changed(where, judgment, question)
             check_outcomes(where, judgment, OUTCOMES)
@@ -361,6 +400,8 @@ class JudgmentLog:
                 f"{self._path}:{self._number}: judgments go on after this run's last question; the input has "
                 "become shorter: name another file with --judgments, or throw the judgments away with --restart"
             )
+        if self._path is not None and not self._read_only:
+            throw_away(_early_path(self._path))
 
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Put new judgments at the end, safely on disk when this returns.
@@ -410,7 +451,7 @@ class JudgmentIndex(JudgmentLog):
         super().__init__(path, run, restart=restart)
         with self:
             while (line := self._next_line()) is not None:
-                judgment = from_line(Judgment, line[1], line[0])
+                judgment = _possible(self.run, line[0], from_line(Judgment, line[1], line[0]))
                 if judgment.against is None:
                     check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
@@ -464,6 +505,10 @@ class JudgmentIndex(JudgmentLog):
         new = {question.key: question for question in questions if question.key not in self.judgments}
         return sorted(new.values(), key=lambda question: question.context.id)
 
+    def keep(self, judgments: Sequence[Judgment]) -> None:
+        """As `append`: the file has no order."""
+        self.append(judgments)
+
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Put new judgments into the index and at the end of the file, safely on disk when this returns.
 
@@ -473,6 +518,11 @@ class JudgmentIndex(JudgmentLog):
         if self._path is not None and judgments:
             append_records(self._path, judgments)
         self.judgments.update({judgment.key: judgment for judgment in judgments})
+
+
+def _early_path(path: Path) -> Path:
+    """Where the judgments of an unfinished batch are, until the run is resumed."""
+    return path.with_name(f"{path.name}.unfinished")
 
 
 def _changed(where: str, judgment: Judgment, question: Question) -> DataError:
@@ -505,15 +555,15 @@ def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
     )
 
 
-def _uncertified(run: Run) -> str:
-    """The ladders of a run without their certificate, see `LadderSet.signature`."""
-    return run.ladders.partition("|certificate:")[0]
+def _on_scale(run: Run) -> Run:
+    """A run without the certificate of its ladders, see `scale_of`."""
+    return replace(run, ladders=scale_of(run.ladders) or "")
 
 
 def _difference(stored: Run, wanted: Run) -> str:
     if stored.recipe != wanted.recipe:
         return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
-    if stored.ladders != wanted.ladders:
+    if scale_of(stored.ladders) != scale_of(wanted.ladders):
         return f"against ladders {stored.ladders}, this run's are {wanted.ladders}"
     if stored.answers != wanted.answers:
         return f"of {stored.answers} sampled answers a question, this run of {wanted.answers}"

@@ -227,7 +227,8 @@ class LadderScorer:
         self.report = self._verdicts.report
         if self.stop is not None:
             self.report.saved = self.report.saved_calls = 0
-        self.watch: Callable[[Sequence[Judgment]], None] | None = None  # called with the judgments of each batch
+        # Called with the judgments of each batch, and the characters of their prompts.
+        self.watch: Callable[[Sequence[Judgment], int], None] | None = None
 
     def score(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog
@@ -246,10 +247,11 @@ class LadderScorer:
             return self._score_in_rounds(self.stop, outputs, notes, log)
         asked, blocks, reasons = self._asked(outputs, notes)
         reused = log.reused
-        judgments = self._asker(log, asked).ask(asked)
+        asker = self._asker(log, asked)
+        judgments = asker.ask(asked)
         self.report.reused += log.reused - reused
         if self.watch is not None:
-            self.watch(judgments)
+            self.watch(judgments, sum(map(asker.characters, asked)))
         ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judgments, blocks, reasons)
 
@@ -284,8 +286,6 @@ class LadderScorer:
         ]
         log.append(new)
         self.report.reused += sum(map(len, needed)) - len(new)
-        if self.watch is not None:
-            self.watch([judgment for of_row in needed for judgment in self._trust(of_row)])
         whole: list[tuple[int, int]] = []
         judged: list[Judgment] = []
         partly: list[Judgment] = []

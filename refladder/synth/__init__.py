@@ -38,10 +38,11 @@ DEFAULT_SAMPLING = Sampling()
 
 
 class _Writer(NamedTuple):
-    """A backend, and the function that asks it for texts, or plans to."""
+    """A backend, the function that asks it for texts, or plans to, and one that is called with all prompts."""
 
     backend: Backend
     write: Callable[[Sequence[Prompt], Sampling], list[Completion]]
+    needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,6 +108,7 @@ def build_ladders(
     journal: Path | None = None,
     human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None,
 ) -> tuple[list[Ladder], list[LadderFailure]]:
     """Write a ladder for every context on every dimension.
 
@@ -130,6 +132,7 @@ def build_ladders(
             backend, and the rung's `between` is None.
         progress: called as progress(done, total) before every wave and after every chunk; both count the rungs that
             the backend writes, and a rung that was given up counts as done.
+        needed: called with the prompts of every text, those in the journal too.
 
     Returns:
         The ladders, in the order contexts, then dimensions, with white space stripped from the ends of the texts that
@@ -144,7 +147,7 @@ def build_ladders(
         BadCompletionError: the backend gave more or fewer texts than prompts.
     """
     return _build(
-        _Writer(backend, backend.write),
+        _Writer(backend, backend.write, needed),
         contexts,
         dimensions,
         rungs=rungs,
@@ -384,6 +387,8 @@ def _answers(
 ) -> list[Entry]:
     """One attempt at each rung of a chunk, from the journal as far as that goes; usable texts are put in the drafts."""
     entries: list[Entry] = []
+    prompts = [draft.prompt(step) for draft, step in chunk]
+    writer.needed(prompts)
     if journal is not None:
         for draft, step in chunk:
             entry = journal.replay(draft.context.id, draft.dimension.name, step.level, attempt)
@@ -394,7 +399,7 @@ def _answers(
     rest = chunk[len(entries) :]
     if not rest:
         return entries
-    completions = writer.write([draft.prompt(step) for draft, step in rest], sampling)
+    completions = writer.write(prompts[len(entries) :], sampling)
     if len(completions) != len(rest):
         raise BadCompletionError(
             f"backend {writer.backend.fingerprint!r} gave {len(completions)} texts for {len(rest)} prompts; "

@@ -157,7 +157,11 @@ def shifted(reading, step):
         ),
         (
             lambda _, found: [LabelReading(logprobs=(0.0, -math.inf, -math.inf), mass=1.0) for _ in found],
-            r"logprobs \(0.0, -inf, -inf\) are not finite; a row that cannot be read has None and a reason",
+            r"log-probabilities that are not finite: \(0.0, -inf, -inf\); a row that cannot be read has None",
+        ),
+        (
+            lambda _, found: [LabelReading(logprobs=(-0.5, -0.5, -0.5), mass=1.0) for _ in found],
+            "label probabilities that add to 1.82, more than 1; a row that cannot be read has None and a reason",
         ),
         (
             lambda _, found: [LabelReading(logprobs=one.logprobs, mass=1.1) for one in found],

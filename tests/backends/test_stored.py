@@ -131,6 +131,14 @@ def test_log_probabilities_that_are_not_finite_are_not_stored():
     assert dump(LabelReading(logprobs=(math.nan, -1.0), mass=0.5)) is None
 
 
+def test_impossible_probabilities_are_not_stored_and_those_of_an_older_store_are_not_used():
+    assert dump(LabelReading(logprobs=(5.0, -1.0), mass=1.0)) is None
+    assert dump(LabelReading(logprobs=(-1.0, -2.0), mass=7.0)) is None
+    read = read_reading(b'{"logprobs":[5.0,-1.0],"mass":1.0,"note":null}')
+    assert (read.logprobs, read.mass) == (None, None)
+    assert read.reason == "the response store holds a log-probability of 5, above 0"
+
+
 def test_half_surrogate_pairs_are_not_stored():
     assert dump(Completion(text="a \ud800")) is None
     assert dump(Completion(text="a", note="\udfff")) is None
@@ -142,7 +150,7 @@ def test_answers_survive_as_they_are(finish):
     text = Completion(text='a "quote"\n½\x00', finish=finish, note="why")
     assert read_completion(dump(text).encode()) == text
     for reading in (
-        LabelReading(logprobs=(-0.1, -1e-300, -12345.678901234567), mass=0.1 + 0.2, note=None),
+        LabelReading(logprobs=(-12.1, -1e-300, -12345.678901234567), mass=0.1 + 0.2, note=None),
         LabelReading(logprobs=(-1.0,), mass=None, note="½"),
         LabelReading(logprobs=(-1.0,), mass=0.4, cut=True),
         LabelReading(logprobs=(-1.0,), mass=0.4, exactness="bounded"),

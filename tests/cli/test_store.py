@@ -158,6 +158,18 @@ def test_an_export_is_not_written_over_its_store(capsys, store):
             {"answer": {"logprobs": ["-1"], "mass": 1.0}},
             ":1: field 'answer.logprobs.0': Input should be a valid number",
         ),
+        (
+            {"answer": {"logprobs": [5.0, -1.0], "mass": 1.0}},
+            ":1: field 'answer': a log-probability of 5, above 0; correct or delete the line",
+        ),
+        (  # e^-0.5 is 0.607
+            {"answer": {"logprobs": [-0.5, -0.5], "mass": 1.0}},
+            ":1: field 'answer': label probabilities that add to 1.21, more than 1; correct or delete the line",
+        ),
+        (
+            {"answer": {"logprobs": [-1.0], "mass": 7}},
+            ":1: field 'answer': a label mass of 7, which is not between 0 and 1; correct or delete the line",
+        ),
         ({"answer": {"logprobs": None, "mass": None}}, ":1: field 'answer' is a failure, and a store holds only"),
     ],
 )

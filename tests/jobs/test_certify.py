@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 from ladder_judges import DIMENSION, RECIPE, Comparing, set_of
+from shard_folders import Inline
 
 from refladder.backends import connect
 from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import write_record
 from refladder.files.ladder_sets import (
     CERTIFICATE,
     certificate_digest,
@@ -22,7 +24,8 @@ from refladder.files.ladder_sets import (
     write_ladder_set,
 )
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
-from refladder.records import Ladder, Rung
+from refladder.jobs.link import Linker
+from refladder.records import Ladder, Link, Rung, Threshold, scale_of
 
 
 def certificate_of(qualities, judge=None):
@@ -249,3 +252,65 @@ def test_a_certificate_keeps_the_judgments_that_were_made_before_it(folder, comm
     assert judgments.read_text("utf-8").splitlines()[1:] == lines[1:]
     again = command("rescore", judgments, "--out", tmp_path / "again.jsonl", "--json").rows[0]
     assert again["signature"] == row["signature"]
+
+
+def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories, tmp_path):
+    """What was made of scores before `certify` is good for those after it, and the other way round."""
+    score = ("score", stories, "--ladders", folder)
+    old, new, both = (tmp_path / f"{name}.jsonl" for name in ("old", "new", "both"))
+    assert command(*score, "--out", old).code == 0
+    assert command("certify", folder).code == 0
+    assert command(*score, "--out", new).code == 0
+    plain, certified = (json.loads(path.read_text().splitlines()[0])["signature"] for path in (old, new))
+    assert plain != certified
+    assert scale_of(certified) == plain == scale_of(plain)
+    both.write_text(old.read_text() + new.read_text())
+    least = ("--min", "coherence_score=-99")
+    assert len(command("filter", both, *least).rows) == 2 * len(command("filter", old, *least).rows) > 0
+    made = {"label": ("good",), "good": (">= 1",), "labels": 9, "labels_above": 9, "bad_above": 0, "rows": 9, "kept": 9}
+    for first, then in ((plain, new), (certified, old)):
+        threshold = Threshold(
+            columns=("coherence_score",),
+            cutoffs=(-99.0,),
+            precision=0.9,
+            recall=None,
+            sure=0.9,
+            per=None,
+            signature=first,
+            used=(),
+            version="1",
+            **made,
+        )
+        write_record(tmp_path / "threshold.json", threshold)
+        assert command("filter", then, "--threshold", tmp_path / "threshold.json").code == 0
+    other = tmp_path / "other.jsonl"
+    other.write_text(old.read_text().replace("rule:ladder-sum", "rule:other"))
+    assert "another signature: rule:other here, rule:ladder-sum in" in fails(
+        2, "filter", other, "--threshold", tmp_path / "threshold.json"
+    )
+    linker = Linker(Link(from_signature=plain, to_signature="elsewhere", columns=(), version="1"), "l.json")
+    assert linker.maps(certified, "x:1")
+    text = fails(
+        2, "link", "--from", f"{old}.judgments.jsonl", "--to", f"{new}.judgments.jsonl", "--out", tmp_path / "l"
+    )
+    assert "have the same signature, so their scores are on one scale already" in text
+
+
+def test_shards_of_a_set_that_was_certified_since_are_not_scored_again(folder, command, stories, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    shards = tmp_path / "shards"
+    score = ("score", stories, "--ladders", folder, "--shard-rows", "1", "--out", shards)
+    assert command(*score).code == 0
+    assert command("certify", folder).code == 0
+    before = sorted((path, path.stat().st_mtime_ns) for path in shards.glob("*.jsonl"))
+    assert len(before) == 6
+    assert command(*score).code == 0
+    assert sorted((path, path.stat().st_mtime_ns) for path in shards.glob("*.jsonl")) == before
+    before[0][0].unlink()  # a shard that is to be scored again gets the new signature
+    assert command(*score).code == 0
+    signatures = {json.loads(path.read_text().splitlines()[0])["signature"] for path, _ in before}
+    assert len(signatures) == 2
+    assert len({scale_of(signature) for signature in signatures}) == 1
+    least = ("--min", "coherence_score=-99")
+    assert command("filter", shards, *least, "--out", tmp_path / "kept.jsonl").code == 0
+    assert command("rescore", shards, "--out", tmp_path / "again.jsonl").code == 0

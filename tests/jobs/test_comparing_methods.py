@@ -1,14 +1,17 @@
-"""evaluate: several methods side by side: common contexts, tests that can be significant, and what is said of both."""
+"""evaluate: several methods side by side: own and common contexts, tests that can be significant, and the messages."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from refladder.jobs.evaluate import Protocol, agreement, few_permutations, narrowed_contexts
+from refladder.jobs.evaluate import Protocol, agreement, few_permutations
 from refladder.loaders import load_benchmark
+from refladder.metaeval import LEVELS
 from refladder.metaeval.agreement import human_means
 from refladder.methods.contract import Method
 from refladder.methods.surface import BEST
@@ -74,60 +77,67 @@ def test_a_baseline_as_the_reference_tests_the_methods_asked_for():
     assert few_permutations(agreement(made, DIMENSIONS, [noisy(made, "m", 0.5)], protocol()), 5) is None
 
 
-def test_a_method_is_not_ranked_higher_because_its_hard_contexts_drop_out():
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_figure_does_not_depend_on_the_other_methods(level):
     made = benchmark()
     whole = noisy(made, "whole", 2.0)
-    # The same scores, but constant in the ten contexts in which they agree least with the ratings.
-    per_context = {}
-    for c in range(20):
-        pairs = [(whole.scores[f"c{c}/s{s}", "wit"], human_means(made.ratings)[f"c{c}/s{s}", "wit"]) for s in range(6)]
-        per_context[c] = np.corrcoef(np.array(pairs).T)[0, 1]
-    worst = sorted(per_context, key=per_context.get)[:10]
-    gaps = {(f"c{c}/s{s}", "wit"): 0.0 for c in worst for s in range(6)}
-    partly = Method(name="partly", signature="s", scores={**whole.scores, **gaps})
-    rows = agreement(made, DIMENSIONS[1:2], [whole, partly, Method(name="none", signature="s", scores={})], protocol())
-    values = {row.method: row for row in rows if (row.dimension, row.statistic) == ("wit", "spearman")}
-    assert values["whole"].value == pytest.approx(values["partly"].value, abs=1e-12)
-    counts = {name: (row.contexts, row.correlated) for name, row in values.items()}
-    assert counts["whole"] == (10, 20)
-    assert counts["partly"] == (10, 10)
-    assert counts["none"] == (0, 0)
-    assert counts[BEST] == (10, 20)
-    assert narrowed_contexts(rows, ["whole", "partly", "none"]) == [
-        "made, wit: methods are compared on the 10 of 20 contexts in which each has a correlation; fewest: partly in 10"
-    ]
-    alone = agreement(made, DIMENSIONS[1:2], [whole], protocol())
-    assert narrowed_contexts(alone, ["whole"]) == []
-    assert next(row for row in alone if row.dimension == "wit").contexts == 20
+    gaps = {(f"c{c}/s{s}", "wit"): 0.0 for c in range(10) for s in range(6)}  # constant: no correlation in ten contexts
+    partly = Method(name="partly", signature="s", scores={**noisy(made, "partly", 1.0, 6).scores, **gaps})
+    none = Method(name="none", signature="s", scores={})
+    asked = protocol(levels=[level])
+    alone = {
+        method.name: [row for row in agreement(made, DIMENSIONS, [method], asked) if row.method == method.name]
+        for method in (whole, partly, none)
+    }
+    assert all(row.value is not None for row in alone["whole"])
+    for methods in ([whole, partly], [none, whole], [partly, none, whole]):
+        rows = agreement(made, DIMENSIONS, methods, asked)
+        for method in methods:
+            assert [row for row in rows if row.method == method.name] == alone[method.name]
 
 
-def test_no_method_has_every_context():
-    made = benchmark(contexts=4)
-    first, second = dict(noisy(made, "first", 1.0).scores), dict(noisy(made, "second", 1.0).scores)
-    first.update({(f"c0/s{s}", "wit"): None for s in range(6)})
-    second.update({(f"c1/s{s}", "wit"): None for s in range(6)})
-    methods = [Method(name=name, signature="s", scores=scores) for name, scores in (("a", first), ("b", second))]
-    rows = agreement(made, DIMENSIONS[1:2], methods, protocol())
-    assert narrowed_contexts(rows, ["a", "b"]) == [
-        "made, wit: methods are compared on the 2 of 4 contexts in which each has a correlation; fewest: a in 3, b in 3"
-    ]
+def test_a_difference_is_on_the_contexts_that_both_methods_have():
+    made = benchmark()
+    first, second = noisy(made, "first", 2.0), noisy(made, "second", 1.0, 6)
+    scores = {**first.scores, **{(f"c{c}/s{s}", "wit"): 0.0 for c in range(8) for s in range(6)}}
+    less = {key: value for key, value in second.scores.items() if not key[0].startswith("c19/")}
+    methods = [replace(first, scores=scores), replace(second, scores=less)]
+    rows = agreement(made, DIMENSIONS[1:2], methods, protocol(reference="second"))
+    row = next(row for row in rows if (row.method, row.dimension) == ("first", "wit"))
+    human = human_means(made.ratings)
+
+    def by_hand(values, contexts):
+        keys = [[(f"c{c}/s{s}", "wit") for s in range(6)] for c in contexts]
+        pairs = [([values[key] for key in of_context], [human[key] for key in of_context]) for of_context in keys]
+        return np.mean([stats.spearmanr(*pair)[0] for pair in pairs])
+
+    # first has a correlation in the contexts 8 to 19, second in 0 to 18; both have one in 8 to 18
+    assert (row.contexts, row.common) == (12, 11)
+    assert row.value == pytest.approx(by_hand(scores, range(8, 20)), abs=1e-12)
+    both = by_hand(scores, range(8, 19)) - by_hand(less, range(8, 19))
+    assert row.difference == pytest.approx(both, abs=1e-12)
 
 
-def test_the_command_says_both(command, tmp_path):
+def test_the_command_shows_differences_in_their_own_table(command, tmp_path):
     story = load_benchmark("demo/story")
     first = story.contexts[0].id
     path = tmp_path / "partly.jsonl"
     lines = [{"output_id": o.id, "score": None if o.context_id == first else len(o.text)} for o in story.outputs]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     options = ("--scores", path, "--judge", "builtin", "--reference", "partly", "--resamples", "20")
-    done = command("evaluate", "demo/story", *options)
+    done = command("evaluate", "demo/story", *options, "--format", "markdown")
     assert done.code == 3
-    assert (
-        "demo/story, coherence: methods are compared on the 11 of 12 contexts in which each has a correlation; fewest: "
-        "partly in 11\n"
-    ) in done.err
     assert "--resamples 20 is few for 2 corrected tests: no corrected p-value can be below 0.095; give at" in done.err
-    assert "11 of 12" in done.out
+    assert (
+        "- contexts: contexts that the value is computed from; methods may differ in them, and --reference METHOD "
+        "compares methods on common ones\n"
+    ) in done.out
+    heads = "\n\n| method | coherence | complexity | mean | common contexts |\n"
+    assert f"demo/story, within_context: Spearman, the method minus partly{heads}" in done.out
+    table = done.out.partition(heads)[2]
+    assert table.splitlines()[1].startswith("| ladder | ")
+    assert table.splitlines()[1].endswith(" | 11 |")
+    assert "- common contexts: contexts in which both have a correlation; the difference is computed from them" in table
 
 
 def test_methods_without_a_common_context(command, tmp_path):
@@ -142,18 +152,18 @@ def test_methods_without_a_common_context(command, tmp_path):
         ]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         options += ["--scores", path]
-    done = command("evaluate", "demo/story", *options)
-    assert done.code == 3
-    assert done.err == "".join(
-        f"demo/story, {name}: methods are compared on the 0 of 12 contexts in which each has a correlation; fewest: "
-        "first in 6, second in 6\n"
-        for name in ("coherence", "complexity")
-    )
-    assert "0 of 6" in done.out
+    done = command("evaluate", "demo/story", *options, "--reference", "first", "--format", "json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    found = {(row["method"], row["statistic"]): row for row in rows if row.get("dimension") == "coherence"}
+    second = found["second", "spearman"]
+    assert second["value"] is not None
+    assert (second["contexts"], second["common"], second["difference"], second["p_value"]) == (6, 0, None, None)
+    done = command("evaluate", "demo/story", *options, "--reference", "first", "--format", "markdown")
+    assert "| second | — | — | — | 0 |" in done.out
 
 
 def test_baselines_alone():
     made = benchmark()
     rows = agreement(made, DIMENSIONS, [], protocol())
     assert {row.method for row in rows} == {BEST}
-    assert {(row.contexts, row.correlated) for row in rows} == {(20, None)}
+    assert {(row.contexts, row.common) for row in rows} == {(20, None)}

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from refladder.errors import DataError, UnknownNameError, UsageError
-from refladder.metaeval.agreement import build_grid, common_contexts, evaluate_method, human_means
+from refladder.metaeval.agreement import build_grid, evaluate_method, human_means
 from refladder.metaeval.bootstrap import (
     draw_swaps,
     paired_differences,
@@ -223,40 +223,6 @@ def test_one_context_has_a_figure_and_no_interval():
     rows = evaluate_method(source, noisy_scores(source), method="m", signature="s", resamples=20)
     assert all(row.value is not None for row in rows)
     assert {(row.low, row.high) for row in rows} == {(None, None)}
-
-
-def test_methods_are_averaged_over_the_contexts_that_they_share():
-    source = benchmark()
-    first, second = noisy_scores(source, 1), noisy_scores(source, 2)
-    for context in (0, 1, 2):
-        first.update({(f"c{context}/s{system}", "wit"): 0.5 for system in range(5)})  # constant: no correlation
-    second.update({(f"c3/s{system}", "wit"): None for system in range(1, 5)})  # one output: no correlation
-    control = {one.id: float(position % 7) for position, one in enumerate(source.outputs)}
-    common = common_contexts(source, [first, second, {}], dimensions=["clarity", "wit"], control=control)
-    assert common["wit", "spearman"].tolist() == [False] * 4 + [True] * 8  # what scores nothing restricts nothing
-    assert common["clarity", "kendall"].all()
-    assert not common["wit", "partial_spearman"][:4].any()
-    options = {"signature": "s", "levels": ["within_context", "pooled"], "resamples": 50, "common": common}
-    rows = evaluate_method(
-        source, first, method="first", reference=("second", second), control=control, statistics=["spearman"], **options
-    )
-    means = human_means(source.ratings)
-    by_hand = [
-        stats.spearmanr([first[f"c{c}/s{s}", "wit"] for s in range(5)], [means[f"c{c}/s{s}", "wit"] for s in range(5)])[
-            0
-        ]
-        for c in range(4, 12)
-    ]
-    found = {(row.level, row.dimension, row.statistic): row for row in rows}
-    wit = found["within_context", "wit", "spearman"]
-    assert wit.value == pytest.approx(np.mean(by_hand), abs=1e-12)
-    assert (wit.contexts, wit.skipped, wit.correlated, wit.constant_predicted) == (8, 4, 9, 3)
-    mean = found["within_context", "mean", "spearman"]
-    assert (mean.contexts, mean.skipped, mean.correlated) == (8, 4, 9)
-    pooled = found["pooled", "wit", "spearman"]
-    assert (pooled.contexts, pooled.correlated) == (12, None)
-    partial = found["within_context", "wit", "partial_spearman"]
-    assert (partial.contexts, partial.correlated) == (int(common["wit", "partial_spearman"].sum()), 9)
 
 
 def test_what_is_refused():

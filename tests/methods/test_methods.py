@@ -31,6 +31,7 @@ from refladder.methods.method_runs import run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading
 from refladder.registry import Entry
+from refladder.report.cards import report_cards
 from refladder.testing import made_benchmark
 
 if TYPE_CHECKING:
@@ -96,6 +97,25 @@ def test_the_ladder_scores_every_output_and_is_counted(dialogues):
     assert 0 < run.judge_seconds <= run.seconds
     assert run.result.method is not None
     assert None not in run.result.method.scores.values()
+
+
+@pytest.mark.parametrize("cut", ["build.journal.jsonl", "judgments.jsonl"])
+def test_the_ladders_characters_are_those_of_all_its_prompts_after_a_kill_too(dialogues, tmp_path, cut):
+    def ran():
+        settings = MethodSettings(rungs=3, work=tmp_path)
+        return run_methods(["ladder"], dialogues, dialogues.dimensions, builtin, settings)[0]
+
+    whole = ran()
+    assert whole.result.characters == whole.characters  # nothing was reused, so all of them were sent
+    lines = (tmp_path / cut).read_bytes().splitlines(keepends=True)
+    (tmp_path / cut).write_bytes(b"".join(lines[: len(lines) // 2]))
+    if cut == "build.journal.jsonl":
+        (tmp_path / "judgments.jsonl").unlink()
+    resumed = ran()
+    assert 0 < resumed.characters < whole.characters
+    assert resumed.result.characters == whole.result.characters
+    (card, *_) = report_cards([resumed], dialogues, dialogues.dimensions)
+    assert card.characters == whole.characters
 
 
 def test_a_method_from_another_package_plugs_in(dialogues, monkeypatch):

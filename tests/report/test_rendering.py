@@ -53,7 +53,16 @@ TWO = [
     row(),
     row(dimension="clarity", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1600),
     row(dimension="mean", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1603),
-    row(method="length | words", value=-0.0004, low=-0.05, high=0.1, reference="ladder", p_value=0.03),
+    row(
+        method="length | words",
+        value=-0.0004,
+        low=-0.05,
+        high=0.1,
+        reference="ladder",
+        p_value=0.03,
+        difference=-0.4444,
+        common=91,
+    ),
 ]
 
 
@@ -63,7 +72,7 @@ def test_json_lines_hold_every_field_and_null_for_nothing():
     assert list(lines[0]) == [
         "method", "benchmark", "dimension", "level", "statistic", "value", "low", "high", "contexts", "skipped",
         "constant_predicted", "unscored", "signature", "constant", "confidence", "reference", "p_value", "p_adjusted",
-        "correlated",
+        "difference", "common",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_lines([row(value=float("nan"))])
@@ -76,14 +85,23 @@ def test_markdown():
         "| method | wit | clarity | mean | contexts | skipped | unscored |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         "| ladder | 0.432 [0.38, 0.48] | — | — | 0-98 | 2-100 | 1603 |\n"
-        "| length \\| words | 0.000* [-0.05, 0.10] | — | — | 98 | 2 | 3 |\n"
+        "| length \\| words | 0.000 [-0.05, 0.10] | — | — | 98 | 2 | 3 |\n"
         "\n"
         "- [ ]: 95 % interval\n"
-        "- *: p < 0.05 against ladder, paired permutation test\n"
         "- —: no value\n"
-        "- contexts: contexts that the value is computed from\n"
+        "- contexts: contexts that the value is computed from; methods may differ in them, and --reference METHOD "
+        "compares methods on common ones\n"
         "- skipped: contexts without a correlation; constant contexts are skipped\n"
         "- unscored: rated outputs without a score\n"
+        "\n"
+        "small, within_context: Spearman, the method minus ladder\n"
+        "\n"
+        "| method | wit | common contexts |\n"
+        "| --- | ---: | ---: |\n"
+        "| length \\| words | -0.444* | 91 |\n"
+        "\n"
+        "- *: p < 0.05, paired permutation test\n"
+        "- common contexts: contexts in which both have a correlation; the difference is computed from them\n"
     )
 
 
@@ -161,37 +179,41 @@ def test_the_convention_is_not_mentioned_where_it_changes_nothing():
     assert "constant ratings are skipped" in to_markdown([row(skipped=0, constant="zero")])
 
 
-def test_narrowed_contexts_stand_beside_the_count_of_each_method():
-    rows = [row(contexts=9, skipped=3, correlated=12), row(method="other", contexts=9, skipped=3, correlated=9)]
-    text = to_markdown(rows)
-    assert (
-        "- contexts: contexts in which every method has a correlation, of those in which this method has one\n"
-    ) in text
-    assert "| ladder | 0.432 [0.38, 0.48] | 9 of 12 | 3 | 3 |" in text
-    assert "| other | 0.432 [0.38, 0.48] | 9 | 3 | 3 |" in text
-    assert "every method" not in to_markdown([row(correlated=98)])
+def test_the_legend_says_that_methods_may_differ_in_their_contexts():
+    differ = "- contexts: contexts that the value is computed from; methods may differ in them, and --reference METHOD"
+    full = {"unscored": 0}
+    assert differ in to_markdown([row(**full), row(method="other", contexts=90, **full)])
+    assert differ in to_markdown([row(**full), row(method="other")])  # unscored outputs
+    assert differ in to_markdown([row(**full), row(method="other", constant_predicted=1, **full)])
+    # a constant prediction counts 0 by this convention, so its context is used
+    zero = {"constant": "zero", **full}
+    assert differ not in to_markdown([row(**zero), row(method="other", constant_predicted=1, **zero)])
+    assert differ not in to_markdown([row(**full), row(method="other", **full)])
+    assert differ not in to_markdown([row()])
 
 
-def test_narrowed_tables_fit_a_terminal():
+def test_wide_tables_fit_a_terminal():
     names = [f"dimension-{number}" for number in range(7)]
-    rows = [row(dimension=name, contexts=50 + i, correlated=100 + i) for i, name in enumerate(names)]
+    tested = {"reference": "length", "difference": 0.1, "p_value": 0.2, "p_adjusted": 0.2}
+    rows = [row(dimension=name, contexts=50 + i, common=40 + i, **tested) for i, name in enumerate(names)]
     text = shown(rows)
     assert max(map(len, text.splitlines())) <= 100
     assert "…" not in text
-    assert "50-56 of 100-106" in text
+    assert "50-56" in text
+    assert "40-46" in text
 
 
 def test_only_corrected_tests_are_marked_in_a_corrected_table():
-    tested = row(reference="length", p_value=0.001, p_adjusted=0.002)
-    mean = row(dimension="mean", reference="length", p_value=0.001)
-    other = row(dimension="clarity", reference="length", p_value=0.03, p_adjusted=0.03)
+    compared = {"reference": "length", "difference": 0.25, "common": 9}
+    tested = row(p_value=0.001, p_adjusted=0.002, **compared)
+    mean = row(dimension="mean", p_value=0.001, **compared)
+    other = row(dimension="clarity", p_value=0.03, p_adjusted=0.03, **compared)
     text = to_markdown([tested, other, mean])
-    assert text.count("0.432*") == 2
+    assert "| ladder | 0.250* | 0.250* | 0.250 | 9 |" in text
     assert "Holm's correction over 2 tests, means are not tested\n" in text
     assert "Holm's correction over 1 test\n" in to_markdown([tested])
-    assert (
-        to_markdown([row(p_value=0.03, reference="length"), row(dimension="mean", p_value=0.03)]).count("0.432*") == 1
-    )
+    assert "contexts with an output that both scored; the" in to_markdown([row(level="pooled", **compared)])
+    assert "| ladder | — | 0 |" in to_markdown([row(reference="length", common=0)])
 
 
 def test_the_mean_of_one_dimension_is_not_repeated():
@@ -201,7 +223,7 @@ def test_the_mean_of_one_dimension_is_not_repeated():
 def test_a_terminal_table_shows_intervals_beside_figures_where_they_fit():
     text = shown(TWO)
     assert "0.432 [0.38, 0.48]" in text
-    assert "0.000* [-0.05, 0.10]" in text
+    assert "0.000 [-0.05, 0.10]" in text
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -210,7 +232,7 @@ def test_a_narrow_terminal_table_shows_figures_above_intervals():
     position = next(number for number, line in enumerate(lines) if line.split()[:2] == ["ladder", "0.432"])
     assert lines[position].split() == ["ladder", "0.432", "—", "—", "0-98", "2-100", "1603"]
     assert lines[position + 1].split() == [".38", ".48"]
-    assert lines[position + 2].split() == ["length", "|", "words", "0.000*", "—", "—", "98", "2", "3"]
+    assert lines[position + 2].split() == ["length", "|", "words", "0.000", "—", "—", "98", "2", "3"]
     assert lines[position + 3].split() == ["-.05", ".10"]
 
 
@@ -283,7 +305,7 @@ def test_the_legend_is_below_the_table_in_the_order_of_its_columns():
     lines = shown(TWO).splitlines()
     rule = next(number for number, line in enumerate(lines) if "──" in line)
     terms = [line.split("  ")[0].strip() for line in lines[rule + 4 :] if line.strip()]
-    assert terms == ["[ ]", "*", "—", "contexts", "skipped", "unscored"]
+    assert terms[:6] == ["[ ]", "—", "contexts", "", "skipped", "unscored"]  # of two lines
     assert lines[0] == "small, within_context: Spearman with the ratings, mean over contexts"
 
 
@@ -297,7 +319,7 @@ def test_a_legend_is_shown_once_under_tables_that_share_it():
 def test_numbers_of_tables():
     assert [number(value, 2) for value in (None, -0.001, 0.125, 2)] == ["—", "0.00", "0.12", "2.00"]
     assert with_interval(None, 0.1, 0.2) == "—"
-    assert with_interval(0.5, None, None, mark="*") == "0.500*"
+    assert with_interval(0.5, None, None) == "0.500"
     assert with_interval(-0.5, -1.0, 0.0) == "-0.500 [-1.00, 0.00]"
 
 

@@ -9,7 +9,8 @@ import socket
 import pytest
 from review_data import contest
 
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import BackendError, UnknownNameError, UsageError
+from refladder.jobs import compete as compete_job
 from refladder.jobs.criteria import criteria_of
 from refladder.report.standings import Trial, standings_of
 
@@ -130,3 +131,30 @@ def test_the_command_keeps_ends_weights_and_cost(command, tmp_path):
     assert [criterion[name] for name in ("low", "high", "worst", "best", "weight")] == [-1, 5, "no", "", 2]
     spent = json.loads((folder / "x" / "run.json").read_text())["spent"]
     assert [usage["calls"] for usage in spent] == [2, 2, 4]
+
+
+def test_the_cost_of_a_contest_is_that_of_all_its_runs(command, monkeypatch, tmp_path):
+    folder = contest(tmp_path, rows=2)
+    out, page = folder / "x", folder / "page.html"
+    given = ["compete", folder / "rows.jsonl", "--prompt-text", "Write about {topic}.", "--judge", "builtin"]
+    given += [f"--model={name}=scripted:{folder / name}.jsonl" for name in ("aardvark", "badger")]
+    given += ["--criterion", "clarity=Plain words.", "--out", out, "--html", page]
+
+    def calls():
+        return [usage["calls"] for usage in json.loads((out / "run.json").read_text())["spent"]]
+
+    def killed(*_arguments, **_options):
+        assert calls() == [2, 2, 0]  # known as soon as the texts are stored
+        raise BackendError("gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compete_job, "_judge", killed)
+        assert command(*given).code == 1
+    done = command(*given)
+    assert done.code == 0
+    assert calls() == [2, 2, 4]
+    assert "aardvark.jsonl: 2 calls" in page.read_text()
+    assert command(*given).code == 0  # nothing is left to do
+    assert calls() == [2, 2, 4]
+    assert command(*given, "--restart").code == 0
+    assert calls() == [2, 2, 4]  # of what is there now

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from doubles import Double
 
 from refladder.backends import connect
 from refladder.errors import BackendError, LabelsUnavailableError
+from refladder.methods.contract import MethodSettings
 from refladder.methods.gptscore import check_reads_texts, mean_logprobs, read_texts
+from refladder.methods.method_runs import run_methods
 from refladder.prompts import criterion, fill, load_template
-from refladder.records import Context, Dimension, LabelReading, Output
+from refladder.records import Benchmark, Context, Dimension, LabelReading, Output
 from refladder.scoring.grades import grade_question
 
 CONTEXT = Context(id="c", task="story", text="A lighthouse keeper finds a letter.")
@@ -89,3 +92,28 @@ def test_a_backend_that_breaks_its_word_is_refused():
     asked, judgments = ask(["the sea"], Short())
     with pytest.raises(BackendError, match="the judge read the text 'the sea' and counts 0 tokens in it"):
         mean_logprobs(Short(), TEMPLATE, asked, judgments)
+
+
+def test_the_characters_are_those_of_all_prompts_after_a_kill_too(tmp_path):
+    texts = ["the sea", "lighthouse keeper", "the lighthouse", "the"]  # the last begins others, so it is asked alone
+    outputs = [Output(id=f"o{place}", context_id="c", system=str(place), text=text) for place, text in enumerate(texts)]
+    made = Benchmark(
+        name="made",
+        revision="1",
+        licence="none",
+        dimensions=(DIMENSION, replace(DIMENSION, name="charm")),
+        contexts=(CONTEXT,),
+        outputs=tuple(outputs),
+        ratings=(),
+    )
+
+    def ran():
+        return run_methods(["gptscore"], made, made.dimensions, Words, MethodSettings(work=tmp_path))[0]
+
+    whole = ran()
+    assert whole.result.characters == whole.characters > 0
+    path = tmp_path / "gptscore.judgments.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:5]))  # the run and one dimension of two
+    resumed = ran()
+    assert 0 < resumed.characters < whole.characters
+    assert resumed.result.characters == whole.characters

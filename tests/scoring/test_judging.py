@@ -201,6 +201,16 @@ def test_log_probabilities_that_are_not_finite_are_no_reading():
     assert found[0].note == "the judge gave log-probabilities that are not finite: (0.0, -inf, -1.0)"
 
 
+@pytest.mark.parametrize("role", ["compare", "compare-yesno"])
+def test_impossible_probabilities_of_a_judge_are_no_reading(role):
+    template = load_template("story", role)
+    values = (5.0, -1.0, -1.0)[: len(template.labels)]
+    found = asker(Broken([LabelReading(logprobs=values, mass=1.0)] * 6), template).ask(asked())
+    assert {(one.logprobs, one.note) for one in found} == {(None, "the judge gave a log-probability of 5, above 0")}
+    found = asker(Broken([LabelReading(logprobs=(-1.2,) * len(values), mass=7.0)] * 6), template).ask(asked())
+    assert found[0].note == "the judge gave a label mass of 7, which is not between 0 and 1"
+
+
 def test_nothing_asked_is_nothing_answered():
     assert asker(Broken([]), load_template("story", "compare")).ask([]) == []
 

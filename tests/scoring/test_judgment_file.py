@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from dataclasses import asdict
 
 import pytest
 from doubles import Double, asker
 
+from refladder import load_ladders
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import append_records, read_appended, to_line
 from refladder.prompts import load_template
-from refladder.records import Context, Dimension, LabelReading, Output, Run, Sampling
+from refladder.records import OUTCOMES, Context, Dimension, Judgment, LabelReading, Output, Run, Sampling
 from refladder.scoring.asker import run_of
 from refladder.scoring.grades import grade_question
+from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.pairs import pair_question
 
 CONTEXT = Context(id="c", task="story", text="A lighthouse that nobody built.")
@@ -123,3 +128,54 @@ def test_outcomes_of_another_question_are_refused(tmp_path):
     path.write_bytes(path.read_bytes().replace(b'"win","loss"', b'"win","tie"'))
     with pytest.raises(DataError, match=r"pairs\.jsonl:2: outcomes 'win, tie', and this file holds .* win, loss; mend"):
         asker(Even(), PAIRS, path=path)
+
+
+IMPOSSIBLE = [  # e^-0.5 is 0.607, and three times that 1.82
+    ('"logprobs":[5.0,-1.0,-1.0]', "a log-probability of 5, above 0"),
+    ('"logprobs":[1e3,-1.0,-1.0]', "a log-probability of 1000, above 0"),
+    ('"logprobs":[-0.5,-0.5,-0.5]', "label probabilities that add to 1.82, more than 1"),
+    ('"mass":7', "a label mass of 7, which is not between 0 and 1"),
+    ('"mass":-0.1', "a label mass of -0.1, which is not between 0 and 1"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), IMPOSSIBLE)
+def test_impossible_probabilities_of_a_ladder_are_refused_by_every_reader(command, fails, tmp_path, wrong, message):
+    table, out, kept = tmp_path / "t.jsonl", tmp_path / "s.jsonl", tmp_path / "s.jsonl.judgments.jsonl"
+    story = load_ladders("demo/story")
+    context = next(iter(story.ladders))[0]
+    table.write_text(json.dumps({"context_id": context, "output": "A lamp.", "output_id": "o"}) + "\n")
+    score = ("score", table, "--ladders", "demo/story", "--out", out)
+    assert command(*score).code == 0
+    lines = kept.read_text().splitlines(keepends=True)
+    name = wrong.partition(":")[0]
+    lines[2] = re.sub(name + r":(\[[^]]*\]|[^,]+)", wrong, lines[2])
+    kept.write_text("".join(lines))
+    for arguments in (score, ("rescore", kept, "--out", tmp_path / "again.jsonl")):
+        text = fails(2, *arguments)
+        assert "s.jsonl.judgments.jsonl:3: " in text
+        assert f"{message}; correct the line, or ask the judge again with --restart" in text
+
+
+def test_impossible_probabilities_of_pairs_are_refused(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    asker(Even(), PAIRS, path=path).ask([PAIR])
+    path.write_bytes(path.read_bytes().replace(b"[-2.0,-2.0]", b"[-0.5,-0.5]"))
+    with pytest.raises(DataError, match=r"pairs\.jsonl:2: label probabilities that add to 1.21, more than 1; correct"):
+        asker(Even(), PAIRS, path=path)
+
+
+def test_outcomes_of_three_yes_no_questions_may_add_to_more_than_one(tmp_path):
+    # each question has p(yes) = 1/2, and three halves are 1.5
+    path, template = tmp_path / "ladder.jsonl", load_template("story", "compare-yesno")
+    run = run_of(Even(), template)
+    half = math.log(0.5)
+    judgment = Judgment(
+        **asdict(PAIR.comparison), outcomes=OUTCOMES, logprobs=(half,) * 3, mass=0.9, key="k", recipe=run.recipe.digest
+    )
+    append_records(path, [run, judgment])
+    assert [read for _, read in read_judgments(path)[1]] == [judgment]
+    compare = run_of(Even(), load_template("story", "compare"))
+    path.write_bytes(to_line(compare) + to_line(judgment))
+    with pytest.raises(DataError, match=r"ladder\.jsonl:2: label probabilities that add to 1.50, more than 1; correct"):
+        list(read_judgments(path)[1])

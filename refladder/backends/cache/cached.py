@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.cache.store import ResponseStore
+from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
 from refladder.files.jsonl import is_unicode, upgraded
-from refladder.records import Completion, LabelReading
+from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -209,7 +209,7 @@ def dump(answer: Completion | LabelReading) -> str | None:
             return None
         fields = {"text": answer.text, "finish": answer.finish, "note": answer.note}
         return json.dumps(fields | {"cut": True} if answer.cut else fields, separators=(",", ":"))
-    if answer.logprobs is None or not all(map(math.isfinite, answer.logprobs)) or not is_unicode(answer.note or ""):
+    if answer.logprobs is None or impossible(answer.logprobs, answer.mass) or not is_unicode(answer.note or ""):
         return None
     # Written out, as it is done a million times: float() also takes what numpy gives.
     logprobs = ",".join([repr(float(value)) for value in answer.logprobs])
@@ -234,6 +234,6 @@ def read_completion(text: bytes) -> Completion:
 
 
 def read_reading(text: bytes) -> LabelReading:
-    """A reading from the text that `dump` returned."""
+    """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
     reading: LabelReading = _reader(LabelReading)(text)
-    return upgraded(reading)
+    return possible(upgraded(reading), "the response store holds")

@@ -15,7 +15,7 @@ from refladder.backends.cache.store import Answer
 from refladder.errors import DataError
 from refladder.files.jsonl import is_unicode, read_lines, upgraded
 from refladder.parsing import parse_json
-from refladder.records import Completion, LabelReading
+from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,6 +89,8 @@ def _checked(reader: TypeAdapter[Completion | LabelReading], answer: object, whe
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in ("answer", *first["loc"]))
         raise DataError(f"{where}: field {field!r}: {first['msg']}") from error
+    if isinstance(checked, LabelReading) and checked.logprobs and (wrong := impossible(checked.logprobs, checked.mass)):
+        raise DataError(f"{where}: field 'answer': {wrong}; correct or delete the line")
     text = dump(checked)
     if text is None:
         raise DataError(f"{where}: field 'answer' is a failure, and a store holds only answers")
