@@ -108,10 +108,9 @@ def cli(context: click.Context, config_file: Path | None) -> None:
 
 
 def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]]:
-    try:
-        tables = parse_toml(path.read_bytes(), str(path))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    from refladder.files.jsonl import read_bytes  # noqa: PLC0415  --help stays quick
+
+    tables = parse_toml(read_bytes(path), str(path))
     defaults: dict[str, dict[str, object]] = {}
     for name, table in tables.items():
         if name not in COMMANDS:
@@ -174,11 +173,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (RefladderError, _OutputFailedError) as error:
         return _told(error)
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        return _told(UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path"))
+    except (MemoryError, OSError) as error:
+        return _told(_of_the_system(error))
     return result if isinstance(result, int) else 0
+
+
+def _of_the_system(error: MemoryError | OSError) -> RefladderError:
+    if isinstance(error, MemoryError):
+        return RefladderError("not enough memory; read a smaller file, or fewer rows at a time")
+    if error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path")
+    if error.errno == errno.ENOENT and error.filename is None:  # of os.getcwd, which every relative path needs
+        return UsageError(
+            "the current working folder no longer exists; change to another one and run the command again"
+        )
+    raise error
 
 
 def _told(error: Exception) -> int:

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
-from refladder.errors import DataError
-from refladder.files.locks import has_ended, try_lock
+from refladder.errors import DataError, UsageError
+from refladder.files.locks import has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import parse_json
 from refladder.records import (
@@ -229,6 +229,16 @@ def is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
+def refuse_pipe(path: Path) -> None:
+    """Check that a file that is read and then added to is no pipe, at which opening waits for another process.
+
+    Raises:
+        UsageError: it is a pipe or a socket. A device such as `/dev/null` is none.
+    """
+    if is_device(path) and not path.is_char_device():
+        raise UsageError(f"{path}: a pipe, and this file is read again and added to; name a regular file")
+
+
 class Writer:
     """A binary stream whose write errors name the file and the reason.
 
@@ -270,8 +280,10 @@ def atomic(path: Path) -> Iterator[Writer]:
     name from processes that have ended are removed.
 
     Raises:
-        DataError: the folder cannot be written, or the disk is full; no partial file remains.
+        UsageError: it is a folder.
+        DataError: its folder cannot be written, or the disk is full; no partial file remains.
     """
+    refuse_folder(path)
     direct = is_device(path)  # renaming a file over it would destroy it
     if path.is_symlink():
         path = Path(os.path.realpath(path))
@@ -383,6 +395,7 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
     """
     if not path.exists():
         return []
+    refuse_pipe(path)
     try:
         data = path.read_bytes()
         whole = data.rfind(b"\n") + 1

@@ -83,6 +83,16 @@ def try_lock(descriptor: int) -> bool | None:
     return True
 
 
+def refuse_folder(path: Path) -> None:
+    """Check that a file to write is no folder.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path}: a folder; name a file in it")
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Lock a file against other processes and other threads while the block runs.
@@ -93,10 +103,11 @@ def locked(path: Path) -> Iterator[None]:
         path: the file, which need not exist; a symbolic link is followed.
 
     Raises:
-        UsageError: another process or thread has the lock; the text names the process and its host.
+        UsageError: another process or thread has the lock; the text names the process and its host. It is a folder.
         DataError: the folder of the file cannot be written.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
+    refuse_folder(path)
+    if path.exists() and not path.is_file():
         yield
         return
     real = Path(os.path.realpath(path))

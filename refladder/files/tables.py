@@ -422,8 +422,6 @@ def open_sink(
         yield _sink(form, stream, added, columns, source, escape_formulas=escape_formulas)
         stream.flush()
         return
-    if Path(path).is_dir():
-        raise UsageError(f"{path}: a folder; name a file in it")
     with atomic(Path(path)) as file:
         if form == "parquet":
             with _parquet_sink(path, file, added, columns, source) as write:

@@ -26,6 +26,7 @@ from refladder.files.jsonl import (
     from_lines,
     is_device,
     numbered_lines,
+    refuse_pipe,
     to_line,
 )
 from refladder.files.locks import locked
@@ -166,6 +167,7 @@ class JudgmentLog:
         self._lock = ExitStack()
         if path is None:
             return
+        refuse_pipe(path)
         if not read_only:
             self._lock.enter_context(locked(path))
         try:
