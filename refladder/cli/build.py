@@ -83,7 +83,7 @@ def command(
 
     console.check_prompts(prompts)
     contexts, dimensions = data.contexts_and_dimensions()
-    by_people = read_human_rungs(human) if human else None
+    by_people = read_human_rungs(human) if human is not None else None
     budgeted = spending.Spending(money)
 
     judge_asked = (judge, judge_option)

@@ -285,7 +285,7 @@ def atomic(path: Path) -> Iterator[Writer]:
     """
     refuse_folder(path)
     direct = is_device(path)  # renaming a file over it would destroy it
-    if path.is_symlink():
+    if path.is_symlink() and not direct:  # that of a pipe leads to no path
         path = Path(os.path.realpath(path))
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

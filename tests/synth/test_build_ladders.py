@@ -202,7 +202,13 @@ WHOSE = "human-written rungs of context 'c1', dimension 'coherence': "
         ),
         (
             {"human": {("c9", "coherence"): {1: "a"}}},
-            "human-written rungs of context 'c9', dimension 'coherence': no such context and dimension are being built",
+            "human-written rungs of context 'c9', dimension 'coherence': no such context and dimension are being built; "
+            "contexts are 'c1', ..., and dimensions coherence",
+        ),
+        (
+            {"human": {("c1", "coherence"): {1: "a"}, ("c1", "length"): {1: "a"}, ("c8", "coherence"): {1: "a"}}},
+            "human-written rungs of context 'c1', dimension 'length': no such context and dimension are being built, "
+            "nor for 1 more; contexts are 'c1', ..., and dimensions coherence",
         ),
         ({"human": {("c1", "coherence"): {6: "a"}}}, WHOSE + "level 6 is not between 1 and 5"),
         ({"human": {("c1", "coherence"): {0: "a"}}}, WHOSE + "level 0 is not between 1 and 5"),
