@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -18,6 +19,7 @@ import click
 
 from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
 from refladder.parsing import parse_toml
+from refladder.report.plain_text import printable
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -163,7 +165,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(error.format_message(), err=True)
         return MISUSED
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable(shown.getvalue()), err=True, nl=False)  # a value may come from a configuration file
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo(
@@ -196,7 +200,5 @@ def _told(error: Exception) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error.__cause__, BrokenPipeError):  # the reader of a pipe has had enough
             return PIPE_CLOSED
-    from refladder.cli.console import printable  # noqa: PLC0415  an error quotes what was in a file or an answer
-
     click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
     return FAILED if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE) else MISUSED

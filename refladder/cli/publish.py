@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
@@ -80,7 +79,7 @@ def command(
     for notice in done.notices:
         console.say(notice, err=True)
     if as_json:
-        click.echo(console.printable_json(json.dumps(_plain(done), ensure_ascii=False)))
+        console.say_json(_plain(done))
     elif done.commit is None:
         _print_plan(done)
     else:

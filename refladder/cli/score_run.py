@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from refladder.cli import console, spending
 from refladder.cli.recorded import open_recorded
@@ -19,6 +16,8 @@ from refladder.files.tables import STANDARD, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import click
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
@@ -318,7 +317,7 @@ def _print_scores(scorer: LadderScorer, texts: tuple[str, ...], context_id: str 
     if as_json:
         for text, values in zip(texts, table.rows(scores), strict=True):
             row = {"context_id": context_id, "output": text, **values}
-            click.echo(console.printable_json(json.dumps(row, ensure_ascii=False)))
+            console.say_json(row)
     else:
         _print_texts(scorer, texts, table.rows(scores))
     return 0 if scorer.report.complete else console.UNSCORED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,7 +44,6 @@ def command(
 
     Long texts are shortened; --json prints them in full.
     """
-    from refladder.files.jsonl import to_json  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import choose_dimensions, load_ladders  # noqa: PLC0415
     from refladder.report.certificate_tables import ladder_line  # noqa: PLC0415
     from refladder.report.ladder_tables import ladder_view  # noqa: PLC0415
@@ -66,7 +64,7 @@ def command(
             continue
         placed = _placed(scores, context_id, chosen, link_file) if scores else []
         if as_json:
-            click.echo(console.printable_json(to_json({**_plain(ladder), "outputs": placed}).decode()))
+            console.say_json({**_plain(ladder), "outputs": placed})
         else:
             if opened.certificate is not None:
                 console.say(ladder_line(opened.certificate, context_id, chosen.name))
@@ -81,7 +79,7 @@ def _list_contexts(opened: LadderSet, known: Sequence[str], *, as_json: bool) ->
         text = opened.contexts[name].text if name in opened.contexts else ""
         line = {"context_id": name, "text": text}
         if as_json:
-            click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
+            console.say_json(line)
         else:
             console.say(f"{name}  {short(text, 70)}")
     if as_json:

@@ -272,8 +272,9 @@ def _check_human(
         whose = f"human-written rungs of context {context_id!r}, dimension {name!r}"
         if (context_id, name) not in cells:
             others = sum(cell not in cells for cell in human) - 1
+            more = f", nor for {others:,} more" if others else ""
             raise UsageError(
-                f"{whose}: no such context and dimension are being built{f', nor for {others:,} more' if others else ''}; "
+                f"{whose}: no such context and dimension are being built{more}; "
                 f"contexts are {contexts[0].id!r}, ..., and dimensions {', '.join(each.name for each in dimensions)}"
             )
         accepted: dict[int, str] = {}
