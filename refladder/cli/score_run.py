@@ -182,7 +182,7 @@ class ScoreRun:
         from refladder.files.locks import locked  # noqa: PLC0415  --help stays quick
         from refladder.jobs.score import check_input, score_rows  # noqa: PLC0415
 
-        checked = check_input(source, table.given, mapped)
+        checked = check_input(source, table.given, mapped, self.ladders, lambda text: console.say(text, err=True))
         files = self.files
         recorded = _recorded(self.context, files, source, table.out, self.ladders)
         judgments = files.judgments

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
 LONGEST_LINE = 64 << 20  # bytes of a line, and characters of a CSV cell
+BLANK_LINES = 10_000  # in a row: a small gzip file may hold a billion
 UNPACKED_RATIO = 200  # unpacked bytes for each packed one; texts have about 5, a gzip bomb about 1,000
 ALWAYS_UNPACKED = 64 << 20  # bytes that any file may unpack to
 LARGEST = 1 << 30  # bytes of a gzip file or a device that is read as a whole
@@ -30,13 +31,17 @@ def lines_of(stream: IO[bytes], name: str) -> Iterator[bytes]:
     """The lines of an open file, with their line ends; closes it.
 
     Raises:
-        DataError: with path:line, a line has more than LONGEST_LINE bytes, or the stream is damaged.
+        DataError: with path:line, a line has more than LONGEST_LINE bytes, more than BLANK_LINES lines in a row are
+            blank, or the stream is damaged.
     """
-    number = 0
+    number = blank = 0
     try:
         with stream:
             for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
                 check_line(line, name, number)
+                blank = blank + 1 if line.isspace() else 0
+                if blank > BLANK_LINES:
+                    raise DataError(f"{name}:{number}: more than {BLANK_LINES:,} blank lines in a row; remove them")
                 yield line
     except _DAMAGE as error:
         raise _damaged(f"{name}:{number + 1}", error) from error

@@ -63,7 +63,9 @@ def test_nothing_printed_holds_a_control_character(command, write_jsonl, tmp_pat
     folder = tmp_path / "set"
     own, task = tmp_path / "own.csv", tmp_path / "task.toml"
     own.write_text(f"context_id,context,output\nc{NASTY},Say {NASTY}.,Text {NASTY}.\n", encoding="utf-8")
-    task.write_text('task = "dialogue"\n[[dimensions]]\nname = "good"\ndescription = "It is \\u202e good."\nlow = 1\nhigh = 5\n')
+    task.write_text(
+        'task = "dialogue"\n[[dimensions]]\nname = "good"\ndescription = "It is \\u202e good."\nlow = 1\nhigh = 5\n'
+    )
     if "{set}" in line:
         made = command("build", "own", "--source", own, "--task-file", task, "--out", folder, "--rungs", "2")
         assert made.code == 0, made.err

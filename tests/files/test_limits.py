@@ -91,6 +91,16 @@ def test_a_gzip_bomb_is_refused(tmp_path, name, address):
         list(read_rows(path))
 
 
+@pytest.mark.parametrize(("name", "row"), [("rows.jsonl", '{"a": 1}'), ("rows.csv", "a\n1")])
+def test_blank_lines_at_the_end_have_a_greatest_number(tmp_path, name, row):
+    path = tmp_path / name
+    path.write_text(row + "\n" * 10_001)  # the first ends the row
+    assert len(list(read_rows(str(path)))) == 1
+    path.write_text(row + "\n" * 10_002)
+    with pytest.raises(DataError, match=r": more than 10,000 blank lines in a row; remove them$"):
+        list(read_rows(str(path)))
+
+
 @pytest.mark.usefixtures("small_files")
 def test_a_gzip_file_that_is_read_whole_is_limited(tmp_path):
     (tmp_path / "list.json.gz").write_bytes(gzip.compress(os.urandom(10_001)))  # it does not pack at all
