@@ -47,11 +47,12 @@ class UnknownNameError(UsageError):
         kind: what is named, in the singular ("benchmark").
         name: the requested name.
         available: the names that exist.
+        meant: what to say instead, if that is known; None looks for a similar name.
     """
 
-    def __init__(self, kind: str, name: str, available: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, available: Iterable[str], meant: str | None = None) -> None:
         names = sorted(available)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        near = [meant] if meant else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ";"
         shown = ", ".join(names[:_SHOWN]) or "none"
         more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""

@@ -190,7 +190,7 @@ def score(
             outputs = {"--out": str(out or STANDARD), "--judgments": str(judgments or STANDARD)}
             refuse_same_files({"--judgments-from": str(judgments_from), **outputs})
         source, scored = _files(stack, frame, str(table), out, mapped)
-        checked = check_input(source, None, mapped)
+        checked = check_input(source, None, mapped, opened, _LOG.warning)
         kept = Path(judgments) if judgments is not None else None
         if kept is None and out is not None and recorded is None:
             kept = Path(f"{scored}.judgments.jsonl")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING, cast
 
 from refladder import registry
@@ -37,6 +38,12 @@ BACKENDS = {
     ),
 }
 
+_MODEL_OF_A_SERVER = re.compile(
+    r"(chatgpt|claude|command|deepseek|gemini|gemma|glm|gpt|grok|kimi|llama|mi[ns]tral|mixtral|o\d|phi|qwen)[^/]*$",
+    re.IGNORECASE,
+)
+_ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # ORG/NAME
+
 
 def connect(name: str, **options: str) -> Backend:
     """Open a backend by name: `builtin`, `hf:ORG/MODEL`, `scripted:PATH`, or one that an installed package registers.
@@ -62,6 +69,9 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
     kind = name.partition(":")[0]
     if kind == "distilled":
         raise UsageError(f"{name} estimates scores and compares no texts; only `score` takes it as a judge")
+    names = registry.names("backend", BACKENDS)
+    if kind not in names:
+        raise UnknownNameError("backend", name, names, _with_kind(name))
     opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
     option_names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
@@ -69,3 +79,10 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
         if option not in option_names:
             raise UnknownNameError(f"option of backend {kind!r}", option, option_names)
     return cast("Callable[..., Backend]", opener)
+
+
+def _with_kind(name: str) -> str | None:
+    """A model's name with the kind of backend that opens it; None for a name that looks like no model's."""
+    if _MODEL_OF_A_SERVER.match(name):
+        return f"openai:{name}"
+    return f"hf:{name}" if _ON_THE_HUB.fullmatch(name) else None

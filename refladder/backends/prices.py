@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.files.jsonl import read_bytes
 from refladder.parsing import parse_toml
 
 if TYPE_CHECKING:
@@ -61,10 +62,7 @@ def read_prices(path: Path) -> dict[str, dict[str, float]]:
     Raises:
         DataError: the file cannot be read, is not TOML, or has other keys or values than these.
     """
-    try:
-        tables = parse_toml(path.read_bytes(), str(path), "the price table is not TOML")
-    except OSError as error:
-        raise DataError(f"{path}: the price table cannot be read ({error.strerror}); check --prices") from error
+    tables = parse_toml(read_bytes(path), str(path), "the price table is not TOML")
     for model, table in tables.items():
         _check_price(f"{path}: [{model}]", table)
     return tables

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -18,6 +19,7 @@ import click
 
 from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
 from refladder.parsing import parse_toml
+from refladder.report.plain_text import printable
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -108,10 +110,9 @@ def cli(context: click.Context, config_file: Path | None) -> None:
 
 
 def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]]:
-    try:
-        tables = parse_toml(path.read_bytes(), str(path))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    from refladder.files.jsonl import read_bytes  # noqa: PLC0415  --help stays quick
+
+    tables = parse_toml(read_bytes(path), str(path))
     defaults: dict[str, dict[str, object]] = {}
     for name, table in tables.items():
         if name not in COMMANDS:
@@ -164,7 +165,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(error.format_message(), err=True)
         return MISUSED
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable(shown.getvalue()), err=True, nl=False)  # a value may come from a configuration file
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo(
@@ -174,11 +177,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except (RefladderError, _OutputFailedError) as error:
         return _told(error)
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        return _told(UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path"))
+    except (MemoryError, OSError) as error:
+        return _told(_of_the_system(error))
     return result if isinstance(result, int) else 0
+
+
+def _of_the_system(error: MemoryError | OSError) -> RefladderError:
+    if isinstance(error, MemoryError):
+        return RefladderError("not enough memory; read a smaller file, or fewer rows at a time")
+    if error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path")
+    if error.errno == errno.ENOENT and error.filename is None:  # of os.getcwd, which every relative path needs
+        return UsageError(
+            "the current working folder no longer exists; change to another one and run the command again"
+        )
+    raise error
 
 
 def _told(error: Exception) -> int:
@@ -187,7 +200,5 @@ def _told(error: Exception) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error.__cause__, BrokenPipeError):  # the reader of a pipe has had enough
             return PIPE_CLOSED
-    from refladder.cli.console import printable  # noqa: PLC0415  an error quotes what was in a file or an answer
-
     click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
     return FAILED if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE) else MISUSED

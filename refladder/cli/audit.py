@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -106,7 +105,7 @@ def command(
         rows = audit(opened, asker, progress)
     if as_json:
         for line in audit_json(rows, opened, asker):
-            click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
+            console.say_json(line)
     else:
         out = console.console()
         for part in terminal_tables(audit_tables([row._asdict() for row in rows]), out.width):

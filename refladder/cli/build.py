@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,7 +82,7 @@ def command(
 
     console.check_prompts(prompts)
     contexts, dimensions = data.contexts_and_dimensions()
-    by_people = read_human_rungs(human) if human else None
+    by_people = read_human_rungs(human) if human is not None else None
     budgeted = spending.Spending(money)
 
     judge_asked = (judge, judge_option)
@@ -150,7 +149,7 @@ def _tell(report: BuildReport, out: Path, rungs: int, spent: Sequence[Mapping[st
         counts: dict[str, Any] = {"folder": str(out), "ladders": report.ladders, "failed": failed}
         if certificate is not None:
             counts |= {key: certificate[key] for key in ("verdict", "digest", "built")}
-        click.echo(json.dumps({**counts, "spent": spent}))
+        console.say_json({**counts, "spent": spent})
     else:
         left = rungs if certificate is None else certificate["counts"]["rungs"]
         console.say(f"{report.ladders:,} ladders of {left} rungs in {out}, {failed:,} rungs failed", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -277,7 +276,7 @@ def _plan(
 
 
 def _print_json(values: dict[str, Any]) -> None:
-    click.echo(console.printable_json(json.dumps(values, ensure_ascii=False)))
+    console.say_json(values)
 
 
 def _summary(result: Calibration) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,7 +92,7 @@ def command(
         write_certificate(folder, certificate)
     if as_json:
         line = {**certificate, "spent": budgeted.spent()}
-        click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
+        console.say_json(line)
     else:
         print_certificate(certificate)
         where = (

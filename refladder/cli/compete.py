@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -225,7 +224,7 @@ def _print(contest: Contest, *, as_json: bool) -> None:
     standings = [standing for standing in contest.standings if standing.row is None]
     if as_json:
         for standing in standings:
-            click.echo(console.printable_json(json.dumps(asdict(standing), ensure_ascii=False)))
+            console.say_json(asdict(standing))
         return
     out = console.console()
     for part in terminal_tables(standing_tables([asdict(standing) for standing in standings]), out.width):

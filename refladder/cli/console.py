@@ -258,7 +258,7 @@ def open_backend(name: str, given: Sequence[str] = (), flag: str = "--judge-opti
 
     backend = connect(name, **backend_options(name, given, flag))
     if backend.notice is not None:
-        say_once(printable(backend.notice))
+        say_once(backend.notice)
     return backend
 
 
@@ -273,7 +273,7 @@ def backend_options(name: str, given: Sequence[str], flag: str = "--judge-option
 @functools.cache
 def say_once(text: str) -> None:
     """Print a notice on standard error, the first time only."""
-    click.echo(text, err=True)
+    say(text, err=True)
 
 
 def resolved(context: click.Context) -> dict[str, Any]:
@@ -310,8 +310,7 @@ def tell(
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
         seen = {} if drift is None else {"drift": dataclasses.asdict(drift)}
-        text = json.dumps({**summary(report), **seen, "spent": list(spent)}, ensure_ascii=False)
-        click.echo(printable_json(text), err=to_stderr)
+        say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
     else:
         say_lines(summary_lines(report))
         tell_spent(spent)
@@ -329,6 +328,11 @@ def say_lines(lines: Iterable[str]) -> None:
         say(line, err=True)
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print a line that may hold text from data."""
-    click.echo(printable(text), err=err)
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print text that may hold text from data; everything that commands print goes through here or `console`."""
+    click.echo(printable(text), err=err, nl=nl)
+
+
+def say_json(value: object, *, err: bool = False) -> None:
+    """Print a value as a line of JSON."""
+    click.echo(printable_json(json.dumps(value, ensure_ascii=False)), err=err)

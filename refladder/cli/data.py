@@ -9,6 +9,7 @@ import click
 
 from refladder.cli import console
 from refladder.errors import UsageError
+from refladder.files.table_files import form_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +89,11 @@ class DataOptions:
             task_file, table = self._own_files()
             columns = console.pairs(self.column, "--column")
             return load_own(table, task_file=task_file, columns=columns, dimensions=self.dimension)
+        if form_by_name(self.benchmark):
+            raise UsageError(
+                f"{self.benchmark}: a table of your own is the benchmark 'own'; give it as "
+                f"`own --source {self.benchmark} --task-file TASK.toml`, a file with the task and its dimensions"
+            )
         if self.task_file is not None or self.column:
             raise UsageError(f"--task-file and --column are for benchmark 'own', not {self.benchmark!r}")
         options: dict[str, Any] = {

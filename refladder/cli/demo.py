@@ -32,14 +32,14 @@ def command(*, out: Path) -> None:
 
     The demo needs no model and no network. The built-in backend is the writer and the judge.
     """
-    click.echo(INTRODUCTION)
+    console.say(INTRODUCTION)
     for name in SETS:
         _run(name, out / name.rpartition("/")[2])
     console.say(
         f"Everything the demo wrote is in {out}/. Next, a ladder that was written by hand, and a text of yours:"
     )
-    click.echo("  refladder show demo/story story-04 --dimension coherence")
-    click.echo('  refladder score --ladders demo/story --context-id story-04 --text "Once upon a time ..."')
+    console.say("  refladder show demo/story story-04 --dimension coherence")
+    console.say('  refladder score --ladders demo/story --context-id story-04 --text "Once upon a time ..."')
 
 
 def _run(name: str, folder: Path) -> None:
@@ -80,13 +80,13 @@ def _run(name: str, folder: Path) -> None:
     scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
     scorer = LadderScorer(backend, opened, dimensions, Scale(rule="ladder-sum", weights={}))
     report = score_rows(scorer, str(outputs), str(scored), mapped=Mapped(columns={}), restart=True)
-    click.echo(
+    console.say(
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
     )
     column = column_names(dimensions[0].name)[1]
     split = filter_rows(Condition(least={column: THRESHOLD}), str(scored), str(passed))
     console.say(f"3. filter: {split.passed} of {split.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}")
-    click.echo(EXPLANATION)
+    console.say(EXPLANATION)
     evaluation = evaluate(benchmark, judge=backend, settings=MethodSettings(ladders=str(folder / "ladders")))
     rows = [row for row in evaluation.rows if row.statistic != PARTIAL]
     for part in terminal_tables(agreement_tables(rows), screen.width):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -31,7 +30,7 @@ def command(*, first: str, second: str, as_json: bool) -> int:
 
     difference = compare_sets(first, second)
     if as_json:
-        click.echo(console.printable_json(json.dumps(difference.to_json(), ensure_ascii=False)))
+        console.say_json(difference.to_json())
     else:
         _print(difference)
     return 0 if difference.same else CHANGED

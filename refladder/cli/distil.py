@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -85,8 +84,7 @@ def command(
             progress=progress,
         )
     if as_json:
-        text = json.dumps({**dataclasses.asdict(record), "notes": notes}, ensure_ascii=False)
-        click.echo(console.printable_json(text))
+        console.say_json({**dataclasses.asdict(record), "notes": notes})
         return
     console.say_lines(notes)
     shown = console.console()

@@ -390,10 +390,10 @@ def _print(rows: Sequence[Agreement], cards: Sequence[Card], form: str) -> None:
 
     tables = [*agreement_tables(rows), *card_tables(cards)]
     if form == "json":
-        click.echo(console.printable_json(json_lines(rows) + json_lines(cards)), nl=False)
+        console.say(console.printable_json(json_lines(rows) + json_lines(cards)), nl=False)
     elif form == "text":
         out = console.console()
         for part in terminal_tables(tables, out.width):
             out.print(part)
     else:
-        click.echo(console.printable(markdown(tables) if form == "markdown" else latex(tables)), nl=False)
+        console.say(markdown(tables) if form == "markdown" else latex(tables), nl=False)

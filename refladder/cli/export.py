@@ -29,4 +29,4 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     export_benchmark(benchmark, choose_dimensions(benchmark.dimensions, data.dimension), out, given=out_format)
     if out != STANDARD:
         counts = f"{len(benchmark.outputs):,} outputs of {len(benchmark.contexts):,} contexts"
-        click.echo(f"{counts} in {console.printable(out)}", err=True)
+        console.say(f"{counts} in {out}", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -127,21 +126,21 @@ def command(
         counts = {name: getattr(report, name) for name in names}
         if linker is not None:
             counts["uncertain"] = report.uncertain
-        click.echo(json.dumps(counts), err=out == STANDARD)
+        console.say_json(counts, err=out == STANDARD)
     else:
         where = {"keep": "kept", "drop": "dropped"}.get(unscored, f"in {unscored}")
         share = f" ({report.passed / report.rows:.1%})" if report.rows else ""
-        click.echo(
+        console.say(
             f"{report.rows:,} rows: {report.passed:,} passed{share}, {report.rejected:,} rejected, "
             f"{report.unscored:,} unscored ({where})",
             err=True,
         )
         if report.uncertain is not None:
-            click.echo(
+            console.say(
                 f"{report.uncertain:,} rows would be decided otherwise at an end of the link's 95 % interval", err=True
             )
         if report.rows and not report.passed:
-            click.echo(
+            console.say(
                 f"no row passes: {', '.join(_range_of(column, report) for column in condition.columns)}", err=True
             )
     return 0
@@ -149,6 +148,6 @@ def command(
 
 def _range_of(column: str, report: FilterReport) -> str:
     if column not in report.ranges:
-        return f"{console.printable(column)} holds no number"
+        return f"{column} holds no number"
     low, high = report.ranges[column]
-    return f"{console.printable(column)} is between {low:g} and {high:g}"
+    return f"{column} is between {low:g} and {high:g}"

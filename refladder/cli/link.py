@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -37,7 +36,7 @@ def command(*, first: Path, second: Path, out: Path, rule: str, least_mass: floa
 
     record = link(first, second, Scale(rule=rule, weights={}, least_mass=least_mass), out)
     if as_json:
-        click.echo(console.printable_json(json.dumps(dataclasses.asdict(record), ensure_ascii=False)))
+        console.say_json(dataclasses.asdict(record))
         return
     shown = console.console()
     for part in terminal_tables([link_table(record)], shown.width):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -34,7 +33,7 @@ def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
         entries = inventory(chosen, prompts)
         if as_json:
             for entry in entries:
-                click.echo(json.dumps({"kind": chosen, **entry}, ensure_ascii=False))
+                console.say_json({"kind": chosen, **entry})
             continue
         table = Table(box=box.SIMPLE_HEAD, title=chosen, title_justify="left")
         table.add_column("name", no_wrap=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import click
@@ -91,7 +90,7 @@ def command(
             progress=progress,
         )
     if as_json:
-        click.echo(console.printable_json(json.dumps(asdict(report))), err=table.out == STANDARD)
+        console.say_json(asdict(report), err=table.out == STANDARD)
     else:
         console.say_lines(pair_lines(report))
     return 0

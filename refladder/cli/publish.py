@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
@@ -85,7 +84,7 @@ def command(
     for notice in done.notices:
         console.say(notice, err=True)
     if as_json:
-        click.echo(console.printable_json(json.dumps(_plain(done), ensure_ascii=False)))
+        console.say_json(_plain(done))
     elif out is not None:
         console.say(f"{out} holds the {len(done.files)} files of the release; nothing was sent", err=True)
     elif done.commit is None:

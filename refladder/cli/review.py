@@ -103,8 +103,8 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
         token = secrets.token_urlsafe(24)
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{port}/#token={token}"
-        click.echo(f"Open {address}")
-        click.echo("Press Ctrl+C to stop. Ratings are on the disk as soon as they are given.", err=True)
+        console.say(f"Open {address}")
+        console.say("Press Ctrl+C to stop. Ratings are on the disk as soon as they are given.", err=True)
         if opens:
             webbrowser.open(address)
         app = review_app(workspace, builder, token=token, hosts=hosts)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from refladder.cli import console, spending
 from refladder.cli.recorded import open_recorded
@@ -19,6 +16,8 @@ from refladder.files.tables import STANDARD, read_rows, refuse_same_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import click
 
     from refladder.backends import Backend
     from refladder.backends.estimate import Plan
@@ -186,7 +185,7 @@ class ScoreRun:
         from refladder.files.locks import locked  # noqa: PLC0415  --help stays quick
         from refladder.jobs.score import check_input, score_rows  # noqa: PLC0415
 
-        checked = check_input(source, table.given, mapped)
+        checked = check_input(source, table.given, mapped, self.ladders, lambda text: console.say(text, err=True))
         files = self.files
         recorded = _recorded(self.context, files, source, table.out, self.ladders)
         judgments = files.judgments
@@ -321,7 +320,7 @@ def _print_scores(scorer: LadderScorer, texts: tuple[str, ...], context_id: str 
     if as_json:
         for text, values in zip(texts, table.rows(scores), strict=True):
             row = {"context_id": context_id, "output": text, **values}
-            click.echo(console.printable_json(json.dumps(row, ensure_ascii=False)))
+            console.say_json(row)
     else:
         _print_texts(scorer, texts, table.rows(scores))
     return 0 if scorer.report.complete else console.UNSCORED

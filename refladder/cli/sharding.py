@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -299,8 +298,7 @@ def _tell(report: ShardsReport, judge: str, out: str, *, as_json: bool) -> int:
     counts = {name: getattr(report, name) for name in ("shards", "reused", "missing", "rows", "scored", "unscored")}
     if as_json:
         shown = {**summary(report.scores), "out": out, "shards": counts, "spent": spent}
-        text = json.dumps(shown, ensure_ascii=False)
-        click.echo(console.printable_json(text))
+        console.say_json(shown)
     else:
         console.say_lines(summary_lines(report.scores))
         console.tell_spent(spent)

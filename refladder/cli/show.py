@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -41,8 +40,7 @@ def command(
 
     Long texts are shortened; --json prints them in full.
     """
-    from refladder.files.jsonl import to_json  # noqa: PLC0415  --help stays quick
-    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415
+    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
     from refladder.jobs.show import ladder_json, ladders_of  # noqa: PLC0415
     from refladder.report.certificate_tables import ladder_line  # noqa: PLC0415
     from refladder.report.ladder_tables import ladder_view  # noqa: PLC0415
@@ -56,7 +54,7 @@ def command(
         if ladder is None:
             console.say(f"no {chosen.name} ladder for {context_id}", err=True)
         elif as_json:
-            click.echo(console.printable_json(to_json(ladder_json(ladder, placed)).decode()))
+            console.say_json(ladder_json(ladder, placed))
         else:
             if opened.certificate is not None:
                 console.say(ladder_line(opened.certificate, context_id, chosen.name))
@@ -70,7 +68,7 @@ def _list_contexts(opened: LadderSet, dimensions: tuple[str, ...], *, as_json: b
 
     for line in contexts_in(opened, dimensions):
         if as_json:
-            click.echo(console.printable_json(json.dumps(line, ensure_ascii=False)))
+            console.say_json(line)
         else:
             console.say(f"{line['context_id']}  {short(line['text'], 70)}")
     if as_json:

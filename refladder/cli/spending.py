@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +180,7 @@ class Spending:
             return True
         for (name, estimate), (_, _, price) in zip(estimates, opened, strict=True):
             if price is not None and estimate.cost is None:
-                click.echo(UNKNOWN.format(name=name), err=True)
+                console.say(UNKNOWN.format(name=name), err=True)
         cost = sum(estimate.cost or 0.0 for _, estimate in estimates)
         if cost <= self._budget.limit:
             return True
@@ -216,24 +215,24 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
         for name, estimate in estimates
     ]
     if as_json:
-        click.echo(json.dumps({"dry_run": True, "kept_judgments": existing, "backends": rows}))
+        console.say_json({"dry_run": True, "kept_judgments": existing, "backends": rows})
         return
     for row, (_, estimate) in zip(rows, estimates, strict=True):
         bound = "" if row["exact"] else "at most "
         stored = f"{row['free']:,} answers come from the response store"
-        click.echo(f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {stored}")
+        console.say(f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {stored}")
         if estimate.least < row["calls"] and estimate.least:
-            click.echo(f"  at least {estimate.least:,} calls")
+            console.say(f"  at least {estimate.least:,} calls")
         if estimate.unwritten and row["prompt_tokens"] is None:
-            click.echo("  texts that are still to be written are not counted in the characters")
+            console.say("  texts that are still to be written are not counted in the characters")
         if estimate.too_long:
-            click.echo(
+            console.say(
                 f"  {estimate.too_long:,} of the prompts are too long for the model and would not be read; shorten "
                 "their texts, or see --truncate-context"
             )
     if existing:
-        click.echo(f"dry run: {existing:,} judgments exist from earlier runs")
-    click.echo("nothing was asked")
+        console.say(f"dry run: {existing:,} judgments exist from earlier runs")
+    console.say("nothing was asked")
 
 
 SPENDING = console.options(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +58,7 @@ def show(*, path: Path | None, as_json: bool) -> None:
     total, size = sum(holding.answers for holding in holdings), store.size()
     if as_json:
         rows = [holding._asdict() for holding in holdings]
-        click.echo(json.dumps({"store": str(store.path), "bytes": size, "answers": total, "backends": rows}))
+        console.say_json({"store": str(store.path), "bytes": size, "answers": total, "backends": rows})
         return
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("backend", overflow="fold")
@@ -84,13 +83,13 @@ def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
     count, damaged = store.verify(remove=remove)
     if as_json:
         keys = [key.hex() for key in damaged]
-        click.echo(json.dumps({"store": str(store.path), "answers": count, "damaged": keys, "removed": remove}))
+        console.say_json({"store": str(store.path), "answers": count, "damaged": keys, "removed": remove})
     else:
         console.say(f"{store.path}: {count:,} answers, {len(damaged):,} damaged{' and removed' if remove else ''}")
         for key in damaged[:10]:
             console.say(f"  {key.hex()}")
         if damaged and not remove:
-            click.echo("remove them with --remove: they are asked again when they are needed")
+            console.say("remove them with --remove: they are asked again when they are needed")
     return DAMAGED if damaged and not remove else 0
 
 
@@ -117,7 +116,7 @@ def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | No
     before = None if older_than is None else int(time.time() - older_than * DAY) + (older_than == 0)
     deleted = store.prune(fingerprints=backend, before=before)
     if as_json:
-        click.echo(json.dumps({"store": str(store.path), "deleted": deleted, "bytes": store.size()}))
+        console.say_json({"store": str(store.path), "deleted": deleted, "bytes": store.size()})
     else:
         console.say(f"{store.path}: {deleted:,} answers deleted, {store.size() / 1e6:,.1f} MB now")
 
@@ -168,6 +167,6 @@ def merge(*, source: Path, path: Path | None, as_json: bool) -> None:
 
 def _tell_new(store: ResponseStore, new: int, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"store": str(store.path), "new": new}))
+        console.say_json({"store": str(store.path), "new": new})
     else:
         console.say(f"{store.path}: {new:,} new answers")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import socket
 import tempfile
-import time
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError
 from refladder.files.jsonl import atomic, cannot_write, throw_away
-from refladder.files.locks import has_ended, locked, locked_folder
+from refladder.files.locks import holder_in, holder_record, in_use, locked, locked_folder, may_be_running
 from refladder.files.remote import filesystem, is_url, reaching
 
 if TYPE_CHECKING:
@@ -262,23 +259,18 @@ class RemoteFolder(Folder):
     def claimed(self, name: str | None) -> Iterator[None]:
         """A small object with process and host: put only if absent, where the server can do that.
 
-        The claim of a killed process of this machine is taken over; that of another machine must be removed by hand.
+        A damaged claim, or that of a killed process of this machine, is taken over; that of another machine must be
+        removed by hand.
         """
         claim = f"{name or '.refladder/folder'}.claim"
-        host = socket.gethostname()
-        record = json.dumps(
-            {"process": os.getpid(), "host": host, "since": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())}
-        ).encode()
+        record = holder_record()
         if not self._put_if_absent(claim, record):
-            holder = json.loads(self.read(claim) or b"{}")
-            process = int(holder.get("process", 0))
-            if holder.get("host") != host or not (process == os.getpid() or has_ended(process)):
-                raise UsageError(
-                    f"{self.address}: process {holder.get('process')} on host {holder.get('host')} has been writing it "
-                    f"since {holder.get('since')} UTC; wait for it to finish, or choose another path; if that process "
-                    f"has ended, delete {self.path_of(claim)}"
-                )
-            self.write(claim, record)
+            holding = self.read(claim) or b""
+            if not may_be_running(holder_in(holding)):
+                self.write(claim, record)
+                holding = self.read(claim) or b""
+            if holding != record:
+                raise in_use(self.address, holder_in(holding), self.path_of(claim))
         try:
             yield
         finally:

@@ -7,18 +7,17 @@ NaN and infinity are errors with path:line.
 from __future__ import annotations
 
 import glob
-import gzip
 import io
 import json
 import os
-import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
-from refladder.errors import DataError
-from refladder.files.locks import has_ended, try_lock
+from refladder.errors import DataError, UsageError
+from refladder.files.locks import has_ended, refuse_folder, try_lock
+from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import parse_json
 from refladder.records import (
     Completion,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CUT_BEFORE_THE_FIELD = "the context was cut"  # begins the note of a record written before `cut` was a field
-GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
 
 SCHEMAS: dict[type, str] = {
     Context: "context/1",
@@ -82,41 +80,28 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return _ADAPTERS[kind]
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading; gzip is detected by its first two bytes and unpacked.
+def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
+    """Open a file for reading; gzip is detected by its first two bytes and unpacked, with the limits of `streams`.
+
+    Args:
+        path: the file.
+        whole: it is read as a whole.
 
     Raises:
         DataError: the file is missing, is a folder, or may not be read.
     """
     try:
         stream = path.open("rb")
-        packed = stream.peek(2)[:2] == GZIP  # a pipe cannot seek back
+        packed = stream.peek(len(GZIP))[: len(GZIP)] == GZIP  # a pipe cannot seek back
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:  # a NUL character, which is invalid in a path
         raise DataError(f"{str(path)!r}: cannot be read ({error}); name another file") from error
-    if not packed:
-        return stream
-    return unpacked(stream)
-
-
-def unpacked(stream: IO[bytes]) -> IO[bytes]:
-    """The content of an open gzip stream; closing it closes the stream."""
-    return _Unpacked(stream)  # type: ignore[return-value]
-
-
-class _Unpacked(gzip.GzipFile):
-    """A gzip stream that closes the stream it reads from, which GzipFile leaves open."""
-
-    def __init__(self, packed: IO[bytes]) -> None:
-        super().__init__(fileobj=packed, mode="rb")
-        self._packed = packed
-
-    def close(self) -> None:
-        super().close()
-        self._packed.close()
+    if packed or (whole and is_device(path)):
+        return limited(stream, str(path), packed=packed, whole=whole)
+    return stream
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -130,20 +115,17 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def numbered_lines(opened: IO[bytes], path: str) -> Iterator[tuple[int, str]]:
     """Lines of an open text file, as `read_lines`; closes it."""
-    number = 0
-    with opened as stream:
+    for number, line in enumerate(lines_of(opened, path), start=1):
         try:
-            for number, line in enumerate(stream, start=1):
-                yield number, line.decode("utf-8").rstrip("\r\n")
+            yield number, line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}:{number}: not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}); "
-                "convert the file to UTF-8"
-            ) from error
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(
-                f"{path}:{number + 1}: the gzip stream is damaged or incomplete; download or copy the file again"
-            ) from error
+            raise not_utf8(f"{path}:{number}", error) from error
+
+
+def not_utf8(where: str, error: UnicodeDecodeError) -> DataError:
+    """The error for a line that is not UTF-8."""
+    byte = error.object[error.start]
+    return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); convert the file to UTF-8")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -152,21 +134,8 @@ def read_bytes(path: Path) -> bytes:
     Raises:
         DataError: the file cannot be read or is a damaged gzip.
     """
-    with open_bytes(path) as stream, unpacking(path):
+    with open_bytes(path, whole=True) as stream, damage(str(path)):
         return stream.read()
-
-
-@contextmanager
-def unpacking(path: str | Path) -> Iterator[None]:
-    """Turn the errors of reading a damaged gzip stream into one sentence with its path.
-
-    Raises:
-        DataError: the stream is damaged or incomplete.
-    """
-    try:
-        yield
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: the gzip stream is damaged or incomplete; download or copy the file again") from error
 
 
 def to_line(record: object) -> bytes:
@@ -260,6 +229,16 @@ def is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
+def refuse_pipe(path: Path) -> None:
+    """Check that a file that is read and then added to is no pipe, at which opening waits for another process.
+
+    Raises:
+        UsageError: it is a pipe or a socket. A device such as `/dev/null` is none.
+    """
+    if is_device(path) and not path.is_char_device():
+        raise UsageError(f"{path}: a pipe, and this file is read again and added to; name a regular file")
+
+
 class Writer:
     """A binary stream whose write errors name the file and the reason.
 
@@ -301,10 +280,12 @@ def atomic(path: Path) -> Iterator[Writer]:
     name from processes that have ended are removed.
 
     Raises:
-        DataError: the folder cannot be written, or the disk is full; no partial file remains.
+        UsageError: it is a folder.
+        DataError: its folder cannot be written, or the disk is full; no partial file remains.
     """
+    refuse_folder(path)
     direct = is_device(path)  # renaming a file over it would destroy it
-    if path.is_symlink():
+    if path.is_symlink() and not direct:  # that of a pipe leads to no path
         path = Path(os.path.realpath(path))
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -414,6 +395,7 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
     """
     if not path.exists():
         return []
+    refuse_pipe(path)
     try:
         data = path.read_bytes()
         whole = data.rfind(b"\n") + 1

@@ -96,6 +96,9 @@ def find_folder(name: str) -> Path:
     if name in published_names():
         return _root() / name
     path = Path(name)
+    if path.is_file():
+        folder = f", such as {path.parent}" if (path.parent / "ladders.jsonl").is_file() else ""
+        raise UsageError(f"{name}: a file, and a ladder set is a folder; name the folder{folder}")
     if not path.is_dir():
         raise UnknownNameError("ladder set (nor is there such a folder)", name, published_names())
     return path

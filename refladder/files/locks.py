@@ -32,6 +32,8 @@ _ATTEMPTS = 100  # to open a lock file that other processes remove at the same m
 _RECORD = 4096  # bytes; a record is much shorter
 _LOCKED_BYTE = 1 << 30  # Windows locks bytes against reading too: one that the record does not reach
 
+Holder = tuple[int, str, str]  # process, host, since when (UTC)
+
 
 @dataclass(slots=True)
 class _Lock:
@@ -81,6 +83,16 @@ def try_lock(descriptor: int) -> bool | None:
     return True
 
 
+def refuse_folder(path: Path) -> None:
+    """Check that a file to write is no folder.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path}: a folder; name a file in it")
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Lock a file against other processes and other threads while the block runs.
@@ -91,10 +103,11 @@ def locked(path: Path) -> Iterator[None]:
         path: the file, which need not exist; a symbolic link is followed.
 
     Raises:
-        UsageError: another process or thread has the lock; the text names the process and its host.
+        UsageError: another process or thread has the lock; the text names the process and its host. It is a folder.
         DataError: the folder of the file cannot be written.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
+    refuse_folder(path)
+    if path.exists() and not path.is_file():
         yield
         return
     real = Path(os.path.realpath(path))
@@ -126,7 +139,7 @@ def _holding(file: Path, path: Path) -> Iterator[None]:
         elif lock.thread == thread:
             lock.uses += 1
         else:
-            raise _in_use(path, lock.descriptor)
+            raise in_use(path, _holder(lock.descriptor))
     try:
         yield
     finally:
@@ -149,8 +162,8 @@ def _acquire(file: Path, path: Path) -> _Lock:
             reason = error.strerror or error
             raise DataError(f"{path}: cannot be written ({reason}); free space or choose another path") from error
         taken = try_lock(descriptor)
-        if taken is False or (taken is None and _may_be_running(_holder(descriptor))):
-            refusal = _in_use(path, descriptor, None if taken is False else file)
+        if taken is False or (taken is None and may_be_running(_holder(descriptor))):
+            refusal = in_use(path, _holder(descriptor), None if taken is False else file)
             os.close(descriptor)
             raise refusal
         if _is_same(descriptor, file):  # otherwise its last holder removed it after it was opened here
@@ -184,34 +197,51 @@ def _is_same(descriptor: int, file: Path) -> bool:
 
 
 def _sign(descriptor: int) -> None:
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-    record = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since})
     with suppress(OSError):  # on a full disk the lock works without a name
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
-        os.write(descriptor, record.encode())
+        os.write(descriptor, holder_record())
 
 
-def _holder(descriptor: int) -> tuple[int, str, str] | None:
-    """The process that signed a lock file, its host, and since when (UTC); None where that cannot be read."""
+def holder_record() -> bytes:
+    """What names this process in a lock: its number, its host and the time (UTC), as JSON."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    return json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since}).encode()
+
+
+def _holder(descriptor: int) -> Holder | None:
     try:
         os.lseek(descriptor, 0, os.SEEK_SET)
-        record = json.loads(os.read(descriptor, _RECORD))
-        return int(record["process"]), str(record["host"]), str(record["since"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return holder_in(os.read(descriptor, _RECORD))
+    except OSError:
         return None
 
 
-def _may_be_running(holder: tuple[int, str, str] | None) -> bool:
-    """Whether the holder of a lock may still be running, for file systems without locks."""
+def holder_in(record: bytes) -> Holder | None:
+    """The process that a `holder_record` names, its host, and since when; None where the record is damaged."""
+    try:
+        fields = json.loads(record)
+        return int(fields["process"]), str(fields["host"]), str(fields["since"])
+    except (ValueError, OverflowError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def may_be_running(holder: Holder | None) -> bool:
+    """Whether the holder of a lock may still be running, where only its record shows that; a damaged one holds none."""
     if holder is None:
         return False
     process, host, _ = holder
     return host != socket.gethostname() or not (process == os.getpid() or has_ended(process))
 
 
-def _in_use(path: Path, descriptor: int, remove: Path | None = None) -> UsageError:
-    holder = _holder(descriptor)
+def in_use(path: str | Path, holder: Holder | None, remove: str | Path | None = None) -> UsageError:
+    """The error for a file or folder that another process is writing.
+
+    Args:
+        path: the file or folder.
+        holder: the process, if its record is readable.
+        remove: the lock, where nothing removes it after the process was killed.
+    """
     writer = "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
     since = "" if holder is None else f" since {holder[2]} UTC"
     unless = "" if remove is None else f"; if that process has ended, delete {remove}"

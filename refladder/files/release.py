@@ -14,8 +14,8 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError
@@ -35,6 +35,7 @@ SCHEMA, _FAMILY = "ladder-release/1", "ladder-release/"
 WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
 CONFIGS = ("ladders", "contexts", "failures", "judgments", "scores", "certificate")  # the first is the default
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
+_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
 _BYTES = 256 << 20  # a shard ends after the row group that reaches this size
 _DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
 
@@ -108,9 +109,9 @@ def read_manifest(path: Path, label: str) -> Manifest:
         field = ".".join(str(part) for part in first["loc"])
         raise DataError(f"{label}: {MANIFEST} field {field!r}: {first['msg']}; publish the set again") from error
     for shard in manifest.files:
-        if PurePosixPath(shard.path).is_absolute() or ".." in PurePosixPath(shard.path).parts:
+        if not _PATH.fullmatch(shard.path):
             raise DataError(
-                f"{label}: {MANIFEST} names the file {shard.path!r} outside of the set; do not use this set"
+                f"{label}: {MANIFEST} names the file {shard.path!r}, which no set may have; do not use this set"
             )
     return manifest
 

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from refladder.errors import DataError, RefladderError, UsageError
-from refladder.files.jsonl import GZIP, unpacked
+from refladder.files.streams import GZIP, limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def open_url(url: str) -> IO[bytes]:
         stream = system.open(path, "rb")
         packed = stream.read(len(GZIP)) == GZIP
         stream.seek(0)
-    return unpacked(stream) if packed else stream
+    return limited(stream, url, packed=packed)  # buffered, as some packages read no part of a line
 
 
 def list_urls(url: str) -> list[str]:

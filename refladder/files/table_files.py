@@ -8,8 +8,9 @@ from typing import IO, NamedTuple
 
 from refladder.errors import DataError
 from refladder.files.folders import open_folder
-from refladder.files.jsonl import open_bytes, unpacking
+from refladder.files.jsonl import open_bytes
 from refladder.files.remote import is_url, list_urls, open_url
+from refladder.files.streams import damage
 from refladder.parsing import parse_json
 
 FORM_OF_EXTENSION = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
@@ -140,7 +141,7 @@ def manifest_shards(folder: str) -> list[ScoredShard]:
         DataError: the manifest does not exist, or is damaged.
     """
     path = f"{folder.rstrip('/')}/{RUN_FOLDER}/{MANIFEST}"
-    with open_table(path) as stream, unpacking(path):
+    with open_table(path) as stream, damage(path):
         manifest = parse_json(stream.read().decode("utf-8", "replace"), path)
     try:
         shards = [

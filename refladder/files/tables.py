@@ -17,7 +17,6 @@ import json
 import os
 import re
 import sys
-import zlib
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -25,8 +24,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import Writer, atomic, is_device
+from refladder.files import streams
+from refladder.files.jsonl import Writer, atomic, is_device, not_utf8
 from refladder.files.remote import is_url, open_url
+from refladder.files.streams import lines_of
 from refladder.files.table_files import (
     FORM_OF_EXTENSION,
     check_unchanged,
@@ -254,20 +255,11 @@ def _chained(rows: Rows, others: Sequence[str], form: str, digests: Mapping[str,
 
 def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
     """Decoded lines with their line ends; any damage of the stream raises DataError."""
-    number = 0
-    try:
-        with stream:
-            for number, line in enumerate(stream, start=1):
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name}:{number}: not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}); "
-            "convert the file to UTF-8"
-        ) from error
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(
-            f"{name}:{number + 1}: the stream is damaged or incomplete ({error}); download or copy it again"
-        ) from error
+    for number, line in enumerate(lines_of(stream, name), start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise not_utf8(f"{name}:{number}", error) from error
 
 
 def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
@@ -289,7 +281,7 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
 
 
 def _read_csv(name: str, lines: Iterator[str]) -> Rows:
-    csv.field_size_limit(sys.maxsize)  # the default limit of 128 KiB per cell is too small for long articles
+    csv.field_size_limit(streams.LONGEST_LINE)  # the default limit of 128 KiB per cell is too small for long articles
     reader = csv.reader(lines, strict=True)
     try:
         header = next(reader, None)
@@ -359,10 +351,13 @@ def open_parquet(path: str) -> Any:  # noqa: ANN401  pyarrow has no types
     try:
         file = parquet.ParquetFile(open_url(path) if is_url(path) else path)
         _ = file.schema_arrow.names  # decoded here
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except _damaged(pa) as error:
         raise DataError(f"{path}: not a Parquet file ({error})") from error
+    if any(group.total_byte_size > streams.LONGEST_LINE * max(1, group.num_rows) for group in groups):
+        raise DataError(f"{path}: rows of more than {streams.LONGEST_LINE:,} bytes; shorten their texts")
     return file
 
 
@@ -427,8 +422,6 @@ def open_sink(
         yield _sink(form, stream, added, columns, source, escape_formulas=escape_formulas)
         stream.flush()
         return
-    if Path(path).is_dir():
-        raise UsageError(f"{path}: a folder; name a file in it")
     with atomic(Path(path)) as file:
         if form == "parquet":
             with _parquet_sink(path, file, added, columns, source) as write:

@@ -107,7 +107,7 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
     """Rungs written by people, from a table with columns context_id, dimension, level and text.
 
     Raises:
-        DataError: with path:line, a column is missing or of the wrong type, or a rung appears twice.
+        DataError: with path:line, a column is missing or of the wrong type, a rung appears twice, or there are no rows.
     """
     rungs: dict[tuple[str, str], dict[int, str]] = {}
     for row in read_rows(path):
@@ -125,4 +125,6 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
                 f"{row.fields['context_id']!r} appears twice"
             )
         levels[row.fields["level"]] = row.fields["text"]
+    if not rungs:
+        raise DataError(f"{path}: no rows; human-written rungs need the columns {', '.join(_HUMAN_FIELDS)}")
     return rungs

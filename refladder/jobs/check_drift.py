@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import read_record, write_record
+from refladder.files.jsonl import read_record, refuse_pipe, write_record
 from refladder.files.locks import locked
 from refladder.records import OUTCOMES, DriftWatch, Probe, scale_of
 from refladder.scoring.asker import Asker, run_of
@@ -192,6 +192,7 @@ def probe_questions(scorer: LadderScorer) -> list[Question]:
 def _read_watch(path: Path, scorer: LadderScorer) -> DriftWatch | None:
     if not path.exists():
         return None
+    refuse_pipe(path)
     watch = read_record(DriftWatch, path)
     _check_same(path, watch, scorer)
     return watch

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
+from collections import Counter
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +38,7 @@ from refladder.scoring.recorded import Recorded
 from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import HumanScale, Progress, Score
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 
 EMPTY = "the output is empty"
 FIELDS = ("context_id", "context", "background", "output", "output_id")  # the default names of their columns
+
+
+_SHOWN = 3  # context ids in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +202,52 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def check_input(path: str, given: str | None, mapped: Mapped) -> int | None:
+def check_input(
+    path: str,
+    given: str | None,
+    mapped: Mapped,
+    ladders: LadderSet | None = None,
+    tell: Callable[[str], object] | None = None,
+) -> int | None:
     """Validate a whole input before any model is called.
+
+    Args:
+        path: file, folder, glob or URL.
+        given: its format; None to take it from the file extension.
+        mapped: its columns by field.
+        ladders: the set to score against.
+        tell: called with a sentence about the contexts of rows that have no ladder in the set, if there are any.
 
     Returns:
         Its number of rows; None for an input that can be read only once, which is not validated.
 
     Raises:
         DataError: the first fault, with path:line.
+        UsageError: no row has a ladder in the set.
     """
     if read_once(path):
         return None
+    known = None if ladders is None else {context_id for context_id, _ in ladders.ladders}
+    count, judged, without = 0, 0, Counter[str]()
     with closing(read_rows(path, given)) as rows:
-        return sum(1 for _ in items(rows, mapped, check_ids=True))
+        for item in items(rows, mapped, check_ids=True):
+            count += 1
+            if known is not None and item.output is not None:
+                judged += 1
+                if item.output.context_id not in known:
+                    without[item.output.context_id] += 1
+    if ladders is not None and known and without:
+        ids = f"{_first(without)} in {ladders.name}, which has {_first(sorted(known))}"
+        if without.total() == judged:
+            raise UsageError(f"{path}: no row has a ladder; there is none for context {ids}; name the right --ladders")
+        if tell is not None:
+            tell(f"{without.total():,} of {count:,} rows have no ladder; there is none for context {ids}")
+    return count
+
+
+def _first(names: Collection[str]) -> str:
+    shown = ", ".join(f"{name!r:.60}" for name in itertools.islice(names, _SHOWN))
+    return f"{shown}, ..." if len(names) > _SHOWN else shown
 
 
 class AllRows:
@@ -275,7 +313,7 @@ def score_rows(
         BackendError: the judge failed; its judgments so far are stored.
     """
     refuse_same_files({"the input": source, "--out": out, "--judgments": str(judgments or STANDARD)})
-    total = check_input(source, given, mapped) if checked is None else checked
+    total = check_input(source, given, mapped, scorer.ladders) if checked is None else checked
     recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
     if recorded is not None:
         _check_recorded(recorded, scorer.ladders, source, given, mapped)

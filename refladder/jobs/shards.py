@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import atomic, to_json, unpacking
+from refladder.files.jsonl import atomic, to_json
 from refladder.files.remote import is_url, stamp_of
+from refladder.files.streams import damage, lines_of
 from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER, open_table, table_files
 from refladder.files.tables import cell_of, format_of, open_parquet
 from refladder.records import scale_of
@@ -259,27 +259,19 @@ def _line_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
     first = rows = offset = size = 0
     digest = hashlib.blake2b(digest_size=16)
     before = b""
-    with open_table(path) as stream:
-        for line in _lines(path, stream):
-            if rows >= shard_rows:
-                known = context(line)
-                if rows >= 2 * shard_rows or known is None or known != context(before):
-                    yield first, rows, offset, size, digest.hexdigest()
-                    first, rows, offset, size = first + rows, 0, offset + size, 0
-                    digest = hashlib.blake2b(digest_size=16)
-            digest.update(line)
-            size += len(line)
-            rows += bool(line.strip())
-            before = line
+    for line in lines_of(open_table(path), path):
+        if rows >= shard_rows:
+            known = context(line)
+            if rows >= 2 * shard_rows or known is None or known != context(before):
+                yield first, rows, offset, size, digest.hexdigest()
+                first, rows, offset, size = first + rows, 0, offset + size, 0
+                digest = hashlib.blake2b(digest_size=16)
+        digest.update(line)
+        size += len(line)
+        rows += bool(line.strip())
+        before = line
     if rows:
         yield first, rows, offset, size, digest.hexdigest()
-
-
-def _lines(path: str, stream: Any) -> Iterator[bytes]:  # noqa: ANN401  a file, or what fsspec opens
-    try:
-        yield from stream
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(f"{path}: the stream is damaged or incomplete ({error}); download or copy it again") from error
 
 
 def _row_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
@@ -338,7 +330,7 @@ def _changed(shard: Shard) -> DataError:
 
 def _copy_lines(shard: Shard, target: Any) -> None:  # noqa: ANN401  a Writer
     left, digest = shard.size, hashlib.blake2b(digest_size=16)
-    with open_table(shard.source) as stream, unpacking(shard.source):
+    with open_table(shard.source) as stream, damage(shard.source):
         stream.seek(shard.offset)
         while left and (block := stream.read(min(left, _BLOCK))):
             digest.update(block)

@@ -7,6 +7,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from refladder.report.plain_text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -26,6 +28,7 @@ def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = Non
         watch: tells the prompts answered so far, and the tokens that models ran for them (None where no backend
             tells). A bar asks it all the time.
     """
+    what = printable(what)
     started, before = time.monotonic(), watch() if watch is not None else (0, None)
 
     def work() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,10 @@ def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
         fields = parse_json(line, f"{path}:{number}")
         if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
             raise DataError(f"{path}:{number}: not a line of a run, which has a kind; run the command again")
+        try:
+            json.dumps(fields, allow_nan=False)
+        except ValueError as error:
+            raise DataError(f"{path}:{number}: a number that is not finite; run the command again") from error
         kinds.setdefault(fields["kind"], []).append(fields)
     return kinds
 

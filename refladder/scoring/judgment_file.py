@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, OtherRunError, UsageError
 from refladder.files.jsonl import (
-    GZIP,
     SCHEMAS,
     append_records,
     appended_text,
@@ -28,11 +27,13 @@ from refladder.files.jsonl import (
     is_device,
     numbered_lines,
     read_appended,
+    refuse_pipe,
     throw_away,
     to_line,
 )
 from refladder.files.locks import locked
 from refladder.files.remote import is_url
+from refladder.files.streams import GZIP, LONGEST_LINE, check_line
 from refladder.files.table_files import (
     RUN_FOLDER,
     check_finished,
@@ -179,6 +180,7 @@ class JudgmentLog:
         self._lock = ExitStack()
         if path is None:
             return
+        refuse_pipe(path)
         if not read_only:
             self._lock.enter_context(locked(path))
         try:
@@ -272,7 +274,8 @@ class JudgmentLog:
         """The next complete line with its path:line; None at the end, where a torn line is cut off."""
         if self._reader is None:
             return None
-        line = self._reader.readline()
+        line = self._reader.readline(LONGEST_LINE + 1)
+        check_line(line, str(self._path), self._number + 1)
         if not line.endswith(b"\n"):  # the end, or a line torn by a kill
             self._append_from_here()
             return None

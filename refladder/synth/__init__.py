@@ -274,7 +274,12 @@ def _check_human(
     for (context_id, name), texts in human.items():
         whose = f"human-written rungs of context {context_id!r}, dimension {name!r}"
         if (context_id, name) not in cells:
-            raise UsageError(f"{whose}: no such context and dimension are being built")
+            others = sum(cell not in cells for cell in human) - 1
+            more = f", nor for {others:,} more" if others else ""
+            raise UsageError(
+                f"{whose}: no such context and dimension are being built{more}; "
+                f"contexts are {contexts[0].id!r}, ..., and dimensions {', '.join(each.name for each in dimensions)}"
+            )
         accepted: dict[int, str] = {}
         for level, text in texts.items():
             if not 1 <= level <= rungs:

@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -113,6 +114,16 @@ READERS = {
     "set to publish": ("set/*.json*", 3, "publish {f}/set group/name --dry-run --baseline"),
     "sets to compare": ("set/*.json*", 3, "diff {f}/set demo/story"),
     "export of a benchmark": ("hanna.csv", 1, "export hanna --source {t} --out {f}/o.jsonl"),
+    "human rungs": ("human.csv", 2, "build demo/story --dimension coherence --rungs 3 --out {f}/new --human {t}"),
+    "results of evaluate, reviewed": ("work/results.jsonl", 3, "review {f}/work --html {f}/page.html"),
+    "results of compete, reviewed": ("contest/results.jsonl", 3, "review {f}/contest --html {f}/page.html"),
+    "scored table, reviewed": ("labelled.jsonl", 2, "review {t} --html {f}/page.html"),
+    "record of compete, reviewed": ("contest/run.json", 2, "review {f}/contest --html {f}/page.html"),
+    "claim at a URL": (
+        "remote/.refladder/folder.claim", 2, f"score {{f}}/rows.jsonl {SHARDS} --out file://{{f}}/remote"
+    ),
+    "shards, rescored": ("shards/.refladder/*.json", 2, "rescore {f}/shards --out {f}/o.jsonl"),
+    "rows, packed": ("rows.jsonl.gz", 3, f"score {{t}} {STORY}"),
     "judgments of evaluate": ("work/*", 2, f"{TRUE_OWN} --methods win-ratio,g-eval-5 --work {{f}}/work"),
 }  # fmt: skip
 
@@ -195,6 +206,11 @@ def good_files(folder):
     for path in folder.glob("o.jsonl*"):
         path.unlink()
     labelled = [json.loads(line) for line in (folder / "labelled.jsonl").read_text().splitlines()]
+    (folder / "human.csv").write_text("context_id,dimension,level,text\nstory-01,coherence,3,My best story.\n")
+    (folder / "rows.jsonl.gz").write_bytes(gzip.compress((folder / "rows.jsonl").read_bytes()))
+    (folder / "remote/.refladder").mkdir(parents=True)
+    ended_process = json.dumps({"process": 1 << 30, "host": socket.gethostname(), "since": "2026-01-01 00:00:00"})
+    (folder / "remote/.refladder/folder.claim").write_text(ended_process)
     labels = [f"{row['output_id']},{row['coherence']}" for row in labelled]
     (folder / "labels.csv").write_text("\n".join(["output_id,quality", *labels, ""]))
     verdicts = [f"{context},clarity,{ids[0]},{ids[1]},first" for context, ids in systems.items() if len(ids) > 1]
@@ -291,10 +307,14 @@ VALUES = (
     "null", "true", "false", "0", "-1", "1.5", "7", '"x"', '""', '" "', "[]", "{}", "[null]", '{"a": 1}', "[[1]]",
     "1e999", "-1e999", "NaN", "-Infinity", "nan", "inf", "1" * 20, "9" * 400, "9" * 5000, "0x" + "f" * 5000, "-0",
     '"\\u0000"', '"\\ud800"', '"\\u001b[2J"', '"rung:1"', '"' + "9" * 5000 + '"', '"' + "y" * 70000 + '"', DEEP,
-    "[" * 90 + "]" * 90, "[" * 99 + '{"a":1}' + "]" * 99, '{"a":' * 3000 + "1" + "}" * 3000, "1979-05-27", "07:32:00",
+    '"\\u202e\\u2066"', '"a\\\\..\\\\b"', "[" * 90 + "]" * 90,
+    "[" * 99 + '{"a":1}' + "]" * 99, '{"a":' * 3000 + "1" + "}" * 3000, "1979-05-27", "07:32:00",
     "1979-05-27T07:32:00Z", "99999-99-99", '"""', "'''", "a.b.c", ".".join("a" * 2000), '"=1+1"', '"../../x"', "1_0",
 )  # fmt: skip
+# Gzip files of 100 million spaces or line ends, and one that unpacks to another: each packs to some 100,000 bytes.
+BOMBS = (gzip.compress(b" " * 100_000_000, 1), gzip.compress(b"\n" * 100_000_000, 1))
 WHOLE = (
+    *BOMBS, gzip.compress(BOMBS[0]), b"\n" * 20_000, '{"a": "\u202e\u2066"}'.encode(), b"\x1b]0;title\x07",
     b"", b"\n", b"\n\n", b"null", b"[]", b"{}", b"[[]]", b"[1, 2]", b'"text"', b"0", b"\x00", b"\xff\xfe", b"PAR1",
     b"PAR1PAR1", b"\x1f\x8b", b"\x1f\x8b\x08\x00", b"SQLite format 3\x00", b"[" * 100_000, b'{"a":' * 50_000,
     b"9" * 5000, b"a = " + b"[" * 5000, b"a = 0x" + b"f" * 9999, b"a." * 3000 + b"a = 1", b"+++\n+++\n", b",\n,\n",

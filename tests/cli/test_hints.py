@@ -50,3 +50,72 @@ def test_methods_beside_scores(command, tmp_path):
         done = command(*evaluate, *options)
         assert done.code == 0, done.err
         assert ("ladder" in {row["method"] for row in done.rows}) == runs, options
+
+
+@pytest.mark.parametrize("command_name", ["build", "evaluate", "export"])
+def test_a_table_as_a_benchmark_says_how_to_give_it(fails, tmp_path, command_name):
+    (tmp_path / "pc.jsonl").write_text('{"context": "a", "output": "b"}\n')
+    out = () if command_name == "evaluate" else ("--out", tmp_path / "out")
+    for extra in ((), ("--task-file", tmp_path / "task.toml")):
+        assert fails(2, command_name, tmp_path / "pc.jsonl", *extra, *out) == (
+            f"refladder: {tmp_path}/pc.jsonl: a table of your own is the benchmark 'own'; give it as `own --source "
+            f"{tmp_path}/pc.jsonl --task-file TASK.toml`, a file with the task and its dimensions\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *(
+            (name, f"openai:{name}")
+            for name in ("gpt-4o", "o3-mini", "claude-sonnet-4", "gemini-2.0-flash", "llama3:8b")
+        ),
+        *((name, f"hf:{name}") for name in ("Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B-Instruct")),
+        ("build-in", "builtin"),
+        ("script", "scripted"),
+    ],
+)
+def test_the_name_of_a_model_alone_says_what_to_put_before_it(command, tmp_path, name, meant):
+    told = f"refladder: unknown backend {name!r}; did you mean {meant!r}? Known: builtin, hf, openai, scripted"
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"context_id": "story-01", "output": "Rain."}\n')
+    for line in (
+        ("score", rows, "--ladders", "demo/story", "--judge", name),
+        ("build", "demo/story", "--out", tmp_path / "set", "--writer", name),
+    ):
+        done = command(*line)
+        assert (done.code, done.err.strip()) == (2, told)
+
+
+def test_what_is_no_model_gets_no_kind(fails):
+    message = fails(2, "audit", "--ladders", "demo/story", "--judge", "zzz")
+    assert message == "refladder: unknown backend 'zzz'; Known: builtin, hf, openai, scripted\n"
+
+
+def test_a_file_of_a_set_names_its_folder(command, fails, tmp_path):
+    assert command("build", "demo/story", "--out", tmp_path / "set", "--rungs", "2").code == 0
+    path, other = tmp_path / "set" / "ladders.jsonl", tmp_path / "other.jsonl"
+    assert fails(2, "show", path) == (
+        f"refladder: {path}: a file, and a ladder set is a folder; name the folder, such as {path.parent}\n"
+    )
+    other.write_text("")
+    assert fails(2, "show", other) == f"refladder: {other}: a file, and a ladder set is a folder; name the folder\n"
+
+
+def test_a_wrong_ladder_set_stops_before_judging_and_names_the_contexts(command, write_jsonl):
+    rows = [{"context_id": f"mine-{k}", "output": f"Text {k}."} for k in range(5)]
+    line = ("--ladders", "demo/story", "--dimension", "coherence", "--judge", "scripted:no-such-file")
+    path = write_jsonl(rows)
+    done = command("score", path, *line)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"refladder: {path}: no row has a ladder; there is none for context 'mine-0', 'mine-1', 'mine-2', ... in "
+        "demo/story, which has 'story-01', 'story-02', 'story-03', ...; name the right --ladders\n"
+    )
+    path = write_jsonl([*rows[:2], {"context_id": "story-01", "output": "Rain."}])
+    done = command("score", path, *line[:4])
+    assert done.code == 3
+    assert done.err.splitlines()[0] == (
+        "2 of 3 rows have no ladder; there is none for context 'mine-0', 'mine-1' in demo/story, which has "
+        "'story-01', 'story-02', 'story-03', ..."
+    )

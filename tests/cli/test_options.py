@@ -138,7 +138,7 @@ def test_a_config_value_of_the_wrong_type(fails, config):
 
 def test_a_config_file_that_is_not_there(fails, tmp_path):
     message = fails(2, "--config", tmp_path / "none.toml", "list")
-    assert message == f"refladder: {tmp_path / 'none.toml'}: cannot be read (No such file or directory)\n"
+    assert message == f"refladder: {tmp_path / 'none.toml'}: no such file\n"
 
 
 def test_show_places_scored_outputs_on_the_ladder(command, stories, tmp_path):
@@ -287,3 +287,19 @@ def test_the_demo_runs_the_whole_job(command, tmp_path):
     for words in ("== demo/story", "1. build: 24 ladders of 5 texts", "2. score: 72 outputs", "3. filter: "):
         assert words in done.out
     assert (tmp_path / "out" / "story" / "passed.jsonl").is_file()
+
+
+@pytest.mark.parametrize("name", ["rungs.jsonl", "rungs.csv"])
+@pytest.mark.parametrize("text", ["\n", "a,b\n"])
+def test_a_table_of_human_rungs_without_rows_is_refused(fails, tmp_path, name, text):
+    human = tmp_path / name
+    human.write_text("" if name.endswith("jsonl") else text)
+    message = fails(2, "build", "demo/story", "--out", tmp_path / "set", "--human", human)
+    if name.endswith("jsonl") or text.strip():
+        assert message == (
+            f"refladder: {human}: no rows; human-written rungs need the columns context_id, dimension, level, text\n"
+        )
+    else:
+        assert message == f"refladder: {human}:1: a blank line; the first line of a CSV file names its columns\n"
+    assert not (tmp_path / "set").exists()
+    assert fails(2, "build", "demo/story", "--out", tmp_path / "set", "--human", "") != ""

@@ -219,9 +219,7 @@ def test_files_that_cannot_be_read(tmp_path):
         list(read_lines(path))
     path.write_bytes(gzip.compress(b"a line\n" * 9)[:-12])
     for read in (lambda: list(read_lines(path)), lambda: read_bytes(path)):
-        with pytest.raises(
-            DataError, match=r"the gzip stream is damaged or incomplete; download or copy the file again$"
-        ):
+        with pytest.raises(DataError, match=r"the stream is damaged or incomplete \(.*\); download or copy it again$"):
             read()
 
 

@@ -135,7 +135,13 @@ def test_a_file_that_was_changed_does_not_match_the_manifest(hub, failing):
         ({"schema": "x/1"}, "has the schema 'x/1'; a set of `refladder publish` has 'ladder-release/1'"),
         ({"rungs": "3"}, "manifest.json field 'rungs': Input should be a valid integer; publish the set again"),
         ({"more": 1}, "manifest.json field 'more': Unexpected keyword argument"),
-        ({"files": [{"path": "../x", "config": "ladders", "rows": 1, "bytes": 1, "sha256": ""}]}, "outside of the set"),
+        *(
+            (
+                {"files": [{"path": path, "config": "ladders", "rows": 1, "bytes": 1, "sha256": ""}]},
+                f"names the file {path!r}, which no set may have; do not use this set",
+            )
+            for path in ("../x", "/x", r"..\..\x", r"data\ladders.parquet", "C:x", "x\0y", "", ".", "data//x")
+        ),
     ],
 )
 def test_a_manifest_that_is_wrong(hub, failing, changes, words):

@@ -182,7 +182,5 @@ def test_a_price_table_is_checked(tmp_path, text, message):
 
 
 def test_a_price_table_that_is_not_there(tmp_path):
-    with pytest.raises(
-        DataError, match=r"none\.toml: the price table cannot be read \(No such file .*; check --prices"
-    ):
+    with pytest.raises(DataError, match=r"none\.toml: no such file$"):
         read_prices(tmp_path / "none.toml")

@@ -213,7 +213,7 @@ def test_a_file_that_holds_no_judgments(fails, stories, tmp_path):
         f"refladder: {kept}: a gzip file, to which nothing can be added; unpack it first\n"
     )
     assert fails(2, "score", stories, *LADDERS, "--judgments", tmp_path) == (
-        f"refladder: {tmp_path}: cannot be read (Is a directory)\n"
+        f"refladder: {tmp_path}: a folder; name a file in it\n"
     )
 
 

@@ -78,6 +78,10 @@ def test_what_is_no_run_is_told(tmp_path):
     (tmp_path / "results.jsonl").write_text('{"kind": 1}\n')
     with pytest.raises(DataError, match=r"results\.jsonl:1: not a line of a run"):
         read_run(tmp_path)
+    for number in ("NaN", "-Infinity", "1e999"):
+        (tmp_path / "results.jsonl").write_text('{"kind": "row"}\n{"kind": "score", "value": [' + number + "]}\n")
+        with pytest.raises(DataError, match=r"results\.jsonl:2: a number that is not finite; run the command again$"):
+            read_run(tmp_path)
     (tmp_path / "results.jsonl").write_text('{"kind": "row", "row": "a", "note": null}\n')
     with pytest.raises(DataError, match=r"results\.jsonl: not complete \(a line, or run.json, lacks 'prompt'"):
         read_run(tmp_path)

@@ -186,6 +186,7 @@ def test_progress_counts_up_to_all_rungs_even_when_ladders_are_given_up(template
 CONTEXT = Context(id="c1", task="news", text="article")
 DIMENSION = Dimension(name="coherence", description="It hangs together.")
 WHOSE = "human-written rungs of context 'c1', dimension 'coherence': "
+NOT_BUILT = "no such context and dimension are being built{more}; contexts are 'c1', ..., and dimensions coherence"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,11 @@ WHOSE = "human-written rungs of context 'c1', dimension 'coherence': "
         ),
         (
             {"human": {("c9", "coherence"): {1: "a"}}},
-            "human-written rungs of context 'c9', dimension 'coherence': no such context and dimension are being built",
+            WHOSE.replace("'c1'", "'c9'") + NOT_BUILT.format(more=""),
+        ),
+        (
+            {"human": {("c1", "coherence"): {1: "a"}, ("c1", "length"): {1: "a"}, ("c8", "coherence"): {1: "a"}}},
+            WHOSE.replace("coherence", "length") + NOT_BUILT.format(more=", nor for 1 more"),
         ),
         ({"human": {("c1", "coherence"): {6: "a"}}}, WHOSE + "level 6 is not between 1 and 5"),
         ({"human": {("c1", "coherence"): {0: "a"}}}, WHOSE + "level 0 is not between 1 and 5"),

@@ -1,0 +1,147 @@
+"""Streams of bytes with limits: the longest line, and what a gzip file may unpack to.
+
+A row of .3 GB or a small file that unpacks to terabytes is an error with its place, not the end of the memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from contextlib import contextmanager
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+from refladder.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
+LONGEST_LINE = 64 << 20  # bytes of a line, and characters of a CSV cell
+BLANK_LINES = 10_000  # in a row: a small gzip file may hold a billion
+UNPACKED_RATIO = 200  # unpacked bytes for each packed one; texts have about 5, a gzip bomb about 1,000
+ALWAYS_UNPACKED = 64 << 20  # bytes that any file may unpack to
+LARGEST = 1 << 30  # bytes of a gzip file or a device that is read as a whole
+_BLOCK = 1 << 17
+_DAMAGE = (EOFError, OSError, zlib.error)
+
+
+def lines_of(stream: IO[bytes], name: str) -> Iterator[bytes]:
+    """The lines of an open file, with their line ends; closes it.
+
+    Raises:
+        DataError: with path:line, a line has more than LONGEST_LINE bytes, more than BLANK_LINES lines in a row are
+            blank, or the stream is damaged.
+    """
+    number = blank = 0
+    try:
+        with stream:
+            for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+                check_line(line, name, number)
+                blank = blank + 1 if line.isspace() else 0
+                if blank > BLANK_LINES:
+                    raise DataError(f"{name}:{number}: more than {BLANK_LINES:,} blank lines in a row; remove them")
+                yield line
+    except _DAMAGE as error:
+        raise _damaged(f"{name}:{number + 1}", error) from error
+
+
+@contextmanager
+def damage(where: str) -> Iterator[None]:
+    """Turn the errors of reading a damaged stream into one sentence with its place.
+
+    Raises:
+        DataError: the stream is damaged or incomplete.
+    """
+    try:
+        yield
+    except _DAMAGE as error:
+        raise _damaged(where, error) from error
+
+
+def _damaged(where: str, error: Exception) -> DataError:
+    return DataError(f"{where}: the stream is damaged or incomplete ({error}); download or copy it again")
+
+
+def check_line(line: bytes, name: str, number: int) -> None:
+    """Refuse a line that `readline(LONGEST_LINE + 1)` cut off.
+
+    Raises:
+        DataError: it is too long.
+    """
+    if len(line) > LONGEST_LINE:
+        raise DataError(
+            f"{name}:{number}: a line of more than {LONGEST_LINE:,} bytes; write each row as "
+            "a line of its own, or shorten its texts"
+        )
+
+
+def limited(stream: IO[bytes], name: str, *, packed: bool, whole: bool = False) -> IO[bytes]:
+    """An open stream of any kind as a buffered one that gives no more than its limit; closing it closes the stream.
+
+    Args:
+        stream: the stream, from its first byte.
+        name: path or URL, for the error.
+        packed: it is gzip, and is unpacked: to at most UNPACKED_RATIO times its size.
+        whole: it is read as a whole, so that LARGEST is the limit.
+    """
+    return io.BufferedReader(_Limited(stream, name, packed=packed, whole=whole), _BLOCK)
+
+
+class _Counted:
+    """A stream that counts the bytes read from it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self.count += len(data)
+        return data
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  the method of the stream
+        return getattr(self._stream, name)
+
+
+class _Limited(io.RawIOBase):
+    """See `limited`."""
+
+    def __init__(self, stream: IO[bytes], name: str, *, packed: bool, whole: bool) -> None:
+        self._source: Any = _Counted(stream)
+        self._stream: Any = gzip.GzipFile(fileobj=self._source, mode="rb") if packed else stream
+        self._name, self._packed, self._whole = name, packed, whole
+        self._size = 0
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401  any buffer
+        data = getattr(self._stream, "read1", self._stream.read)(len(buffer))
+        buffer[: len(data)] = data
+        self._size += len(data)
+        if self._whole and self._size > LARGEST:
+            raise DataError(
+                f"{self._name}: more than {LARGEST:,} bytes, the most that is read as a whole; name a smaller file"
+            )
+        if self._packed and not self._whole and self._size > max(ALWAYS_UNPACKED, UNPACKED_RATIO * self._source.count):
+            raise DataError(
+                f"{self._name}: unpacks to more than {UNPACKED_RATIO} times its size; if that is right, unpack it "
+                "yourself and name the unpacked file"
+            )
+        return len(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._stream.seekable())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return int(self._stream.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def close(self) -> None:
+        super().close()
+        self._stream.close()
+        self._source.close()  # GzipFile leaves it open
