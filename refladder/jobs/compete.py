@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends import in_batches, whole
 from refladder.errors import UsageError
-from refladder.files.jsonl import append_records, atomic, from_line, is_unicode, read_appended, throw_away
+from refladder.files.jsonl import append_records, atomic, from_line, is_unicode, read_appended, throw_away, within
 from refladder.files.locks import locked_folder
 from refladder.jobs.criteria import Criterion
 from refladder.jobs.task_prompt import TASK
@@ -214,7 +214,7 @@ def _throw_away(folder: Path) -> None:
 def _pair_judge(judge: Backend, folder: Path, prompts: Path | None) -> Asker:
     template = load_template(TASK, "pairwise", prompts)
     run = run_of(judge, template)
-    return Asker(judge, template, JudgmentIndex(folder / f"pairwise-{run.recipe.digest}-0.jsonl", run))
+    return Asker(judge, template, JudgmentIndex(within(folder / f"pairwise-{run.recipe.digest}-0.jsonl"), run))
 
 
 def _compete(
@@ -301,7 +301,7 @@ def _key(prompt: Prompt, backend: Backend, sampling: Sampling) -> str:
 
 
 def _stored(path: Path) -> dict[tuple[str, str, str], Generated]:
-    """Texts in the file, by row, model and key. An incomplete last line is removed; failures are tried again."""
+    """Texts in the file, by row, model and key. An incomplete last line is left out; failures are tried again."""
     stored = {}
     for where, line in read_appended(path):
         generated = from_line(Generated, line, where)
