@@ -124,7 +124,7 @@ def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
     first, second = (sheet.texts[_number_of(rating, name, len(sheet.texts))] for name in (FIRST, SECOND))
     if first.row != second.row or first.id == second.id:
         raise DataError("a preference is between two texts of one row")
-    if rating.get("winner") not in {FIRST, SECOND, TIE}:
+    if rating.get("winner") not in (FIRST, SECOND, TIE):
         raise DataError(f"the winner must be {FIRST}, {SECOND} or {TIE}, found {rating.get('winner')!r:.60}")
     return sheet.pairs, {
         "context_id": sheet.rows[first.row],
