@@ -240,7 +240,7 @@ def _read_file(path: str, form: str, digests: Mapping[str, str]) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
-    lines = _decoded(name, sys.stdin.buffer if path == STANDARD else open_table(path))
+    lines = _decoded(name, standard_input() if path == STANDARD else open_table(path))
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
@@ -250,6 +250,17 @@ def _chained(rows: Rows, others: Sequence[str], form: str, digests: Mapping[str,
     for path in others:
         with closing(_read_file(path, form, digests)) as more:
             yield from more
+
+
+def standard_input() -> IO[bytes]:
+    """Standard input.
+
+    Raises:
+        UsageError: it is closed.
+    """
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; name a file")
+    return sys.stdin.buffer
 
 
 def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
