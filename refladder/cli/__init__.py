@@ -184,12 +184,11 @@ def _open_streams() -> None:
         os.open(os.devnull, os.O_RDONLY)
     if sys.stdout is None:  # to write it fails
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
-    given = sys.stderr
-    stream = io.BufferedWriter(_Messages(given.fileno(), "w", closefd=False))
-    sys.stderr = io.TextIOWrapper(stream, encoding=given.encoding, errors="backslashreplace", line_buffering=True)
-    sys.__stderr__ = given  # which owns the descriptor
+    closed = sys.stderr is None
+    number = os.open(os.devnull, os.O_WRONLY) if closed else sys.stderr.fileno()
+    stream = io.BufferedWriter(_Messages(number, "w", closefd=False))
+    encoding = "utf-8" if closed else sys.stderr.encoding
+    sys.stderr = io.TextIOWrapper(stream, encoding=encoding, errors="backslashreplace", line_buffering=True)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
