@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import Frame, in_words_of_python
+from refladder.api.frames import Frame, checked, in_words_of_python
 from refladder.api.judges import Backends, open_recorded, resolved
 from refladder.errors import DataError, UsageError
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders, published_names
@@ -38,6 +38,7 @@ _LOG = logging.getLogger("refladder")
 _TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
 
 
+@checked
 def build(
     data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,
@@ -128,6 +129,7 @@ def build(
         return load_ladders(folder)
 
 
+@checked
 def evaluate(
     data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,

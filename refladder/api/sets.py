@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import in_words_of_python, with_parameters
+from refladder.api.frames import checked, in_words_of_python, with_parameters
 from refladder.api.judges import Backends, check_asking
 from refladder.files.ladder_sets import LadderSet, load_ladders, write_certificate
 from refladder.files.locks import locked, locked_folder
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("refladder")
 
 
+@checked
 def certify(
     ladders: str | Path | LadderSet,
     *,
@@ -97,6 +98,7 @@ def certify(
         return certificate
 
 
+@checked
 def publish(
     ladders: str | Path,
     repository: str,
@@ -167,6 +169,7 @@ def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Diffe
     return compare_sets(before, after)
 
 
+@checked
 def audit(
     ladders: str | Path | LadderSet = "demo/summarization",
     *,

@@ -44,6 +44,27 @@ def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
+class Command(click.Command):
+    """A command whose outputs are none of the files that it reads."""
+
+    def invoke(self, context: click.Context) -> Any:  # noqa: ANN401  click's own
+        """Run the command, after a check of its files."""
+        from refladder.files.overwriting import check_outputs  # noqa: PLC0415  --help stays quick
+
+        labels = {
+            each.name or "": each.opts[0] if isinstance(each, click.Option) else each.human_readable_name
+            for each in self.params
+        }
+        check_outputs(context.info_name or "", {**context.find_root().params, **context.params}, labels)
+        return super().invoke(context)
+
+
+class Group(click.Group):
+    """Such commands."""
+
+    command_class = Command
+
+
 def names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """A shell completion that offers the names of one kind."""
 

@@ -21,7 +21,6 @@ from refladder.files.tables import (
     open_sink,
     read_once,
     read_rows,
-    refuse_same_files,
     standard_form,
 )
 from refladder.jobs.human_ratings import ExpectedRatings
@@ -282,7 +281,6 @@ def score_rows(
             output or the judgments.
         BackendError: the judge failed; its judgments so far are stored.
     """
-    refuse_same_files({"the input": source, "--out": out, "--judgments": str(judgments or STANDARD)})
     total = check_input(source, given, mapped) if checked is None else checked
     recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
     if recorded is not None:
