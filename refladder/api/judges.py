@@ -15,7 +15,7 @@ from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
-from refladder.errors import UsageError
+from refladder.errors import UsageError, redacted
 from refladder.files.ladder_sets import LadderSet
 from refladder.prompts import check_folder
 from refladder.scoring.recorded import read_recorded
@@ -159,7 +159,7 @@ def open_recorded(path: str | Path, asking: Mapping[str, object]) -> Recorded:
 def resolved(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a call, as the command line stores it with its output."""
     options = {name: _plain(value) for name, value in given.items()}
-    return {"command": command, "refladder": __version__, "options": options}
+    return {"command": command, "refladder": __version__, "options": redacted(options)}
 
 
 def _plain(value: object) -> object:

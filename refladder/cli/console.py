@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, redacted
 from refladder.files.tables import FORMATS, parse_number
 from refladder.report import plain_text
 from refladder.report import progress as reporting
@@ -235,7 +235,8 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
         if not equals or not key:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
         if key in values:
-            raise UsageError(f"{flag} {key}: given twice, as {values[key]!r} and {value!r}; give it once")
+            first, second = redacted({key: values[key]})[key], redacted({key: value})[key]
+            raise UsageError(f"{flag} {key}: given twice, as {first!r} and {second!r}; give it once")
         values[key] = value
     return values
 
@@ -302,7 +303,7 @@ def resolved(context: click.Context) -> dict[str, Any]:
     values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
     for chosen in context.meta.get(_OF_KIND, {}).values():
         values.update(chosen)
-    return {"command": context.info_name, "refladder": __version__, "options": values}
+    return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
 
 
 def console() -> Console:

@@ -84,7 +84,8 @@ def _paths(name: str, value: object) -> Iterator[str]:
                 text = text.rpartition("=")[2]
             if name in BACKENDS:
                 text = text.partition(":")[2]
-            yield str(find_folder(text)) if text in published_names() else text
+            if text:
+                yield str(find_folder(text)) if text in published_names() else text
 
 
 def _files(source: str) -> list[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+from refladder.errors import redacted
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _JSON_CONTROL = re.compile(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # JSON escapes those below U+0020 itself
 
 
 def printable(text: str) -> str:
-    """Replace by U+FFFD all that could move a terminal's cursor, break a line or not be encoded."""
-    return _CONTROL.sub("\ufffd", text)
+    """Replace by U+FFFD all that could move a terminal's cursor, break a line or not be encoded; hide secrets."""
+    return redacted(_CONTROL.sub("\ufffd", text))
 
 
 def printable_json(text: str) -> str:
