@@ -19,7 +19,8 @@ A message is one sentence: what is wrong and where, the rule, the value found, t
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +29,47 @@ if TYPE_CHECKING:
 _SHOWN = 40  # most names that a message lists
 
 
+T = TypeVar("T")
+_HIDDEN = "***"
+_NAME = (  # of an option or a field that holds a secret
+    r"(?:[\w-]*[_-])?(?:api|access|secret|private|subscription|account)[_-]?key|apikey|(?:[\w-]*[_-])?(?:password|passwd)"
+    r"|passphrase|(?:client[_-]?)?secret|authorization|(?:(?:access|api|auth|bearer|hf|refresh|security|session)[_-]?)?token"
+)
+_IN_URL = r"(?:[\w.-]*[_.-])?(?:signature|sig|credential|key|token)|awsaccesskeyid"  # further names of URLs
+_FIELD = re.compile(_NAME, re.IGNORECASE)
+_SECRETS = (
+    re.compile(r"(://)[^/?#\s]*(?=@)"),  # user and password
+    re.compile(rf"""([?&;](?:{_NAME}|{_IN_URL})=)[^&;#\s'"]+""", re.IGNORECASE),
+    re.compile(rf"""((?:^|(?<=[\s'"]))(?:{_NAME})=)[^\s'"]+""", re.IGNORECASE),
+    re.compile(rf"""((["'])(?:{_NAME})\2\s*[:,]\s*(["']))(?:\\.|(?!\3).)*(?=\3)""", re.IGNORECASE),
+)
+
+
+def redacted(value: T) -> T:
+    """A text, or the texts in lists, tuples and dicts, without passwords, keys and signatures.
+
+    It is for whatever is printed or written to a file: URLs, also of several file systems in a chain, and options.
+    """
+    found: object = value
+    if isinstance(value, str):
+        found = value
+        for secret in _SECRETS:
+            found = secret.sub(rf"\g<1>{_HIDDEN}", found)
+    elif isinstance(value, dict):
+        found = {
+            redacted(key): _HIDDEN if item and isinstance(key, str) and _FIELD.fullmatch(key) else redacted(item)
+            for key, item in value.items()
+        }
+    elif isinstance(value, list | tuple):
+        found = type(value)(map(redacted, value))
+    return found  # type: ignore[return-value]
+
+
 class RefladderError(Exception):
-    """Base of every error that refladder raises on purpose."""
+    """Base of every error that refladder raises on purpose; its text shows no secret."""
+
+    def __str__(self) -> str:
+        return redacted(super().__str__())
 
 
 class UsageError(RefladderError, ValueError):

@@ -10,13 +10,16 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from waiting import HANG
 
-from refladder.backends import BACKENDS
+from refladder.backends import BACKENDS, connect
+from refladder.backends.openai.probe import Probe
+from refladder.errors import DataError, RefladderError, redacted
+from refladder.files.remote import filesystem
 from refladder.loaders import load_benchmark
 
 CANARY = "sk-canary-7f3d9a51c6e84b20"
@@ -168,3 +171,115 @@ def test_a_server_that_repeats_the_key(tmp_path, status):
     assert code == 1
     assert printed.strip()
     assert f"Bearer {CANARY}" in seen  # it was sent, so it could have leaked
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://u:PW@h/a.jsonl", "http://***@h/a.jsonl"),
+        ("simplecache::http://u:PW@h/a.jsonl: no such file", "simplecache::http://***@h/a.jsonl: no such file"),
+        ("zip://a.csv::filecache::https://PW@h/z.zip", "zip://a.csv::filecache::https://***@h/z.zip"),
+        ("http://u:P@W@h/a", "http://***@h/a"),
+        ("https://h/a?X-Amz-Date=1&X-Amz-Signature=PW&x=2", "https://h/a?X-Amz-Date=1&X-Amz-Signature=***&x=2"),
+        ("https://h/a?x-goog-credential=PW", "https://h/a?x-goog-credential=***"),
+        ("https://h/a?sv=1&sig=PW%3D#f", "https://h/a?sv=1&sig=***#f"),
+        ("https://h/a?token=PW", "https://h/a?token=***"),
+        ("https://h/a?AWSAccessKeyId=PW&Signature=PW", "https://h/a?AWSAccessKeyId=***&Signature=***"),
+        ("https://h/a?key=PW", "https://h/a?key=***"),
+        ("api_key=PW", "api_key=***"),
+        ("--judge-option OPENAI_API_KEY=PW", "--judge-option OPENAI_API_KEY=***"),
+        ('extra={"api_key":"PW","n":1}', 'extra={"api_key":"***","n":1}'),
+        ('{"headers": {"Authorization": "Bearer P W"}}', '{"headers": {"Authorization": "***"}}'),
+        ("{'client_secret': 'PW', 'top_k': 3}", "{'client_secret': '***', 'top_k': 3}"),
+        ("extra=[('api_key', 'PW')]", "extra=[('api_key', '***')]"),
+        # What is no secret stays:
+        ("hf://datasets/o/n@main/a.jsonl", "hf://datasets/o/n@main/a.jsonl"),
+        ("hub:o/n@main", "hub:o/n@main"),
+        ("--judge-option 'x': must be KEY=VALUE", "--judge-option 'x': must be KEY=VALUE"),
+        ('{"signature": "ladder-sum|v1", "max_tokens": 3}', '{"signature": "ladder-sum|v1", "max_tokens": 3}'),
+        ("api_key_file=key.txt", "api_key_file=key.txt"),
+        ("https://h/a?tokenizer=x&keys=2", "https://h/a?tokenizer=x&keys=2"),
+        ("mail a@b.org, see http://h/x", "mail a@b.org, see http://h/x"),
+    ],
+)
+def test_secrets_in_text(text, shown):
+    assert redacted(text) == shown
+    assert redacted({"a": [text, {text: (text,)}]}) == {"a": [shown, {shown: (shown,)}]}
+    assert str(DataError(text)) == shown
+
+
+def test_secrets_in_options():
+    options = {"extra": {"api_key": "PW", "nested": [{"password": "PW", "max_tokens": 3, "stop_token": "x"}]}, "n": 1}
+    shown = {"extra": {"api_key": "***", "nested": [{"password": "***", "max_tokens": 3, "stop_token": "x"}]}, "n": 1}
+    assert redacted(options) == shown
+    assert redacted({"api_key": None, "token": ""}) == {"api_key": None, "token": ""}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:PW@h/a.jsonl", "simplecache::http://u:PW@h/a.jsonl", "zip://a::http://:PW@h/z"]
+)
+def test_a_url_with_a_password_is_refused(url):
+    with pytest.raises(RefladderError, match=r"://: the URL holds a password, and URLs are written to files") as told:
+        filesystem(url)
+    assert "PW" not in str(told.value)
+
+
+@contextmanager
+def files_at_a_url(folder):
+    """Serves the files of a folder, whatever the query."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=str(folder))
+
+        def log_message(self, *_):
+            pass
+
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{running.server_port}"
+    finally:
+        running.shutdown()
+        thread.join()
+        running.server_close()
+
+
+def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(tmp_path):
+    pytest.importorskip("fsspec")
+    pytest.importorskip("aiohttp")
+    served, work = tmp_path / "served", tmp_path / "work"
+    served.mkdir()
+    work.mkdir()
+    write_outputs(served)
+    with files_at_a_url(served) as url:
+        source = f"{url}/outputs.jsonl?X-Amz-Signature={CANARY}&token={CANARY}&name=/a.jsonl"
+        score = ("--ladders", "demo/summarization", "--out")
+        code, printed = run_with_canary(work, "score", source, *score, "scored.jsonl")
+        assert code == 0, printed
+        code, printed = run_with_canary(work, "score", source, *score, "shards")
+        assert code == 0, printed
+        code, printed = run_with_canary(work, "score", source, *score, "shards")
+        assert (code, "1 from earlier runs" in printed) == (0, True), printed
+        code, printed = run_with_canary(work, "score", source.replace("outputs", "none"), *score, "x.jsonl")
+        assert (code, "?X-Amz-Signature=***&token=***&name=/a.jsonl: no " in printed) == (2, True), printed
+        address = url.replace("//", f"//u:{CANARY}@")
+        code, printed = run_with_canary(work, "score", f"{address}/a.jsonl", *score, "x.jsonl")
+        assert (code, "the URL holds a password" in printed) == (2, True), printed
+
+
+@pytest.mark.skipif("openai" not in BACKENDS, reason="there is no backend openai")
+def test_a_key_in_extra_is_sent_and_kept_nowhere(tmp_path):
+    write_outputs(tmp_path)
+    extra = json.dumps({"api_key": CANARY, "top_k": 3})
+    with server(200) as (url, _):
+        options = ("--judge", "openai:m", "--judge-option", f"base_url={url}", "--judge-option", f"extra={extra}")
+        for out in ("scored.jsonl", "shards"):
+            assert run_with_canary(tmp_path, *SCORE[:4], "--out", out, *options)[0] in (0, 1, 3)
+        twice = run_with_canary(tmp_path, *SCORE, *options, "--judge-option", f"extra={extra}")
+        assert (twice[0], "given twice" in twice[1]) == (2, True)
+    judge = connect("openai:m", base_url="http://127.0.0.1:9/v1", extra=extra)
+    judge._probe = Probe(mode="top", top=5)
+    assert CANARY not in judge.fingerprint
+    assert "('top_k', 3)" in judge.fingerprint

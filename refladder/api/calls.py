@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from refladder.api.frames import (
     NUMBER,
     Frame,
+    checked,
     in_words_of_python,
     output_path,
     read_columns,
@@ -26,7 +27,6 @@ from refladder.errors import UsageError
 from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import locked
-from refladder.files.tables import STANDARD, refuse_same_files
 from refladder.jobs.filter import DROP, KEEP, asked_condition, filter_rows
 from refladder.jobs.first_pass import (
     PREFIX,
@@ -63,6 +63,7 @@ _LOG = logging.getLogger("refladder")
 _OF_STUDENTS = ("ladders", "judge", "columns", "context_id", "out")  # what a student alone has a use for
 
 
+@checked
 def score(
     table: Table,
     *,
@@ -187,8 +188,6 @@ def score(
             asking = ("judge", "judge_options", "answers", "yes_no", "prompts")
             recorded = open_recorded(judgments_from, {name: given[name] for name in asking})
             check_recorded_ladders(recorded, opened)
-            outputs = {"--out": str(out or STANDARD), "--judgments": str(judgments or STANDARD)}
-            refuse_same_files({"--judgments-from": str(judgments_from), **outputs})
         source, scored = _files(stack, frame, str(table), out, mapped)
         checked = check_input(source, None, mapped, opened, _LOG.warning)
         kept = Path(judgments) if judgments is not None else None
@@ -268,6 +267,7 @@ def _log_counts(report: ScoreReport, given: Mapping[str, object]) -> None:
             _LOG.log(logging.INFO if certain else logging.WARNING, "%s", with_parameters(line, given))
 
 
+@checked
 def filter(  # noqa: A001  the name of the command
     table: Table,
     *,
@@ -357,6 +357,7 @@ def filter(  # noqa: A001  the name of the command
         return cast("Table", frame.select([int(n) for n in read_columns(passed, {NUMBER: float})[NUMBER]]))
 
 
+@checked
 def pairs(
     table: Table,
     *,

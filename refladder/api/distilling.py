@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import in_words_of_python, output_path, with_parameters, written
+from refladder.api.frames import checked, in_words_of_python, output_path, with_parameters, written
 from refladder.api.promises import label_tables
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.jobs import distil as distilling
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("refladder")
 
 
+@checked
 def distil(
     table: Any,  # noqa: ANN401  a table of any package
     *,

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import Frame, in_words_of_python, written
+from refladder.api.frames import Frame, checked, in_words_of_python, written
 from refladder.api.judges import Backends, open_recorded, resolved
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import write_json
@@ -44,6 +44,7 @@ _LOG = logging.getLogger("refladder")
 _TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
 
 
+@checked
 def build(
     data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,
@@ -134,6 +135,7 @@ def build(
         return load_ladders(folder)
 
 
+@checked
 def evaluate(
     data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,

@@ -6,23 +6,28 @@ columns are never converted: the score columns are added to the object that was 
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import numbers
 import re
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from refladder.errors import DataError, RefladderError, UsageError
+from refladder.files.overwriting import check_outputs
 from refladder.files.remote import is_url
 from refladder.files.tables import STANDARD, Row, Rows, format_of, parse_number, read_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import ExitStack
 
 Record = TypeVar("Record")
+P = ParamSpec("P")
+T = TypeVar("T")
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
 NUMBER = "number of the row"  # a column of temporary tables, which no message names
 _BATCH = 4096  # rows converted at a time
@@ -284,6 +289,20 @@ def with_parameters(text: str, parameters: Collection[str]) -> str:
         return name if name in {*parameters, *_OF_BACKENDS} else match[0]
 
     return re.sub(r"--([a-z][a-z-]*[a-z])", parameter, text)
+
+
+def checked(call: Callable[P, T]) -> Callable[P, T]:
+    """A call whose outputs are none of the files that it reads."""
+    signature = inspect.signature(call)
+
+    @functools.wraps(call)
+    def check(*arguments: P.args, **options: P.kwargs) -> T:
+        given = signature.bind(*arguments, **options).arguments
+        with in_words_of_python(signature.parameters):
+            check_outputs(call.__name__, given, dict.fromkeys(("table", "data"), "the table"))
+        return call(*arguments, **options)
+
+    return check
 
 
 def record_or_path(value: str | Path | Record) -> Path | Record:

@@ -16,7 +16,7 @@ from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
 from refladder.backends.plain_function import FunctionJudge
-from refladder.errors import UsageError
+from refladder.errors import UsageError, redacted
 from refladder.files.ladder_sets import LadderSet
 from refladder.prompts import check_folder
 from refladder.scoring.recorded import read_recorded
@@ -178,7 +178,7 @@ def resolved(command: str, given: Mapping[str, Any]) -> dict[str, Any]:
         name: _plain(as_backend(value) if name == "judge" and callable(value) else value)
         for name, value in given.items()
     }
-    return {"command": command, "refladder": __version__, "options": options}
+    return {"command": command, "refladder": __version__, "options": redacted(options)}
 
 
 def _plain(value: object) -> object:

@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import in_words_of_python, output_path, written
+from refladder.api.frames import checked, in_words_of_python, output_path, written
 from refladder.errors import UsageError
 from refladder.files.jsonl import write_record
-from refladder.files.tables import refuse_same_files
 from refladder.jobs import calibrate as calibrating
 from refladder.jobs.human_ratings import human_scale as fitted_scale
 from refladder.jobs.labelling import Asked, Good, read_pool
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("refladder")
 
 
+@checked
 def calibrate(
     table: Any,  # noqa: ANN401  a table of any package
     *,
@@ -71,7 +71,7 @@ def calibrate(
         stack.enter_context(in_words_of_python(given))
         promise = calibrating.Promise(precision=precision, recall=recall, sure=None if on_average else sure)
         conditions = tuple(map(Good, _names(good)))
-        pool, asked = _pool(stack, table, labels, by=_names(by), label=_names(label), good=conditions, per=per, out=out)
+        pool, asked = _pool(stack, table, labels, by=_names(by), label=_names(label), good=conditions, per=per)
         result = calibrating.calibrate(pool, asked, promise)
         if out is not None:
             write_record(output_path(out), result.threshold)
@@ -85,6 +85,7 @@ def calibrate(
         return result
 
 
+@checked
 def human_scale(
     table: Any,  # noqa: ANN401  a table of any package
     *,
@@ -113,7 +114,7 @@ def human_scale(
     """
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(("label", "by", "labels", "per", "out")))
-        pool, asked = _pool(stack, table, labels, by=(by,), label=(label,), good=(), per=per, out=out)
+        pool, asked = _pool(stack, table, labels, by=(by,), label=(label,), good=(), per=per)
         scale = fitted_scale(pool, asked)
         if out is not None:
             write_record(output_path(out), scale)
@@ -135,7 +136,6 @@ def _pool(
     label: tuple[str, ...],
     good: tuple[Good, ...],
     per: str | None,
-    out: str | Path | None,
 ) -> tuple[Pool, Asked]:
     """Scores and labels of the tables, and what the columns are."""
     if not label:
@@ -144,8 +144,6 @@ def _pool(
     asked = replace(asked, labels=label_tables(stack, labels, asked))
     in_memory = not isinstance(table, str | Path)
     source = written(stack, table, asked.needed, "the table") if in_memory else str(table)
-    read = {"the table": source, **{f"labels {path}": path for path in asked.labels}}
-    refuse_same_files(read if out is None else {**read, "out": str(out)})
     with progress("reading") as update:
         pool = read_pool(source, asked, progress=update)
     if in_memory:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from refladder.api.frames import in_words_of_python, output_path, record_or_path
+from refladder.api.frames import checked, in_words_of_python, output_path, record_or_path
 from refladder.api.judges import check_asking
 from refladder.errors import UsageError
 from refladder.files.tables import read_rows
@@ -52,6 +52,7 @@ def rescore(
 ) -> Path: ...
 
 
+@checked
 def rescore(
     judgments: str | Path,
     *,
@@ -105,6 +106,7 @@ def rescore(
         return [row.fields for row in read_rows(str(path))] if out is None else path
 
 
+@checked
 def link(
     judgments: str | Path,
     *,

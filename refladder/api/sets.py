@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.frames import Frame, in_words_of_python, record_or_path, with_parameters, written
+from refladder.api.frames import Frame, checked, in_words_of_python, record_or_path, with_parameters, written
 from refladder.api.judges import Backends, check_asking
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders, write_certificate
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("refladder")
 
 
+@checked
 def certify(
     ladders: str | Path | LadderSet,
     *,
@@ -101,6 +102,7 @@ def certify(
         return certificate
 
 
+@checked
 def publish(
     ladders: str | Path,
     repository: str,
@@ -173,6 +175,7 @@ def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Diffe
     return compare_sets(before, after)
 
 
+@checked
 def show(
     ladders: str | Path | LadderSet,
     context_id: str | None = None,

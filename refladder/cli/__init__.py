@@ -11,9 +11,10 @@ import errno
 import io
 import os
 import sys
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -23,7 +24,7 @@ from refladder.report.plain_text import printable
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 COMMANDS = {
     "audit": "refladder.cli.audit",
@@ -55,20 +56,30 @@ class _OutputFailedError(Exception):
     """Standard output cannot be written; click would leave with a code of its own for a closed pipe."""
 
 
+@contextmanager
+def _printing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EBADF):
+            raise
+        raise _OutputFailedError(
+            f"standard output: cannot be written ({error.strerror}); free space or choose another place"
+        ) from error
+
+
 class _Lazy(click.Group):
     """Imports a command when it is asked for, so that --help and completion stay quick."""
 
     def invoke(self, context: click.Context) -> object:
-        try:
+        with _printing():
             result = super().invoke(context)
             sys.stdout.flush()
-        except OSError as error:
-            if error.errno not in (errno.EPIPE, errno.ENOSPC):
-                raise
-            raise _OutputFailedError(
-                f"standard output: cannot be written ({error.strerror}); free space or choose another place"
-            ) from error
         return result
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        with _printing():  # --help and --version
+            return super().parse_args(context, arguments)
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return [*COMMANDS]  # `list` is the module of that command, once it is imported
@@ -154,7 +165,30 @@ def _check_value(where: str, option: click.Option, value: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    _open_streams()
     sys.exit(run(arguments))
+
+
+class _Messages(io.FileIO):
+    """Standard error; a message that it cannot take is lost, and the run goes on."""
+
+    def write(self, data: Any, /) -> int:  # noqa: ANN401  bytes or a buffer
+        with suppress(OSError):
+            return super().write(data)
+        return len(data)
+
+
+def _open_streams() -> None:
+    """Open the streams that the shell has closed, so that no file gets their numbers; messages cannot fail."""
+    if sys.stdin is None:  # all three may be None, which their types do not say
+        os.open(os.devnull, os.O_RDONLY)
+    if sys.stdout is None:  # to write it fails
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    closed = sys.stderr is None
+    number = os.open(os.devnull, os.O_WRONLY) if closed else sys.stderr.fileno()
+    stream = io.BufferedWriter(_Messages(number, "w", closefd=False))
+    encoding = "utf-8" if closed else sys.stderr.encoding
+    sys.stderr = io.TextIOWrapper(stream, encoding=encoding, errors="backslashreplace", line_buffering=True)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from refladder.backends.estimate import Plan
 
 
-@click.command(short_help="Measure the biases of a judge.")
+@click.command(cls=console.Command, short_help="Measure the biases of a judge.")
 @click.argument("ladder_set", metavar="SET", required=False, shell_complete=console.names_of("ladders"))
 @console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION

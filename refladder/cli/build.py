@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from refladder.jobs.build import BuildReport
 
 
-@click.command(short_help="Generate ladders for a benchmark or a table.")
+@click.command(cls=console.Command, short_help="Generate ladders for a benchmark or a table.")
 @DATA
 @click.option("--out", required=True, type=console.PATH, help="Output folder for the ladder set.")
 @console.backend_option("--writer", "Writer model (see `refladder list backends`).", default="builtin")

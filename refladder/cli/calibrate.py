@@ -46,7 +46,7 @@ class _Promised:
         return Promise(precision=self.precision, recall=self.recall, sure=None if self.on_average else self.sure)
 
 
-@click.command(short_help="Choose a cut-off that keeps a promise, from labels of some rows.")
+@click.command(cls=console.Command, short_help="Choose a cut-off that keeps a promise, from labels of some rows.")
 @click.argument("source", metavar="SCORED")
 @click.option(
     "--labels",
@@ -120,7 +120,6 @@ def command(
     """
     from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
     from refladder.files.jsonl import read_record  # noqa: PLC0415
-    from refladder.files.tables import refuse_same_files  # noqa: PLC0415
     from refladder.jobs.labelling import Asked, Good, read_pool  # noqa: PLC0415
     from refladder.records import Threshold  # noqa: PLC0415
 
@@ -130,9 +129,6 @@ def command(
         raise UsageError("--rate and --human-scale promise nothing; leave out --precision and --recall")
     if rate is not None and out is not None:
         raise UsageError("--rate prints its result and writes no file; leave out --out")
-    read = {"SCORED": source, **{f"--labels {path}": path for path in labelled.labels}}
-    written = {name: str(path) for name, path in (("--out", out), ("--plot", plot)) if path is not None}
-    refuse_same_files({**read, **written})
     threshold = None if rate is None else read_record(Threshold, rate)
     if threshold is not None and (labelled.by or labelled.per):
         raise UsageError("--rate takes --by and --per from the threshold file; leave them out")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from refladder.backends.estimate import Plan
 
 
-@click.command(short_help="Check that the rungs of ladders rise.")
+@click.command(cls=console.Command, short_help="Check that the rungs of ladders rise.")
 @click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
 @console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from refladder.records import Progress
 
 
-@click.command(short_help="Generate texts with several models and compare them pairwise.")
+@click.command(cls=console.Command, short_help="Generate texts with several models and compare them pairwise.")
 @click.argument("table")
 @click.option(
     "--prompt",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, redacted
 from refladder.files.tables import FORMATS, parse_number
 from refladder.report import plain_text
 from refladder.report import progress as reporting
@@ -42,6 +42,27 @@ def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
         return functools.reduce(lambda wrapped, decorator: decorator(wrapped), reversed(decorators), command)
 
     return apply
+
+
+class Command(click.Command):
+    """A command whose outputs are none of the files that it reads."""
+
+    def invoke(self, context: click.Context) -> Any:  # noqa: ANN401  click's own
+        """Run the command, after a check of its files."""
+        from refladder.files.overwriting import check_outputs  # noqa: PLC0415  --help stays quick
+
+        labels = {
+            each.name or "": each.opts[0] if isinstance(each, click.Option) else each.human_readable_name
+            for each in self.params
+        }
+        check_outputs(context.info_name or "", {**context.find_root().params, **context.params}, labels)
+        return super().invoke(context)
+
+
+class Group(click.Group):
+    """Such commands."""
+
+    command_class = Command
 
 
 def names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -214,7 +235,8 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
         if not equals or not key:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
         if key in values:
-            raise UsageError(f"{flag} {key}: given twice, as {values[key]!r} and {value!r}; give it once")
+            first, second = redacted({key: values[key]})[key], redacted({key: value})[key]
+            raise UsageError(f"{flag} {key}: given twice, as {first!r} and {second!r}; give it once")
         values[key] = value
     return values
 
@@ -281,7 +303,7 @@ def resolved(context: click.Context) -> dict[str, Any]:
     values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
     for chosen in context.meta.get(_OF_KIND, {}).values():
         values.update(chosen)
-    return {"command": context.info_name, "refladder": __version__, "options": values}
+    return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
 
 
 def console() -> Console:

@@ -25,7 +25,7 @@ EXPLANATION = """\
    -1: the reverse. `ladder` is refladder; the other rows need no ladder: a method should beat them."""
 
 
-@click.command(short_help="Run every step on shipped data.")
+@click.command(cls=console.Command, short_help="Run every step on shipped data.")
 @click.option("--out", default="demo-output", type=console.PATH, help="Output folder of the demo.")
 def command(*, out: Path) -> None:
     """Build ladders, score outputs, filter by a threshold and evaluate against ratings, on shipped data.

@@ -15,7 +15,7 @@ CHANGED = 3  # exit code
 _SHOWN = 20  # most changes of one kind that are printed
 
 
-@click.command(short_help="Compare two ladder sets, or two revisions of one.")
+@click.command(cls=console.Command, short_help="Compare two ladder sets, or two revisions of one.")
 @click.argument("first", metavar="SET", shell_complete=console.names_of("ladders"))
 @click.argument("second", metavar="SET", shell_complete=console.names_of("ladders"))
 @console.JSON

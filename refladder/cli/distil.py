@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(short_help="Train a small regressor on scores.")
+@click.command(cls=console.Command, short_help="Train a small regressor on scores.")
 @click.argument("source", metavar="SCORED")
 @click.option("--by", "by", required=True, metavar="COLUMN", help="Column of the scores to learn, such as NAME_score.")
 @click.option("--out", type=console.PATH, required=True, help="Output folder for the student.")

@@ -88,7 +88,7 @@ class OutputOptions:
         return "json" if self.as_json else self.form
 
 
-@click.command(short_help="Measure the agreement of scores with human ratings.")
+@click.command(cls=console.Command, short_help="Measure the agreement of scores with human ratings.")
 @DATA
 @click.option(
     "--methods",

@@ -7,10 +7,10 @@ import click
 from refladder.cli import console
 from refladder.cli.data import DATA, DataOptions
 from refladder.cli.groups import grouped
-from refladder.files.tables import STANDARD, refuse_same_files
+from refladder.files.tables import STANDARD
 
 
-@click.command(short_help="Export a benchmark as one table.")
+@click.command(cls=console.Command, short_help="Export a benchmark as one table.")
 @DATA
 @click.option("--out", default=STANDARD, help="Output file; - is standard output.")
 @console.OUT_FORMAT
@@ -24,7 +24,6 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.export import export_benchmark  # noqa: PLC0415  --help stays quick
 
-    refuse_same_files({"--source": data.source or STANDARD, "--out": out})
     benchmark = data.load()
     export_benchmark(benchmark, choose_dimensions(benchmark.dimensions, data.dimension), out, given=out_format)
     if out != STANDARD:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from refladder.jobs.filter import FilterReport
 
 
-@click.command(short_help="Select scored rows by threshold, top fraction or rank in a group.")
+@click.command(cls=console.Command, short_help="Select scored rows by threshold, top fraction or rank in a group.")
 @click.argument("source", default=STANDARD)
 @click.option(
     "--min",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(short_help="Map the scores of one judge to the scale of another.")
+@click.command(cls=console.Command, short_help="Map the scores of one judge to the scale of another.")
 @click.option(
     "--from", "first", type=console.PATH, required=True, help="Judgments file of the scores that are to be mapped."
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 
 
-@click.command(short_help="List the available benchmarks, ladders, backends, methods, ...")
+@click.command(cls=console.Command, short_help="List the available benchmarks, ladders, backends, methods, ...")
 @click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
 @console.PROMPTS
 @console.JSON

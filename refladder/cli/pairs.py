@@ -11,7 +11,7 @@ from refladder.cli.groups import TableOptions, grouped
 from refladder.files.tables import STANDARD
 
 
-@click.command(short_help="Pair better and worse outputs for training.")
+@click.command(cls=console.Command, short_help="Pair better and worse outputs for training.")
 @click.argument("source", default=STANDARD)
 @click.option(
     "--margin",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from refladder.jobs.publish import Publication
 
 
-@click.command(short_help="Publish a ladder set on the Hugging Face Hub.")
+@click.command(cls=console.Command, short_help="Publish a ladder set on the Hugging Face Hub.")
 @click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
 @click.argument("repository", metavar="ORG/NAME")
 @click.option("--private", is_flag=True, help="Create the repository as private.")

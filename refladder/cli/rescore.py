@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(short_help="Recompute scores from saved judgments, without a model.")
+@click.command(cls=console.Command, short_help="Recompute scores from saved judgments, without a model.")
 @click.argument("judgments")
 @click.option("--out", default=STANDARD, help="Output file for the scores; - is standard output.")
 @console.OUT_FORMAT

@@ -16,7 +16,7 @@ _LOOPBACK = "127.0.0.1"
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 
 
-@click.command(short_help="Look at a run, rate it blind, or build one, in the browser.")
+@click.command(cls=console.Command, short_help="Look at a run, rate it blind, or build one, in the browser.")
 @click.argument("run", required=False, type=console.PATH)
 @click.option("--html", "page", type=console.PATH, help="Write the page as one HTML file instead of serving it.")
 @click.option(

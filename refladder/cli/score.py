@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command(short_help="Score outputs against ladders.")
+@click.command(cls=console.Command, short_help="Score outputs against ladders.")
 @click.argument("source", required=False)
 @click.option(
     "--ladders",

@@ -12,7 +12,7 @@ from refladder.cli import console, spending
 from refladder.cli.recorded import open_recorded
 from refladder.cli.sharding import judge_task, score_in_shards
 from refladder.errors import UsageError
-from refladder.files.tables import STANDARD, read_rows, refuse_same_files
+from refladder.files.tables import STANDARD, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,7 +187,7 @@ class ScoreRun:
 
         checked = check_input(source, table.given, mapped, self.ladders, lambda text: console.say(text, err=True))
         files = self.files
-        recorded = _recorded(self.context, files, source, table.out, self.ladders)
+        recorded = _recorded(self.context, files, source, self.ladders)
         judgments = files.judgments
         if recorded is None:
             judgments = judgments or _default_judgments(table.out)
@@ -268,10 +268,8 @@ def _default_judgments(out: str) -> Path | None:
     return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
 
 
-def _recorded(context: click.Context, files: FileOptions, source: str, out: str, ladders: LadderSet) -> Recorded | None:
+def _recorded(context: click.Context, files: FileOptions, source: str, ladders: LadderSet) -> Recorded | None:
     """The judgments of --judgments-from, in the place of the judge."""
-    given, judgments = files.judgments_from or STANDARD, str(files.judgments or STANDARD)
-    refuse_same_files({"--judgments-from": given, "--out": out, "--judgments": judgments})
     recorded = open_recorded(context, files.judgments_from, source=source, ladders=ladders)
     if recorded is not None and files.check_drift:
         raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
 
 
-@click.command(short_help="Print the ladder of a context, with scored outputs on it.")
+@click.command(cls=console.Command, short_help="Print the ladder of a context, with scored outputs on it.")
 @click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
 @click.argument("context_id", required=False)
 @console.DIMENSION

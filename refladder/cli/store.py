@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.cli import console
-from refladder.files.tables import STANDARD, refuse_same_files
+from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
     from refladder.backends.cache.store import ResponseStore
@@ -26,7 +26,7 @@ STORE = click.option(
 )
 
 
-@click.group(short_help="Inspect and maintain a response store.")
+@click.group(cls=console.Group, short_help="Inspect and maintain a response store.")
 def command() -> None:
     """Inspect and maintain a response store, the file in which `--store` keeps the answers of models."""
 
@@ -132,7 +132,6 @@ def export(*, path: Path | None, out: str) -> None:
     from refladder.files.jsonl import atomic  # noqa: PLC0415
 
     store = _open(path, read_only=True)
-    refuse_same_files({"the store": str(store.path), "--out": out})
     if out == STANDARD:
         sys.stdout.buffer.writelines(to_lines(store.each()))
         sys.stdout.buffer.flush()

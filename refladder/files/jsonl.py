@@ -9,7 +9,9 @@ from __future__ import annotations
 import glob
 import io
 import json
+import logging
 import os
+from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 T = TypeVar("T")
+LOG = logging.getLogger("refladder")
 
 _CUT_BEFORE_THE_FIELD = "the context was cut"  # begins the note of a record written before `cut` was a field
 
@@ -378,6 +381,7 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:
+            mend_end(path, stream)
             stream.write(b"".join(lines))
             stream.flush()
             os.fsync(stream.fileno())
@@ -385,26 +389,65 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
         raise cannot_write(path, error) from error
 
 
+def is_torn(line: bytes) -> bool:
+    """Whether a last line has no newline because a write was interrupted; other such lines are complete JSON."""
+    try:
+        return not line.endswith(b"\n") and parse_json(line, "") is None
+    except DataError:
+        return True
+
+
+def mend_end(path: Path, stream: IO[bytes]) -> None:
+    """Before lines are added to a file that is open for appending: remove a torn last line, and end another one."""
+    if not (stream.seekable() and stream.tell()):  # a pipe, or empty
+        return
+    with path.open("rb") as reader:
+        reader.seek(-1, os.SEEK_END)
+        if reader.read() == b"\n":
+            return
+        reader.seek(0)
+        last = deque(reader, maxlen=1)[0]
+    if is_torn(last):
+        os.truncate(stream.fileno(), stream.tell() - len(last))
+    else:
+        stream.write(b"\n")
+
+
 def read_appended(path: Path) -> list[tuple[str, str]]:
     """The lines that `append_lines` wrote, each with its path:line; none where there is no file.
 
-    An incomplete last line from an interrupted write is removed from the file.
+    An incomplete last line from an interrupted write is skipped, with a warning of the logger `refladder`.
 
     Raises:
-        DataError: the file cannot be read or written, or a line is not UTF-8.
+        DataError: the file cannot be read or is a link to another folder, or a line is not UTF-8.
     """
-    if not path.exists():
+    if not within(path).exists():
         return []
     refuse_pipe(path)
     try:
-        data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            os.truncate(path, whole)
+        with path.open("rb") as stream:
+            lines = list(stream)
     except OSError as error:
-        raise cannot_write(path, error) from error
-    places = ((f"{path}:{number}", line) for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1))
-    return [(where, appended_text(line, where)) for where, line in places]
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    places = [(f"{path}:{number}", line) for number, line in enumerate(lines, start=1)]
+    if lines and is_torn(lines[-1]):
+        LOG.warning(
+            "%s: an incomplete line, which an interrupted write left, is skipped; the next write removes it",
+            places.pop()[0],
+        )
+    return [(where, appended_text(line, where).rstrip("\n")) for where, line in places]
+
+
+def within(path: Path) -> Path:
+    """A file that refladder looks for in a folder, which may be in a folder that somebody else made.
+
+    Raises:
+        DataError: it is a symbolic link, or one after another, to a file that is not in the folder.
+    """
+    real, folder = os.path.realpath(path), os.path.realpath(path.parent)
+    if path.is_symlink() and not Path(real).is_relative_to(folder):
+        raise DataError(f"{path}: a link to {real}, which is not in {path.parent}; copy the file there")
+    return path
 
 
 def appended_text(line: bytes, where: str) -> str:

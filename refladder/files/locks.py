@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ATTEMPTS = 100  # to open a lock file that other processes remove at the same moment
+_PAUSE = 0.02  # seconds between two attempts, while another process signs the file that it made
 _RECORD = 4096  # bytes; a record is much shorter
 _LOCKED_BYTE = 1 << 30  # Windows locks bytes against reading too: one that the record does not reach
 
@@ -151,28 +152,65 @@ def _holding(file: Path, path: Path) -> Iterator[None]:
 
 
 def _acquire(file: Path, path: Path) -> _Lock:
-    for _ in range(_ATTEMPTS):
+    for attempt in range(1, _ATTEMPTS + 1):
         new_folders = [folder for folder in (file.parent, *file.parent.parents) if not folder.exists()]
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        except FileNotFoundError:  # another process removed the folder
+            descriptor, made = _open_or_make(file)
+        except FileNotFoundError:  # another process removed the folder or the file
             continue
         except OSError as error:
             reason = error.strerror or error
             raise DataError(f"{path}: cannot be written ({reason}); free space or choose another path") from error
-        taken = try_lock(descriptor)
-        if taken is False or (taken is None and may_be_running(_holder(descriptor))):
-            refusal = in_use(path, _holder(descriptor), None if taken is False else file)
+        locked = try_lock(descriptor)
+        taken = locked
+        if locked is None:  # no locks here: the process that makes the file has it
+            taken = made or _remove_ended(file, descriptor, wait=attempt < _ATTEMPTS)
+        if taken is False:
+            refusal = in_use(path, _holder(descriptor), file if locked is None else None)
             os.close(descriptor)
             raise refusal
-        if _is_same(descriptor, file):  # otherwise its last holder removed it after it was opened here
+        if taken and _is_same(descriptor, file):  # otherwise its last holder removed it after it was opened here
             _sign(descriptor)
             return _Lock(threading.get_ident(), descriptor, file, new_folders)
         os.close(descriptor)
     raise DataError(
         f"{path}: its lock {file} cannot be acquired, because other processes keep removing it; run the command again"
     )
+
+
+def _open_or_make(file: Path) -> tuple[int, bool]:
+    """A lock file, open, and whether this call made it; of several processes only one does."""
+    flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
+    try:
+        return os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666), True
+    except FileExistsError:
+        return os.open(file, flags), False
+
+
+def _remove_ended(file: Path, descriptor: int, *, wait: bool) -> bool | None:
+    """Without locks: remove a lock file whose process has ended, so that one process can make it anew.
+
+    Returns:
+        False: its process may be running; None: try again.
+    """
+    holder = _holder(descriptor)
+    if holder is None and wait:  # its process is about to sign it
+        time.sleep(_PAUSE)
+        return None
+    if holder is None or may_be_running(holder):
+        return False
+    guard = file.with_name(f"{file.name}.ended")  # only one process at a time removes, and only this record
+    try:
+        os.close(os.open(guard, os.O_CREAT | os.O_EXCL))
+    except OSError:
+        time.sleep(_PAUSE)
+        return None
+    with suppress(OSError):
+        if _is_same(descriptor, file):
+            file.unlink()
+    guard.unlink()
+    return None
 
 
 def _release(lock: _Lock) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from refladder.errors import DataError, RefladderError, UsageError
 from refladder.files.streams import GZIP, limited
@@ -61,7 +61,7 @@ def filesystem(url: str) -> tuple[Any, str]:
     Raises:
         UsageError: fsspec is missing, no package knows this kind of URL, or the URL holds a password.
     """
-    if ":" in urlsplit(url).netloc.rpartition("@")[0]:
+    if re.search(r"://[^/?#]*:[^/?#]*@", url):  # in any part of a chain
         raise UsageError(f"{url.partition('://')[0]}://: the URL holds a password, and URLs are written to files")
     with reaching(url):
         from fsspec.core import url_to_fs  # noqa: PLC0415  optional

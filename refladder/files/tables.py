@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import csv
 import difflib
-import fnmatch
 import io
 import itertools
 import json
-import os
 import re
 import sys
 from collections.abc import Generator
@@ -92,36 +90,6 @@ def standard_form(path: str, source_form: str) -> str | None:
 def read_once(path: str) -> bool:
     """Whether a table can be read only once: standard input, or a pipe such as `<(zcat FILE)`."""
     return path == STANDARD or is_device(Path(path))
-
-
-def refuse_same_files(paths: Mapping[str, str]) -> None:
-    """Check that input and output files are different, and that no table is written into a folder that is read.
-
-    `-`, standard input or output, is ignored.
-
-    Args:
-        paths: description of each file, for the message, to its path; the table that is read first.
-
-    Raises:
-        UsageError: two paths lead to the same file, or one is a table in the folder, or matches the glob, that is read.
-    """
-    paths = {description: path for description, path in paths.items() if path != STANDARD}
-    seen: dict[str, str] = {}
-    for description, path in paths.items():
-        other = seen.setdefault(os.path.realpath(path), description)
-        if other != description:
-            raise UsageError(f"{path}: {other} and {description} must be different files")
-    source, *others = paths.items() or [("", "")]
-    for description, path in others:
-        inside = form_by_name(path) and os.path.realpath(source[1]) == str(Path(os.path.realpath(path)).parent)
-        if inside or (is_many(source[1]) and _matches(path, source[1])):
-            raise UsageError(
-                f"{path}: {description} would be among the files of {source[0]} the next time; choose another folder"
-            )
-
-
-def _matches(path: str, pattern: str) -> bool:
-    return not Path(pattern).is_dir() and fnmatch.fnmatchcase(path, pattern)
 
 
 def parse_number(text: str) -> float | None:
@@ -241,7 +209,7 @@ def _read_file(path: str, form: str, digests: Mapping[str, str]) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
-    lines = _decoded(name, sys.stdin.buffer if path == STANDARD else open_table(path))
+    lines = _decoded(name, standard_input() if path == STANDARD else open_table(path))
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
@@ -251,6 +219,17 @@ def _chained(rows: Rows, others: Sequence[str], form: str, digests: Mapping[str,
     for path in others:
         with closing(_read_file(path, form, digests)) as more:
             yield from more
+
+
+def standard_input() -> IO[bytes]:
+    """Standard input.
+
+    Raises:
+        UsageError: it is closed.
+    """
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; name a file")
+    return sys.stdin.buffer
 
 
 def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:

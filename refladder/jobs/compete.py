@@ -23,6 +23,7 @@ from refladder.files.jsonl import (
     read_appended,
     read_bytes,
     throw_away,
+    within,
 )
 from refladder.files.locks import locked_folder
 from refladder.jobs.criteria import Criterion
@@ -67,7 +68,7 @@ _EXPLAIN_NAMES = ("context", "target", "reference", "dimension", "description", 
 
 def spent_before(folder: Path) -> list[dict[str, Any]]:
     """What the backends of a contest were asked by its runs so far; nothing else of their configuration."""
-    path = folder / RUN
+    path = within(folder / RUN)
     if not path.is_file():
         return []
     spent: list[dict[str, Any]] = parse_json(read_bytes(path), str(path), whole_file=True).get("spent", [])
@@ -232,7 +233,7 @@ def _throw_away(folder: Path) -> None:
 def _pair_judge(judge: Backend, folder: Path, prompts: Path | None) -> Asker:
     template = load_template(TASK, "pairwise", prompts)
     run = run_of(judge, template)
-    return Asker(judge, template, JudgmentIndex(folder / f"pairwise-{run.recipe.digest}-0.jsonl", run))
+    return Asker(judge, template, JudgmentIndex(within(folder / f"pairwise-{run.recipe.digest}-0.jsonl"), run))
 
 
 def _compete(
@@ -319,7 +320,7 @@ def _key(prompt: Prompt, backend: Backend, sampling: Sampling) -> str:
 
 
 def _stored(path: Path) -> dict[tuple[str, str, str], Generated]:
-    """Texts in the file, by row, model and key. An incomplete last line is removed; failures are tried again."""
+    """Texts in the file, by row, model and key. An incomplete last line is left out; failures are tried again."""
     stored = {}
     for where, line in read_appended(path):
         generated = from_line(Generated, line, where)

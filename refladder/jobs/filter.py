@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from refladder.files.tables import (
     number_in,
     open_sink,
     read_rows,
-    refuse_same_files,
     standard_form,
 )
 from refladder.jobs.scored_tables import (
@@ -355,12 +353,6 @@ def filter_rows(
             from that of earlier rows.
         UsageError: two outputs name the same file, or a format is unknown.
     """
-    outputs = [out, *([rejected] if rejected else []), *([unscored] if unscored not in (KEEP, DROP) else [])]
-    paths = [output if output == STANDARD else os.path.realpath(output) for output in outputs]
-    if len(set(paths)) != len(paths) or (source != STANDARD and os.path.realpath(source) in paths):
-        raise UsageError(f"the input and the outputs must be different files, found {[source, *outputs]}")
-    for output in outputs:
-        refuse_same_files({"SOURCE": source, "the output": output})
     form = format_of(source, given)
     selects = condition.top is not None or condition.best is not None
     named = "<stdin>" if source == STANDARD else source

@@ -19,7 +19,6 @@ from refladder.files.tables import (
     open_sink,
     read_once,
     read_rows,
-    refuse_same_files,
     standard_form,
 )
 from refladder.jobs.score import AllRows, check_input, items
@@ -186,7 +185,6 @@ def score_with_student(
         DataError, UsageError: the input or the output is wrong, see `check_input`; or another process is writing the
             output.
     """
-    refuse_same_files({"the input": source, "--out": out})
     total = check_input(source, given, mapped)
     form = format_of(source, given)
     added = estimate_columns(student)

@@ -8,7 +8,6 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record, write_record
-from refladder.files.tables import refuse_same_files
 from refladder.records import OUTCOMES, Link, LinkedColumn, scale_of
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
@@ -60,9 +59,6 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
             f"rule {scale.rule!r} cannot be linked, because its score is no smooth function of the verdicts; choose "
             f"--rule from: {', '.join(LINEAR)}"
         )
-    if out is not None:
-        refuse_same_files({"--from": str(first), "--out": str(out)})
-        refuse_same_files({"--to": str(second), "--out": str(out)})
     one, other = _read(first, scale), _read(second, scale)
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
     if scale_of(signatures[0]) == scale_of(signatures[1]):

@@ -20,7 +20,6 @@ from refladder.files.tables import (
     number_in,
     open_sink,
     read_rows,
-    refuse_same_files,
     standard_form,
 )
 from refladder.jobs.score import items
@@ -148,7 +147,6 @@ def preference_pairs(
         raise UsageError(f"--margin {margin:g}: a difference of scores, 0 or more, is needed")
     if per_context is not None and per_context < 1:
         raise UsageError(f"--per-context {per_context}: a number of pairs must be 1 or more")
-    refuse_same_files({"SOURCE": source, "--out": out})
     opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
     contexts = {} if opened is None else opened.contexts
     form = format_of(source, given)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
 from refladder.files import hub
 from refladder.files.release import records_of, rows_of
-from refladder.files.tables import Row, open_sink, refuse_same_files
+from refladder.files.tables import Row, open_sink
 from refladder.jobs.link import open_link
 from refladder.records import OUTCOMES, Judgment, Link
 from refladder.scoring.columns import Columns, added_columns
@@ -21,6 +20,7 @@ from refladder.scoring.scorer import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from refladder.records import Progress, Run
     from refladder.scoring.columns import Scale, ScoreReport
@@ -61,9 +61,6 @@ def rescore(
             unknown, or a weight is not of one of their dimensions.
     """
     rule_named(scale.rule)
-    refuse_same_files({"the judgments": str(judgments), "--out": out})
-    if isinstance(link, Path):
-        refuse_same_files({"--link": str(link), "--out": out})
     linker = None if link is None else open_link(link)
     run, located = _opened(str(judgments))
     if not run.rungs:

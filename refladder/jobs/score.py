@@ -22,7 +22,6 @@ from refladder.files.tables import (
     open_sink,
     read_once,
     read_rows,
-    refuse_same_files,
     standard_form,
 )
 from refladder.jobs.human_ratings import ExpectedRatings
@@ -312,7 +311,6 @@ def score_rows(
             output or the judgments.
         BackendError: the judge failed; its judgments so far are stored.
     """
-    refuse_same_files({"the input": source, "--out": out, "--judgments": str(judgments or STANDARD)})
     total = check_input(source, given, mapped, scorer.ladders) if checked is None else checked
     recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
     if recorded is not None:

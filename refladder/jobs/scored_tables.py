@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import cannot_write
-from refladder.files.tables import STANDARD, read_once
+from refladder.files.tables import STANDARD, read_once, standard_input
 from refladder.records import scale_of
 from refladder.scoring.columns import OVERALL
 
@@ -159,7 +158,7 @@ def read_twice(source: str, form: str) -> Iterator[str]:
         try:
             with (
                 path.open("wb") as spool,
-                sys.stdin.buffer if source == STANDARD else Path(source).open("rb") as stream,
+                standard_input() if source == STANDARD else Path(source).open("rb") as stream,
             ):
                 shutil.copyfileobj(stream, spool)
         except OSError as error:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import SPENT
-from refladder.errors import BackendError, DataError, RefladderError, UsageError
+from refladder.errors import BackendError, DataError, RefladderError, UsageError, redacted
 from refladder.files.folders import open_folder
 from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER
 from refladder.files.tables import read_rows
@@ -133,7 +133,7 @@ def score_shards(
     folder = open_folder(out)
     number, parts = sharding.part
     with folder.claimed(None if parts == 1 else f"{RUN_FOLDER}/part-{number}-of-{parts}"):
-        asked = json.loads(json.dumps({**settings, "shard_rows": sharding.shard_rows}))
+        asked = redacted(json.loads(json.dumps({**settings, "shard_rows": sharding.shard_rows})))
         other_judge = False
 
         def differ(old: Plan) -> list[str]:
@@ -220,7 +220,7 @@ def _on_scale(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _same(plan: Plan, old: Plan) -> bool:
     settings, before = ({**_on_scale(kind.settings), **dict.fromkeys(_JUDGE)} for kind in (plan, old))
-    return (plan.shards, plan.stamps, settings) == (old.shards, old.stamps, before)
+    return (plan.kept.shards, plan.kept.stamps, settings) == (old.shards, old.stamps, before)
 
 
 def _wait_for(stack: ExitStack, folder: Folder, name: str) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, redacted
 from refladder.files.jsonl import atomic, to_json
 from refladder.files.remote import is_url, stamp_of
 from refladder.files.streams import damage, lines_of
@@ -78,6 +78,13 @@ class Plan:
     stamps: dict[str, str]
     shards: list[Shard]
     config: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> Plan:
+        """The plan as it is written: without the secrets of URLs and options."""
+        others = redacted({"settings": self.settings, "stamps": self.stamps, "config": self.config})
+        shards = [replace(shard, source=redacted(shard.source)) for shard in self.shards]
+        return Plan(form=self.form, shards=shards, **others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +179,15 @@ def make_plan(
         raise UsageError(f"{source}: its files are in {out}, the folder of the scored rows; name another --out")
     stems = _stems(files)
     stamps = {file: stamp_of(file) if is_url(file) else _local_stamp(file) for file in files}
+    if len(set(map(redacted, files))) < len(files):
+        old = None  # files that the written plan does not tell apart
     before: dict[str, list[Shard]] = {}
     for shard in () if old is None else old.shards:
         before.setdefault(shard.source, []).append(shard)
     shards: list[Shard] = []
     for file in files:
-        if old is not None and old.stamps.get(file) == stamps[file]:
-            shards += before.get(file, [])
+        if old is not None and old.stamps.get(redacted(file)) == stamps[file]:
+            shards += [replace(shard, source=file) for shard in before.get(redacted(file), [])]
             continue
         cuts = _row_ranges(file, mapped, shard_rows) if form == "parquet" else _line_ranges(file, mapped, shard_rows)
         for part, (first, rows, offset, size, digest) in enumerate(cuts):
@@ -372,7 +381,7 @@ def read_plan(folder: Folder) -> Plan | None:
 
 def write_plan(folder: Folder, plan: Plan) -> None:
     """Store a plan."""
-    folder.write(f"{RUN_FOLDER}/{PLAN}", to_bytes(plan))
+    folder.write(f"{RUN_FOLDER}/{PLAN}", to_bytes(plan.kept))
 
 
 def read_marks(folder: Folder, shards: Sequence[Shard]) -> dict[str, Mark]:
@@ -426,6 +435,7 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
     Raises:
         DataError: rows in and rows out differ, or shards have different signatures.
     """
+    plan = plan.kept
     signature = marks[plan.shards[0].name].signature
     judgments = set(folder.names(JUDGMENTS_FOLDER))
     entries = []

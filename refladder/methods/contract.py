@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from refladder import registry
 from refladder.errors import UnknownNameError, UsageError
+from refladder.files.jsonl import within
 from refladder.ranking import bias
 from refladder.records import Context, Output, Progress, Sampling
 from refladder.registry import Entry
@@ -254,7 +255,7 @@ class MethodSettings:
         """
         key = (self.work, file_name, run.recipe.digest, run.answers)
         if key not in self.shared.logs:
-            path = None if self.work is None else self.work / file_name
+            path = None if self.work is None else within(self.work / file_name)
             self.shared.logs[key] = JudgmentIndex(path, run, restart=self.restart)
         return self.shared.logs[key]
 

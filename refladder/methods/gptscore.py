@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, LabelsUnavailableError
+from refladder.files.jsonl import within
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult
 from refladder.methods.measures import Measures, joined, of_judgments
 from refladder.prompts import criterion, fill, load_template
@@ -166,7 +167,7 @@ def _opened(
     backend = judge()
     template = load_template(benchmark.contexts[0].task, ROLE, settings.prompts)
     check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
-    path = None if settings.work is None else settings.work / f"{NAME}.judgments.jsonl"
+    path = None if settings.work is None else within(settings.work / f"{NAME}.judgments.jsonl")
     log = JudgmentIndex(path, run_of(backend, template), restart=settings.restart)
     return _Likelihoods(backend, template, list(_questions(benchmark, dimensions)), log)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
 from refladder.errors import UsageError
-from refladder.files.jsonl import throw_away
+from refladder.files.jsonl import throw_away, within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
@@ -218,7 +218,7 @@ def _run(
         method, report = score_benchmark(
             scorer,
             benchmark,
-            judgments=settings.work / JUDGMENTS if settings.work else None,
+            judgments=None if settings.work is None else within(settings.work / JUDGMENTS),
             restart=settings.restart,
             progress=progress,
         )
@@ -255,7 +255,7 @@ def _plan(
         )
         ladders = _set_of(benchmark, dimensions, written, failures)
     outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)
-    judgments = None if settings.work is None else settings.work / JUDGMENTS
+    judgments = None if settings.work is None else within(settings.work / JUDGMENTS)
     scorer = _scorer(judge(), ladders, dimensions, settings)
     plan_scoring(costs, scorer, ((output, None) for output in outputs), judgments)
     return _notes(failures)

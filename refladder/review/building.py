@@ -87,6 +87,8 @@ class Builder:
         if not _NAME.fullmatch(name):
             raise UsageError(f"run name {name!r:.80}: use letters, digits, spaces, dots and dashes, 60 at most")
         out = self._workspace.allowed(name)
+        for path in out.glob("*"):
+            self._workspace.allowed(str(path))
         arguments = ["compete", f"--prompt-text={_text(fields, 'prompt')}", f"--out={out}"]
         models = [(_label(model), self._backend(_text(model, "backend"))) for model in _list(fields, "models")]
         arguments += [f"--model={label}={backend}" for label, backend in models]
@@ -94,7 +96,7 @@ class Builder:
         arguments += _criteria(_list(fields, "criteria"))
         if fields.get("explain") is True:
             arguments.append("--explain")
-        return [*arguments, "--", str(self._workspace.allowed(_text(fields, "table")))]
+        return [*arguments, "--", str(self._workspace.file(_text(fields, "table")))]
 
     def plan(self, form: object) -> dict[str, Any]:
         """What a run would ask and cost, and the command, without asking a model."""
@@ -199,6 +201,8 @@ def _criteria(criteria: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from (f"--{end}={label}={_text(criterion, end)}" for end in ("worst", "best") if criterion.get(end))
         weight = criterion.get("weight", 1)
         if weight != 1:
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise UsageError(f"weight {weight!r:.80} of {label!r:.80} is not a number; give one")
             yield f"--weight={label}={weight}"
 
 

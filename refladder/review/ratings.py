@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import append_lines, atomic, read_appended, to_json
+from refladder.files.jsonl import append_lines, atomic, read_appended, to_json, within
 from refladder.files.locks import locked
 from refladder.parsing import parse_json
 
@@ -44,7 +44,6 @@ def add_rating(sheet: Sheet, rating: object) -> None:
     """
     path, line = _line(sheet, rating)
     with _writing(path):
-        read_appended(path)  # cuts off what a killed process left incomplete
         append_lines(path, [to_json(line) + b"\n"])
 
 
@@ -125,7 +124,7 @@ def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
     first, second = (sheet.texts[_number_of(rating, name, len(sheet.texts))] for name in (FIRST, SECOND))
     if first.row != second.row or first.id == second.id:
         raise DataError("a preference is between two texts of one row")
-    if rating.get("winner") not in {FIRST, SECOND, TIE}:
+    if rating.get("winner") not in (FIRST, SECOND, TIE):
         raise DataError(f"the winner must be {FIRST}, {SECOND} or {TIE}, found {rating.get('winner')!r:.60}")
     return sheet.pairs, {
         "context_id": sheet.rows[first.row],
@@ -151,6 +150,7 @@ def _number_of(rating: dict[str, Any], name: str, count: int) -> int:
 def _writing(path: Path) -> Iterator[None]:
     """Write alone: threads of this process wait for each other, and for another process for a few seconds."""
     with _guard, ExitStack() as stack:
+        within(path)
         ends = time.monotonic() + _PATIENCE
         while True:
             try:

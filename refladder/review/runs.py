@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, RefladderError
-from refladder.files.jsonl import read_bytes, read_lines
-from refladder.files.ladder_sets import load_ladders
+from refladder.errors import DataError, RefladderError, UsageError
+from refladder.files.jsonl import read_bytes, read_lines, within
+from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.files.table_files import is_scored, table_files
 from refladder.files.tables import parse_number, read_rows
 from refladder.jobs.compete import RESULTS, spent_before
@@ -23,7 +23,7 @@ from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Run
@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 _MOST_LABELS = 12  # columns with numbers that the threshold view offers as labels
 
 
-def read_run(run: Path) -> Sheet:
+def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> Sheet:
     """Read a run: the folder of `compete` or of `evaluate --work`, or the table of `score --out`.
+
+    Args:
+        run: the folder or the table.
+        allowed: raises UsageError for a file that may not be read; None allows all that the run names.
 
     Raises:
         DataError: there is no such run, or a file of it is damaged.
@@ -47,7 +51,7 @@ def read_run(run: Path) -> Sheet:
                 f"{run}: no {RESULTS} in this folder; give the folder of `compete --out` or `evaluate --work`, or the "
                 "table of `score --out`"
             )
-        kinds = _by_kind(run / RESULTS)
+        kinds = _by_kind(within(run / RESULTS))
         try:
             return _evaluation(run, kinds) if "evaluation" in kinds else _contest(run, kinds)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -57,7 +61,7 @@ def read_run(run: Path) -> Sheet:
             ) from error
     if not run.is_file():
         raise DataError(f"{run}: no such run; give a folder of `compete` or `evaluate --work`, or a table of `score`")
-    return _scored(run)
+    return _scored(run, allowed or Path)
 
 
 def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -194,9 +198,9 @@ def _mean_ratings(sheet: Sheet) -> list[dict[str, Any]]:
     ]
 
 
-def _scored(path: Path) -> Sheet:
+def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
     """A scored table: texts with scores, and where the files beside it say so, their verdicts against each rung."""
-    config = path.with_name(f"{path.name}.run.json")
+    config = within(path.with_name(f"{path.name}.run.json"))
     options = _options(config) if config.is_file() else {}
     columns = dict(each.split("=", 1) for each in options.get("column") or ())
     mapped = Mapped(columns=columns, context=options.get("context_id"))
@@ -217,8 +221,8 @@ def _scored(path: Path) -> Sheet:
         fields.setdefault(item.output.id, item.row.fields)
     warned = [f"{without:,} rows hold no text; they are not shown."] if without else []
     judgments = Path(options.get("judgments") or f"{path}.judgments.jsonl")
-    run, read = read_judgments(judgments) if judgments.is_file() else (None, [])
-    ladders = _ladders(options.get("ladders"), run, warned)
+    run, read = _judgments(judgments, allowed, warned)
+    ladders = _ladders(options.get("ladders"), run, allowed, warned)
     if ladders is not None:
         for context in places:
             known = ladders.contexts.get(context)
@@ -258,11 +262,26 @@ def _options(config: Path) -> dict[str, Any]:
     raise DataError(f"{config}: damaged; score the table again, or delete this file if the columns have default names")
 
 
-def _ladders(name: str | None, run: Run | None, warned: list[str]) -> LadderSet | None:
+def _judgments(
+    path: Path, allowed: Callable[[str], Path], warned: list[str]
+) -> tuple[Run | None, Iterable[tuple[str, Judgment]]]:
+    """The judgments of a table, where there are any that may be read; else a warning says why not."""
+    try:
+        allowed(str(path.absolute()))
+    except UsageError as error:
+        warned.append(f"The verdicts are not shown: {error}")
+        return None, []
+    return read_judgments(path) if path.is_file() else (None, [])
+
+
+def _ladders(name: str | None, run: Run | None, allowed: Callable[[str], Path], warned: list[str]) -> LadderSet | None:
     """The ladders that a table was scored with, where they are still the same; else a warning says why not."""
     if name is None or run is None:
         return None
     try:
+        if (folder := Path(name)).exists() and name not in published_names():
+            for path in (folder, *folder.rglob("*")):
+                allowed(str(path.absolute()))
         ladders = load_ladders(name)
     except RefladderError as error:
         warned.append(f"The rungs are not shown: {error}")

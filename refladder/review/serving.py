@@ -6,6 +6,7 @@ that no other page in the browser can reach the server, not even by a name that 
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from refladder.errors import RefladderError
+from refladder.files.jsonl import is_unicode
 from refladder.parsing import parse_json
 from refladder.review.html import policy, review_page
 from refladder.review.ratings import add_rating, ratings_of, remove_rating
@@ -60,7 +62,8 @@ def review_app(workspace: Workspace, builder: Builder, *, token: str, hosts: fro
     routes += [
         Route(f"/api/{name}", _post(answer), methods=["POST"]) for name, answer in _writers(workspace, builder).items()
     ]
-    app = Starlette(routes=routes, exception_handlers={RefladderError: _told, _RefusedError: _refused})
+    handlers = {RefladderError: _told, _RefusedError: _refused, OSError: _too_long}
+    app = Starlette(routes=routes, exception_handlers=handlers)
     return _guarded(app, token, hosts)
 
 
@@ -126,6 +129,13 @@ async def _refused(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, status_code=getattr(error, "status", 400))
 
 
+async def _too_long(request: Request, error: Exception) -> Response:
+    if not isinstance(error, OSError) or error.errno not in (errno.ENAMETOOLONG, errno.E2BIG):
+        raise error
+    words = f"a name or a text in the request is too long ({error.strerror}); shorten it"
+    return await _refused(request, _RefusedError(400, words))
+
+
 async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise _RefusedError(415, "send JSON, with Content-Type: application/json")
@@ -134,7 +144,10 @@ async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
         data += part
         if len(data) > _LARGEST:
             raise _RefusedError(413, f"the request is larger than {_LARGEST:,} bytes")
-    return parse_json(data, "request", whole_file=True)
+    value = parse_json(data, "request", whole_file=True)
+    if not is_unicode(json.dumps(value, ensure_ascii=False)):
+        raise _RefusedError(400, "the request holds half of a surrogate pair, which no file can hold; take it out")
+    return value
 
 
 def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import is_unicode
 from refladder.files.tables import FORMATS, read_rows
 from refladder.jobs.compete import RESULTS
 from refladder.review.runs import read_run
@@ -46,13 +47,14 @@ class Workspace:
         """
         if not name and self.first is None:
             raise UsageError("no run was named at the start; open one from the list of runs")
-        path = Path(self.first or "") if name in {"", self.first} else self.allowed(name)
+        named = name in {"", self.first}
+        path = Path(self.first or "") if named else self.allowed(name)
         source = path / RESULTS if path.is_dir() else path
         changed = source.stat().st_mtime if source.exists() else 0.0
         with self._lock:
             stored = self._sheets.get(str(path))
             if stored is None or stored[0] != changed:
-                stored = self._sheets[str(path)] = (changed, read_run(path))
+                stored = self._sheets[str(path)] = (changed, read_run(path, None if named else self.allowed))
         return stored[1]
 
     def allowed(self, name: str) -> Path:
@@ -61,7 +63,7 @@ class Workspace:
         Raises:
             UsageError: it is not.
         """
-        if "\0" not in name:
+        if "\0" not in name and is_unicode(name):
             for folder in self.folders:
                 path = Path(os.path.realpath(folder / name))
                 if path.is_relative_to(folder):
@@ -70,6 +72,17 @@ class Workspace:
         raise UsageError(
             f"{name!r:.200} is not under a folder that was named at the start ({named}); start with --folder"
         )
+
+    def file(self, name: str) -> Path:
+        """A file under a named folder; a folder or a pattern could stand for files that links lead to.
+
+        Raises:
+            UsageError: there is none.
+        """
+        path = self.allowed(name)
+        if not path.is_file():
+            raise UsageError(f"{name!r:.200}: no such file under a folder that was named at the start")
+        return path
 
     def runs(self) -> list[str]:
         """The names of runs: the one named at the start, and those under the named folders."""
@@ -92,7 +105,8 @@ class Workspace:
 
     def _files(self) -> Iterator[tuple[Path, Path]]:
         """Files under the named folders, with their folder; hidden ones are left out."""
-        return islice(((folder, path) for folder in self.folders for path in _walk(folder, _DEPTH)), _MOST * 10)
+        files = ((folder, path) for folder in self.folders for path in _walk(folder, _DEPTH))
+        return islice(((at, path) for at, path in files if path.resolve().is_relative_to(at)), _MOST * 10)
 
     def preview(self, name: str) -> dict[str, Any]:
         """The columns of a table, its first rows as text, and the number of its rows.
@@ -101,7 +115,7 @@ class Workspace:
             UsageError: the table is not under a named folder.
             DataError: it cannot be read, or has no rows.
         """
-        rows = read_rows(str(self.allowed(name)))
+        rows = read_rows(str(self.file(name)))
         first = list(islice(rows, _PREVIEW))
         if not first:
             raise DataError(f"{name}: no rows; the table needs a row for each instance of the task")

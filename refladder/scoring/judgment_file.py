@@ -25,6 +25,8 @@ from refladder.files.jsonl import (
     from_line,
     from_lines,
     is_device,
+    is_torn,
+    mend_end,
     numbered_lines,
     read_appended,
     refuse_pipe,
@@ -59,6 +61,7 @@ JUDGMENTS_FOLDER = f"{RUN_FOLDER}/judgments"  # in a folder of scored shards
 _CHUNK = 1024  # lines read at a time
 _BLOCK = 2**20  # bytes copied at a time
 _YES_NO = "/compare-yesno@"  # in the prompts of a recipe
+_START = len(b'{"schema":"')  # of every line
 _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
 
 
@@ -171,7 +174,6 @@ class JudgmentLog:
         self.reused = 0
         self._path = path
         self._read_only = read_only
-        self._good = 0  # bytes of complete lines that this run wants
         self._number = 0  # of the last line that was read
         self._ahead: tuple[str, Judgment] | None = None  # read, and of a later output than the last that was looked up
         self._early: dict[tuple[str, Comparison], Judgment] = {}  # of a batch that was not finished
@@ -201,14 +203,16 @@ class JudgmentLog:
             return
         try:
             self._reader = path.open("rb")
-            packed = self._reader.read(len(GZIP)) == GZIP
+            first = self._reader.readline()
             self._reader.seek(0)
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-        if packed:
+        if first.startswith(GZIP):
             raise DataError(f"{path}: a gzip file, to which nothing can be added; unpack it first")
+        if is_torn(first) and not to_line(self.run).startswith(first[:_START]):
+            raise DataError(f"{path}:1: not a judgments file; name another file with --judgments")
         head = self._next_line()
-        if head is None:  # cut off in its first line: nothing is lost
+        if head is None:  # torn in its first line: nothing is lost
             self._close_file()
             self._start(path)
             return
@@ -244,7 +248,7 @@ class JudgmentLog:
                 target.write(to_line(self.run))
                 while block := source.read(_BLOCK):
                     target.write(block)
-        self._good = self._number = 0
+        self._number = 0
         self._reader = path.open("rb")
         self._next_line()
 
@@ -276,11 +280,10 @@ class JudgmentLog:
             return None
         line = self._reader.readline(LONGEST_LINE + 1)
         check_line(line, str(self._path), self._number + 1)
-        if not line.endswith(b"\n"):  # the end, or a line torn by a kill
+        if not line or is_torn(line):
             self._append_from_here()
             return None
         self._number += 1
-        self._good += len(line)
         where = f"{self._path}:{self._number}"
         return where, appended_text(line, where).rstrip("\n")
 
@@ -292,9 +295,8 @@ class JudgmentLog:
         if self._read_only:
             return
         try:
-            self._writer = self._path.open("r+b")
-            self._writer.truncate(self._good)
-            self._writer.seek(self._good)
+            self._writer = self._path.open("ab")
+            mend_end(self._path, self._writer)
         except OSError as error:
             raise cannot_write(self._path, error) from error
 

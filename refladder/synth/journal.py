@@ -68,8 +68,8 @@ class Journal:
             self._lines = read_appended(path)
             if self._lines:
                 self._check_header(build)
-            else:
-                append_lines(path, [json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"])
+            header = json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"
+            append_lines(path, [] if self._lines else [header])  # which mends the end of an interrupted build
         except BaseException:
             self._lock.close()
             raise

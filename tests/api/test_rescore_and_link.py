@@ -158,7 +158,7 @@ def test_errors_of_rescore_speak_of_parameters(judged, record, tmp_path):
         refladder.rescore(judged[0], out="-")
     with pytest.raises(UsageError, match=r"^out='s3://b/x.jsonl': a call writes files on this machine only; give out="):
         refladder.rescore(judged[0], out="s3://b/x.jsonl")
-    with pytest.raises(UsageError, match=r"the judgments and out must be different files$"):
+    with pytest.raises(UsageError, match=r"judgments and out must be different files$"):
         refladder.rescore(judged[0], out=judged[0])
     with pytest.raises(UsageError, match=r"link\.json: link and out must be different files$"):
         refladder.rescore(judged[0], link="link.json", out="link.json")

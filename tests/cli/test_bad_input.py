@@ -262,10 +262,10 @@ def test_a_context_that_is_said_twice(score, stories):
 
 
 def test_one_file_for_two_things(score, stories):
-    assert score(stories, "--out", stories) == f"refladder: {stories}: the input and --out must be different files\n"
+    assert score(stories, "--out", stories) == f"refladder: {stories}: SOURCE and --out must be different files\n"
     same = f"{stories.parent}/../{stories.parent.name}/{stories.name}"
     assert score(stories, "--judgments", same, "--restart") == (
-        f"refladder: {same}: the input and --judgments must be different files\n"
+        f"refladder: {same}: SOURCE and --judgments must be different files\n"
     )
     assert len(stories.read_text().splitlines()) == 6
 
@@ -376,7 +376,7 @@ def test_rescoring_does_not_write_over_its_judgments(command, fails, stories, tm
     command("score", stories, *LADDERS, "--judgments", judgments)
     before = judgments.read_bytes()
     assert fails(2, "rescore", judgments, "--out", judgments) == (
-        f"refladder: {judgments}: the judgments and --out must be different files\n"
+        f"refladder: {judgments}: JUDGMENTS and --out must be different files\n"
     )
     assert judgments.read_bytes() == before
 

@@ -137,7 +137,7 @@ def test_export_import_and_merge_carry_everything(capsysbinary, tmp_path, store)
 def test_an_export_is_not_written_over_its_store(capsys, store):
     before = store.read_bytes()
     code, _, err = run(capsys, "store", "export", "--store", store, "--out", store)
-    assert (code, err) == (2, f"refladder: {store}: the store and --out must be different files\n")
+    assert (code, err) == (2, f"refladder: {store}: --store and --out must be different files\n")
     assert store.read_bytes() == before
 
 

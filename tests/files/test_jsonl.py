@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from refladder.errors import DataError
 from refladder.files.jsonl import (
     SCHEMAS,
+    append_lines,
     append_records,
     atomic,
     from_line,
@@ -318,21 +319,54 @@ def test_half_a_surrogate_pair_stays_an_escape():
 A_DIMENSION = Dimension(name="clarity", description="Whether it is clear.")
 
 
-def test_records_that_are_appended_come_back_without_a_torn_line(tmp_path):
+def test_records_that_are_appended_come_back_without_a_torn_line(tmp_path, caplog):
     path = tmp_path / "folder" / "records.jsonl"
     assert read_appended(path) == []
     append_records(path, [A_DIMENSION])
     append_records(path, [A_DIMENSION])
     with path.open("ab") as stream:
         stream.write(b'{"torn')
+    torn = path.read_bytes()
     lines = read_appended(path)
     assert [where for where, _ in lines] == [f"{path}:1", f"{path}:2"]
     assert [from_line(Dimension, line, where) for where, line in lines] == [A_DIMENSION] * 2
-    assert path.read_bytes() == to_line(A_DIMENSION) * 2
+    assert caplog.messages == [
+        f"{path}:3: an incomplete line, which an interrupted write left, is skipped; the next write removes it"
+    ]
+    assert path.read_bytes() == torn  # reading writes nothing
+    append_records(path, [A_DIMENSION])
+    assert path.read_bytes() == to_line(A_DIMENSION) * 3
     with pytest.raises(DataError, match=r"folder: cannot be written \(Is a directory\); free space or choose another"):
         append_records(path.parent, [A_DIMENSION])
-    with pytest.raises(DataError, match=r"folder: cannot be written \(Is a directory\); free space or choose another"):
+    with pytest.raises(DataError, match=r"folder: cannot be read \(Is a directory\)$"):
         read_appended(path.parent)
     path.write_bytes(to_line(A_DIMENSION) + b'"\xff"\n')
     with pytest.raises(DataError, match=r"records\.jsonl:2: not UTF-8 \(byte 0xff at position 1\); mend the line, or"):
         read_appended(path)
+
+
+@pytest.mark.parametrize("last", [b'{"a":1}', '{"a":"\u00e9"}'.encode()])
+def test_a_last_line_without_a_newline_stays_and_gets_one_with_the_next(tmp_path, last):
+    path = tmp_path / "lines.jsonl"
+    path.write_bytes(b'{"b":2}\n' + last)
+    assert [line for _, line in read_appended(path)] == ['{"b":2}', last.decode()]
+    assert path.read_bytes() == b'{"b":2}\n' + last
+    append_lines(path, [b'{"c":3}\n'])
+    assert path.read_bytes() == b'{"b":2}\n' + last + b'\n{"c":3}\n'
+
+
+def test_a_file_of_a_folder_is_no_link_to_another_place(tmp_path):
+    folder, outside = tmp_path / "run", tmp_path / "outside.jsonl"
+    folder.mkdir()
+    outside.write_bytes(b'{"a":1}')
+    (folder / "inside.jsonl").write_bytes(b'{"a":1}\n')
+    (folder / "to inside.jsonl").symlink_to("inside.jsonl")
+    assert len(read_appended(folder / "to inside.jsonl")) == 1
+    (folder / "chain.jsonl").symlink_to("link.jsonl")
+    (folder / "link.jsonl").symlink_to(Path("..") / "outside.jsonl")
+    for name in ("link.jsonl", "chain.jsonl"):
+        with pytest.raises(
+            DataError, match=rf"{name}: a link to .*outside\.jsonl, which is not in .*run; copy the file"
+        ):
+            read_appended(folder / name)
+    assert outside.read_bytes() == b'{"a":1}'

@@ -104,13 +104,19 @@ def ended_process():
     return process.pid
 
 
-def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeypatch):
+@pytest.fixture
+def without_locks(monkeypatch):
     fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
 
     def unsupported(_descriptor, _how):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "_PAUSE", 0)
     path, file = tmp_path / "kept", tmp_path / ".kept.lock"
     record = {"process": os.getppid(), "host": socket.gethostname(), "since": "2026-01-02 03:04:05"}
     for alive in (record, {**record, "host": "elsewhere", "process": ended_process()}):
@@ -121,11 +127,81 @@ def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeyp
             f"{path}: process {alive['process']} on host {alive['host']} has been writing it since 2026-01-02 03:04:05 "
             f"UTC; wait for it to finish, or choose another path; if that process has ended, delete {file}"
         )
-    for ended in (json.dumps({**record, "process": ended_process()}), "[1", ""):
-        file.write_text(ended)
-        with locked(path):
-            assert json.loads(file.read_text())["process"] == os.getpid()
-        assert not file.exists()
+    for unsigned in ("[1", ""):  # its process may be about to sign it
+        file.write_text(unsigned)
+        with pytest.raises(
+            UsageError, match=r"kept: another process has been writing it; .* has ended, delete .*\.lock"
+        ):
+            enter(path)
+    file.write_text(json.dumps({**record, "process": ended_process()}))
+    with locked(path):
+        assert json.loads(file.read_text())["process"] == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+OTHER_RUN = """
+import errno, fcntl, sys
+from pathlib import Path
+from refladder.errors import UsageError
+from refladder.files import locks
+def unsupported(descriptor, how):
+    raise OSError(errno.ENOLCK, "No locks available")
+fcntl.flock = unsupported
+try:
+    with locks.locked(Path(sys.argv[1])):
+        print("started", flush=True)
+        sys.stdin.read()
+except UsageError as error:
+    print(error, flush=True)
+"""
+
+
+@pytest.fixture
+def other_run(process):
+    """Another process that asks for the lock; gives its first line, and ends with the test."""
+    started = []
+
+    def go(path):
+        started.append(process("-c", OTHER_RUN, path, driver=(), stdin=subprocess.PIPE, text=True))
+        return started[-1].stdout.readline()
+
+    yield go
+    for run in started:
+        run.communicate()
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_without_locks_the_second_of_two_new_runs_is_refused(tmp_path, other_run, monkeypatch):
+    """The other starts after this one has made the lock file, and before it has signed it."""
+    path, sign, told = tmp_path / "kept", locks._sign, []
+
+    def late(descriptor):
+        told.append(other_run(path))
+        sign(descriptor)
+
+    monkeypatch.setattr(locks, "_sign", late)
+    with locked(path):
+        assert told[0].startswith(f"{path}: another process has been writing it; wait for it to finish")
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_without_locks_one_of_two_runs_takes_over_from_an_ended_one(tmp_path, other_run, monkeypatch):
+    """The other takes over after this one has seen that the holder has ended, and before it does so itself."""
+    path, ended = tmp_path / "kept", locks.has_ended
+    record = {"process": ended_process(), "host": socket.gethostname(), "since": "2026-01-02 03:04:05"}
+    (tmp_path / ".kept.lock").write_text(json.dumps(record))
+    told = []
+
+    def late(number):
+        seen = ended(number)
+        if not told:
+            told.append(other_run(path))
+        return seen
+
+    monkeypatch.setattr(locks, "has_ended", late)
+    with pytest.raises(UsageError, match=r"kept: process \d+ on host .* has been writing it since"):
+        enter(path)
+    assert told == ["started\n"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux shows this")

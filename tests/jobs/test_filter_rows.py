@@ -238,9 +238,13 @@ def test_conditions_that_cannot_be(fails, raw, options, message):
 
 def test_outputs_are_different_files(fails, raw, tmp_path):
     other = tmp_path / "a.jsonl"
-    for options in (("--out", raw), ("--out", other, "--rejected", f"{tmp_path}/./a.jsonl")):
+    for options, two in (
+        (("--out", raw), "SOURCE and --out"),
+        (("--out", other, "--rejected", f"{tmp_path}/./a.jsonl"), "--out and --rejected"),
+        (("--out", other, "--unscored", other), "--out and --unscored"),
+    ):
         message = fails(2, "filter", raw, "--min", "score=1", *options)
-        assert message.startswith("refladder: the input and the outputs must be different files, found [")
+        assert message == f"refladder: {options[-1]}: {two} must be different files\n"
     assert raw.read_bytes() == RAW
 
 

@@ -44,7 +44,7 @@ def test_a_table_beside_the_shards_is_not_counted_with_them(command, fails, scor
     inside = out / "kept.jsonl"
     for refused, reader in (
         ((*reading, "--out", inside), "SOURCE"),
-        (("rescore", out, "--out", inside), "the judgments"),
+        (("rescore", out, "--out", inside), "JUDGMENTS"),
     ):
         assert f"refladder: {inside}: " in (text := fails(2, *refused))
         assert text.endswith(f"would be among the files of {reader} the next time; choose another folder\n")
@@ -63,7 +63,7 @@ def test_a_table_is_not_written_among_the_files_that_are_read(command, fails, ro
     data.mkdir()
     (data / "a[2].jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(3)), "utf-8")
     out = data / "a2.jsonl"
-    refused = f"refladder: {out}: --out would be among the files of the input the next time; choose another folder\n"
+    refused = f"refladder: {out}: --out would be among the files of SOURCE the next time; choose another folder\n"
     assert fails(2, "score", data, *LADDERS, "--out", out) == refused
     assert not out.exists()
     assert command("score", data / "a[2].jsonl", *LADDERS, "--out", out).code == 0  # a file beside the file
@@ -71,7 +71,7 @@ def test_a_table_is_not_written_among_the_files_that_are_read(command, fails, ro
     plain.mkdir()
     (data / "a[2].jsonl").rename(plain / "a.jsonl")
     out = plain / "a2.jsonl"
-    refused = f"refladder: {out}: --out would be among the files of the input the next time; choose another folder\n"
+    refused = f"refladder: {out}: --out would be among the files of SOURCE the next time; choose another folder\n"
     assert fails(2, "score", plain / "*.jsonl", *LADDERS, "--out", out) == refused
 
 
@@ -162,7 +162,10 @@ def test_the_scored_rows_are_no_input_of_the_next_run(command, fails, rows, tmp_
 
     part = data / "part"
     assert fails(2, "score", part, *LADDERS, "--out", part) == (
-        f"refladder: {part}: its files are in {part}, the folder of the scored rows; name another --out\n"
+        f"refladder: {part}: SOURCE and --out must be different files\n"
+    )
+    assert fails(2, "score", part / "*.jsonl", *LADDERS, "--out", part) == (
+        f"refladder: {part}/*.jsonl: its files are in {part}, the folder of the scored rows; name another --out\n"
     )
     other = tmp_path / "other"
     other.mkdir()

@@ -99,6 +99,30 @@ def test_a_line_cut_by_a_kill_is_removed_before_the_next(sheet):
     assert [line["output_id"] for line in lines(sheet.grades)] == [sheet.texts[0].id, sheet.texts[1].id]
 
 
+def test_reading_and_rating_keep_a_last_line_without_a_newline(sheet, command, tmp_path):
+    add_rating(sheet, grade())
+    sheet.grades.write_bytes(sheet.grades.read_bytes().rstrip(b"\n"))
+    before = sheet.grades.read_bytes()
+    assert command("review", tmp_path / "run", "--html", tmp_path / "review.html").code == 0
+    assert ratings_of(sheet) == [grade()]
+    assert sheet.grades.read_bytes() == before
+    add_rating(sheet, grade(1))
+    assert ratings_of(sheet) == [grade(), grade(1)]
+    sheet.grades.write_bytes(sheet.grades.read_bytes().rstrip(b"\n"))
+    assert remove_rating(sheet, grade(1))
+    assert sheet.grades.read_bytes() == before + b"\n"
+
+
+def test_ratings_are_not_written_through_a_link_to_another_folder(sheet, tmp_path):
+    outside = tmp_path / "outside.jsonl"
+    outside.write_bytes(b'{"output_id": "r0/')
+    sheet.grades.symlink_to(outside)
+    for use in (add_rating, remove_rating, lambda sheet, _: ratings_of(sheet)):
+        with pytest.raises(DataError, match=r"ratings\.jsonl: a link to .*outside\.jsonl, which is not in .*run; copy"):
+            use(sheet, grade())
+    assert outside.read_bytes() == b'{"output_id": "r0/'
+
+
 def test_a_damaged_line_is_reported(sheet):
     sheet.grades.write_text('{"output_id": "x"}\n')
     with pytest.raises(DataError, match=r"ratings\.jsonl:1: not a rating; mend the line"):

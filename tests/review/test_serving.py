@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from urllib.parse import quote
 
 import pytest
 from review_data import NASTY, contest
@@ -12,7 +13,8 @@ from waiting import until
 
 pytest.importorskip("starlette", reason="the server of the page is an extra")
 
-from refladder.errors import UsageError
+from refladder.errors import DataError, UsageError
+from refladder.review import building
 from refladder.review.building import Builder
 from refladder.review.serving import review_app
 from refladder.review.workspace import Workspace
@@ -127,12 +129,15 @@ def test_the_pool_gives_nothing_away(app):
         assert clue not in words
 
 
-@pytest.mark.parametrize("name", ["../outside.csv", "/etc/passwd", "link/outside.csv", "a\0b", "~/x"])
+@pytest.mark.parametrize(
+    "name", ["../outside.csv", "/etc/passwd", "link/outside.csv", "linked.csv", "a\0b", "\ud800", "~/x"]
+)
 def test_paths_stay_under_the_named_folders(tmp_path, folder, name):
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     (outside / "outside.csv").write_text("a\n1\n")
     (folder / "link").symlink_to(outside)
+    (folder / "linked.csv").symlink_to(outside / "outside.csv")
     workspace = Workspace(None, [folder])
     if name == "~/x":
         assert workspace.allowed(name).is_relative_to(folder)
@@ -140,7 +145,125 @@ def test_paths_stay_under_the_named_folders(tmp_path, folder, name):
     for use in (workspace.allowed, workspace.preview, workspace.sheet):
         with pytest.raises(UsageError, match="is not under a folder that was named at the start"):
             use(name)
-    assert "link/outside.csv" not in workspace.tables()
+    assert workspace.tables() == ["aardvark.jsonl", "badger.jsonl", "judge.jsonl", "rows.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["*.csv", "**/s.csv", "deep/[s].csv", "deep", "", "."])
+def test_a_table_is_one_file_and_no_pattern(tmp_path, folder, name):
+    """`s.csv` matches, and is a link to a file elsewhere."""
+    (tmp_path / "s.csv").write_text("a\nsecret\n")
+    (folder / "deep").mkdir()
+    for place in (folder, folder / "deep"):
+        (place / "s.csv").symlink_to(tmp_path / "s.csv")
+    builder = Builder(Workspace(None, [folder]))
+    for use in (
+        lambda: builder.fill(form(table=name)),
+        lambda: builder.arguments(form(table=name)),
+        lambda: builder._workspace.preview(name),
+    ):
+        with pytest.raises(UsageError, match=r"no such file under a folder that was named|fill in 'table'"):
+            use()
+
+
+def test_the_files_of_a_run_do_not_leave_the_named_folders(tmp_path, folder, command):
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    (folder / "run" / "results.jsonl").rename(outside / "results.jsonl")
+    (folder / "run" / "results.jsonl").symlink_to(outside / "results.jsonl")
+    workspace = Workspace(None, [folder])
+    assert workspace.runs() == []
+    with pytest.raises(DataError, match=r"results\.jsonl: a link to .*elsewhere/results\.jsonl, which is not in"):
+        workspace.sheet("run")
+    (folder / "texts.csv").write_text("context_id,output\nstory-01,A text.\n")
+    kept = outside / "judgments.jsonl"
+    given = ("--ladders", "demo/story", "--out", folder / "scored.csv", "--judgments", kept)
+    assert command("score", folder / "texts.csv", *given).code == 0
+    sheet = workspace.sheet("scored.csv")
+    assert "climbs" not in sheet.key
+    assert any("judgments.jsonl' is not under a folder that was named" in each for each in sheet.key["warnings"])
+    assert "climbs" in Workspace(folder / "scored.csv", [folder]).sheet("").key  # named by the user
+    config = folder / "scored.csv.run.json"
+    config.write_text(config.read_text().replace("demo/story", str(outside)).replace(str(kept), f"{folder}/kept.jsonl"))
+    kept.rename(folder / "kept.jsonl")
+    sheet = Workspace(None, [folder]).sheet("scored.csv")
+    assert "climbs" in sheet.key
+    assert any("elsewhere' is not under a folder" in each for each in sheet.key["warnings"])
+
+
+def test_a_run_is_not_written_through_a_link(folder, tmp_path):
+    (folder / "again").mkdir()
+    (folder / "again" / "results.jsonl").symlink_to(tmp_path / "other.jsonl")
+    with pytest.raises(UsageError, match=r"results\.jsonl' is not under a folder"):
+        Builder(Workspace(None, [folder])).arguments(form())
+
+
+STRANGE = [
+    "\ud800",
+    "x" * 200_000,
+    "a/" * 4000,
+    "a\0b",
+    "",
+    "\u202e",
+    [],
+    {},
+    None,
+    True,
+    -1,
+    1e308,
+    10**400,
+    "*",
+    "\n",
+]
+
+
+class NotStarted:
+    """Stands for a process, whose arguments the system must be able to take."""
+
+    exitcode = 2
+
+    def __init__(self, arguments, *_):
+        assert not any("\0" in argument for argument in map(os.fsdecode, map(os.fsencode, arguments)))
+
+    def join(self, _timeout):
+        return 2
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=lambda value: repr(value)[:12])
+def test_strange_values_in_requests_are_told_and_are_no_fault_of_the_server(app, value, monkeypatch):
+    """Each field of each request in turn; `ask` raises what the server does not answer."""
+    monkeypatch.setattr(building, "Process", NotStarted)
+    bodies = [
+        ("ratings", {"text": 0, "criterion": 0, "value": 1, "rater": "ann"}),
+        ("ratings", {"first": 0, "second": 1, "criterion": 0, "winner": "first", "rater": "ann"}),
+        ("undo", {"first": 0, "second": 1, "criterion": 0, "winner": "first", "rater": "ann"}),
+        ("fill", form()),
+        ("plan", form()),
+        ("run", form()),
+    ]
+    changed = [(name, {**body, field: value}) for name, body in bodies for field in body]
+    for part in ("criteria", "models"):
+        first = form()[part][0]
+        changed += [("plan", form(**{part: [{**first, field: value}]})) for field in first]
+    for name, body in [*changed, ("ratings", value), ("plan", value)]:
+        status, _, answer = ask(app, f"/api/{name}", method="POST", body=json.dumps(body).encode())
+        assert status in (200, 400), (name, body)
+        assert status == 200 or len(answer["error"]) < 1000
+    for name, field in (("pool", "run"), ("key", "run"), ("table", "table"), ("mine", "rater")):
+        words = quote(str(value)[:9000].encode("utf-8", "surrogatepass"))
+        assert ask(app, f"/api/{name}", query=f"{field}={words}")[0] in (200, 400), name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("out", "\ud800", "the request holds half of a surrogate pair, which no file can hold; take it out"),
+        ("table", "x" * 200_000, "a name or a text in the request is too long (File name too long); shorten it"),
+        ("prompt", "x" * 200_000, "a name or a text in the request is too long (Argument list too long); shorten it"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_one_sentence(app, name, value, message):
+    found = ask(app, "/api/plan", method="POST", body=json.dumps(form(**{name: value})).encode())
+    assert found[::2] == (400, {"error": message})
 
 
 def form(**more):

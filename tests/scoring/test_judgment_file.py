@@ -179,3 +179,21 @@ def test_outcomes_of_three_yes_no_questions_may_add_to_more_than_one(tmp_path):
     path.write_bytes(to_line(compare) + to_line(judgment))
     with pytest.raises(DataError, match=r"ladder\.jsonl:2: label probabilities that add to 1.50, more than 1; correct"):
         list(read_judgments(path)[1])
+
+
+def test_a_last_judgment_without_a_newline_is_kept_and_the_next_has_a_line_of_its_own(tmp_path):
+    path = tmp_path / "grades.jsonl"
+    asker(Even(), GRADES, path=path).ask([LAMP])
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    judge = Even()
+    asker(judge, GRADES, path=path).ask([LAMP, SEA])
+    assert judge.asked == 1  # about the sea
+    assert len(read_appended(path)) == 3  # the run and two judgments
+
+
+def test_a_file_that_is_no_judgments_file_is_not_written_over(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("My notes.")
+    with pytest.raises(DataError, match=r"notes\.txt:1: not a judgments file; name another file with --judgments"):
+        asker(Even(), GRADES, path=path)
+    assert path.read_text() == "My notes."

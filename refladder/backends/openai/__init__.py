@@ -37,7 +37,7 @@ from refladder.backends.openai.talk import Talk
 from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable
 from refladder.backends.protocol import Backend
 from refladder.backends.usage import Usage
-from refladder.errors import BackendUnavailableError, UsageError
+from refladder.errors import BackendUnavailableError, UsageError, redacted
 from refladder.records import Completion, LabelReading
 
 __all__ = ["BatchUnderWayError", "Endpoint", "Options", "open_endpoint"]
@@ -124,7 +124,7 @@ class Endpoint(Backend):
     def fingerprint(self) -> str:
         """Kind, model, server and how labels are read, in one line without the key."""
         parts = urlsplit(self.options.base_url)
-        extra = f" extra={sorted(self.options.extra.items())}" if self.options.extra else ""
+        extra = f" extra={sorted(redacted(dict(self.options.extra)).items())}" if self.options.extra else ""
         tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
         mode = self.probe.name(self.options.samples)
         if self.probe.mode == "sample":

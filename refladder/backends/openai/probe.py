@@ -22,7 +22,7 @@ from refladder.backends.openai.exact import WAYS, find_echo, find_exact, find_to
 from refladder.backends.openai.reading import first_choices
 from refladder.backends.openai.talk import QUESTIONS, Dialect, Impossible, Messages, Talk
 from refladder.backends.openai.transport import LOG, Refusal
-from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError
+from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError, redacted
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -123,7 +123,14 @@ def _is_sound(probe: Probe) -> bool:
 
 def cache_key(options: Options, model: str) -> str:
     """The key of a probe in the cache: everything that can change its result."""
-    parts = [options.base_url, model, options.mode, options.tokenizer, dict(options.extra), options.batch is not None]
+    parts = [
+        options.base_url,
+        model,
+        options.mode,
+        options.tokenizer,
+        redacted(dict(options.extra)),
+        options.batch is not None,
+    ]
     return json.dumps(parts, sort_keys=True)
 
 
