@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +14,6 @@ from refladder.files.tables import FORMATS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.backends.estimate import Plan
     from refladder.jobs.compete import Contest
 
 
@@ -123,7 +121,7 @@ def command(
     from refladder.errors import UsageError  # noqa: PLC0415
     from refladder.files.jsonl import atomic, write_json  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.compete import RESULTS, compete, plan_compete  # noqa: PLC0415
+    from refladder.jobs.compete import RESULTS, compete  # noqa: PLC0415
     from refladder.jobs.criteria import criteria_of  # noqa: PLC0415
     from refladder.jobs.task_prompt import parse_task_prompt, read_instances  # noqa: PLC0415
     from refladder.report.summary import low_mass_lines  # noqa: PLC0415
@@ -149,27 +147,28 @@ def command(
     targets = console.pairs(models, "--model")
     budgeted = spending.Spending(money)
 
-    how: dict[str, Any] = {"sampling": drawing.sampling, "explain": explain, "prompts": prompts, "restart": restart}
+    def run(folder: Path) -> Contest:
+        return compete(
+            instances,
+            {name: budgeted.open(target) for name, target in targets.items()},
+            budgeted.open(judge, judge_option),
+            dimensions,
+            folder,
+            sampling=drawing.sampling,
+            explain=explain,
+            prompts=prompts,
+            restart=restart,
+            bars=budgeted.progress,
+        )
 
-    def plan(costs: Plan) -> None:
-        backends = {name: budgeted.connect(target) for name, target in targets.items()}
+    def rehearse() -> None:
         with copied(out) as copy:
-            plan_compete(
-                costs, instances, backends, budgeted.connect(judge, judge_option), dimensions, copy or out, **how
-            )
+            run(copy or out)
 
-    if not budgeted.continues(plan, as_json=as_json):
+    if not budgeted.continues(rehearse, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
-    contest = compete(
-        instances,
-        {name: budgeted.open(target) for name, target in targets.items()},
-        budgeted.open(judge, judge_option),
-        dimensions,
-        out,
-        bars=partial(console.progress, watch=budgeted.under_way),
-        **how,
-    )
+    contest = run(out)
     spent = budgeted.spent()
     write_json(out / "run.json", {**console.resolved(context), "signature": contest.signature, "spent": spent})
     if page is not None:
