@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the annotations at run time
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 _FINITE: dict[str, Any] = {"allow_inf_nan": False}
 
@@ -379,6 +379,37 @@ class LabelReading:
     cut: bool = False
     exactness: Exactness = "exact"
     note: str | None = None
+
+
+class NotAsked(LabelReading):
+    """The reading of a prompt that was not asked, in a dry run."""
+
+    __slots__ = ()
+
+
+class NotJudged(Judgment):
+    """The judgment of a question that was not asked, in a dry run; it is never stored."""
+
+    __slots__ = ()
+
+
+class Unwritten(str):
+    """A text that a run is still to write.
+
+    It can be a slot of a prompt like any other text. Its content only distinguishes it from other texts.
+
+    Attributes:
+        tokens: the most tokens that the text can have.
+    """
+
+    __slots__ = ("tokens",)
+    tokens: int
+
+    def __new__(cls, identity: str, tokens: int) -> Self:
+        """Make a text that differs from that of every other identity."""
+        text = super().__new__(cls, f"(not written yet: {identity})")
+        text.tokens = tokens
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

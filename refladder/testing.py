@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from refladder.backends import Backend, connect
-from refladder.backends.estimate import Plan
+from refladder.backends.estimate import Unanswered
 from refladder.backends.metered import Metered
 from refladder.errors import BackendError, ShapeError, UnknownNameError, UsageError
 from refladder.loaders.integrity import check_integrity
@@ -323,12 +323,12 @@ def check_method(
     Checked: it gives a method of its own name with finite scores or None, for outputs and dimensions that were asked
     for, and a signature of one line; or it says why it could not run. The same run gives the same scores, and so does
     one without the ratings: no method may see them. A key of an option that it does not have is refused. Counts of
-    judgments fit each other, by context and dimension. A judge that answers nothing gives no score, and is counted. The
-    plan asks nothing, and announces as many prompts as the judge is asked, or more where the numbers are bounds.
+    judgments fit each other, by context and dimension. A judge that answers nothing gives no score, and is counted. A
+    dry run counts as many prompts as the judge is asked, or more where the numbers are bounds.
 
     Args:
         name: of the method, for its options and for messages.
-        method: its run and its plan.
+        method: the method.
         judge: opens the judge that answers; the builtin one by default. It also writes the ladders where it can.
         options: of the method, under `NAME.KEY`.
         benchmark: what to run it on; `made_benchmark` by default.
@@ -360,9 +360,10 @@ def check_method(
         return result
     _check_scores(whose, name, result, made)
     _check_counts(whose, result, made)
-    asked, costs = counted.answered, Plan()
-    method.plan(costs, made, made.dimensions, lambda: counted, settings())
-    _check_plan(whose, costs.estimate(counted), asked, counted.answered - asked)
+    unanswered, unwritten = Unanswered(opened()), Unanswered(writer)
+    rehearsed = replace(settings(), dry_run=True, writer=lambda: unwritten)
+    method.run(made, made.dimensions, lambda: unanswered, rehearsed)
+    _check_dry_run(whose, unanswered.estimate(), counted.answered)
     for again, words in ((made, "a second time"), (replace(made, ratings=()), "without the ratings")):
         other = run(again, opened).method
         if other is None or dict(other.scores) != dict(result.method.scores):
@@ -384,14 +385,13 @@ def _check_options(whose: str, name: str, run: Callable[[Mapping[str, str]], Met
     raise UsageError(f"{whose} takes an option that it does not have; call settings.own({name!r}, ...) first")
 
 
-def _check_plan(whose: str, estimate: Estimate, asked: int, asked_by_plan: int) -> None:
-    if asked_by_plan:
-        raise UsageError(f"{whose} asks {asked_by_plan} prompts in its plan; add them to the plan instead")
-    announced = estimate.usage.prompts + estimate.free
-    if asked > announced or (estimate.exact and asked != announced):
+def _check_dry_run(whose: str, estimate: Estimate, asked: int) -> None:
+    counted = estimate.usage.prompts + estimate.free
+    if asked > counted or (estimate.exact and asked != counted):
         bound = "" if estimate.exact else "at most "
         raise UsageError(
-            f"{whose} asks {asked} prompts, and its plan announces {bound}{announced}; add the prompts that run asks"
+            f"{whose} asks {asked} prompts, and {bound}{counted} in a dry run; where answers decide what is asked, ask "
+            "for all that there can be in a `with judge().at_most(...)` block"
         )
 
 

@@ -1,45 +1,30 @@
-"""What a run will cost, counted before it: a plan of the prompts that it asks, and an estimate from the plan.
+"""A dry run: the run's own path without answers, and an estimate of its cost from what was asked.
 
-The code that asks a backend has a counterpart that adds the same prompts to a `Plan`. A prompt may hold a text that an
-earlier prompt of the run is to produce: an `Unwritten` value, which counts at its length limit. Prompts of which
-answers decide how many are asked form a pool, and the plan counts the most expensive ones. In both cases the numbers
-are upper bounds; otherwise they are exact.
+`Unanswered` takes the place of a backend. A prompt may hold a text that an earlier prompt of the run is to produce: an
+`Unwritten` value, which counts at its length limit. Where answers decide which prompts are asked, `at_most` says how
+many there can be, and the most expensive ones are counted. In both cases the numbers are upper bounds; otherwise they
+are exact.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.backends.cache.cached import label_keys, write_keys
+from refladder.backends.protocol import Wrapper
 from refladder.backends.usage import Usage, characters
-from refladder.records import Completion
+from refladder.records import Completion, NotAsked, Unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from refladder.backends.prices import Price
     from refladder.backends.protocol import Backend
     from refladder.records import LabelReading, Prompt, Sampling
 
-
-class Unwritten(str):
-    """A text that a run is still to write.
-
-    It can be a slot of a prompt like any other text. Its content only distinguishes it from other texts.
-
-    Attributes:
-        tokens: the most tokens that the text can have.
-    """
-
-    __slots__ = ("tokens",)
-    tokens: int
-
-    def __new__(cls, identity: str, tokens: int) -> Self:
-        """Make a text that differs from that of every other identity."""
-        text = super().__new__(cls, f"(not written yet: {identity})")
-        text.tokens = tokens
-        return text
+NOT_ASKED = NotAsked(logprobs=None, mass=None, reason="not asked in a dry run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +64,6 @@ class _Pool(NamedTuple):
 class _Asked:
     """What one backend is asked. `keys` are those of the prompts that are certain to be asked."""
 
-    backend: Backend
     usage: Usage = field(default_factory=Usage)
     free: int = 0
     too_long: int = 0
@@ -87,61 +71,6 @@ class _Asked:
     least: int = 0  # prompts of the pools that are certain to be asked
     keys: set[bytes] = field(default_factory=set)
     pools: list[_Pool] = field(default_factory=list)
-
-    def add(
-        self,
-        keys: Sequence[bytes],
-        prompts: Sequence[Prompt],
-        stored: Sequence[object | None],
-        answer_tokens: int,
-        labels: Sequence[str],
-    ) -> None:
-        """Count the prompts that have no stored answer; where answers are stored, each different prompt once."""
-        fresh = []
-        for key, prompt, answer in zip(keys, prompts, stored, strict=True):
-            if answer is None and not (self.backend.stores_answers and key in self.keys):
-                fresh.append(prompt)
-                self.keys.add(key)
-        self.free += len(keys) - len(fresh)
-        self.count(fresh, answer_tokens, labels)
-
-    def count(self, prompts: Sequence[Prompt], answer_tokens: int, labels: Sequence[str]) -> None:
-        """Count prompts, each of which is asked."""
-        bare = [_without_unwritten(prompt) for prompt in prompts]
-        written = [prompt for prompt, _ in bare]
-        unwritten = sum(tokens for _, tokens in bare)
-        self.unwritten = self.unwritten or unwritten > 0
-        tokens = self.backend.count_tokens(written)
-        if tokens is not None:
-            self.too_long += tokens.count(0)
-            tokens = [count + more for count, (_, more) in zip(tokens, bare, strict=True)]
-        distinct = self.backend.count_distinct_tokens(written, labels)
-        if tokens is not None and distinct is not None:  # a model on this machine
-            self.usage = replace(self.usage, run_tokens=(self.usage.run_tokens or 0) + distinct + unwritten)
-        self.usage = self.usage.plus(written, tokens, answer_tokens)
-
-    def add_pool(
-        self,
-        keys: Sequence[bytes],
-        prompts: Sequence[Prompt],
-        stored: Sequence[object | None],
-        answer_tokens: int,
-        *,
-        most: int,
-        least: int,
-    ) -> None:
-        """Remember prompts of which at most `most`, and at least `least`, will be answered."""
-        fresh = {
-            key: _without_unwritten(prompt)
-            for key, prompt, answer in zip(keys, prompts, stored, strict=True)
-            if answer is None
-        }
-        tokens = self.backend.count_tokens([prompt for prompt, _ in fresh.values()])
-        sizes: dict[bytes, tuple[int | None, int]] = {}
-        for position, (key, (prompt, unwritten)) in enumerate(fresh.items()):
-            sizes[key] = (None if tokens is None else tokens[position] + unwritten, characters(prompt))
-        self.least += max(0, least - (len(keys) - len(fresh)))
-        self.pools.append(_Pool(most=most, answer_tokens=answer_tokens, sizes=sizes))
 
     def with_pools(self) -> Usage:
         """The usage, with the most expensive prompts of every pool that are not certain to be asked anyway."""
@@ -164,133 +93,62 @@ class _Asked:
         return usage
 
 
-class Plan:
-    """What a run will ask its backends.
+class Unanswered(Wrapper):
+    """A backend in a dry run: it counts what it is asked, and asks nothing.
 
-    A method of this class stands for each way to ask a backend, and asks nothing. Answers that a response store holds
-    are returned, because later prompts may depend on them.
+    Answers that a response store holds are given, because later prompts may depend on them. Other texts are
+    `Unwritten`, and other readings `NotAsked`.
+
+    Args:
+        backend: what the run will ask.
+        sharing: of the same model, whose estimate the counts are for.
     """
 
-    def __init__(self) -> None:
-        self._asked: dict[int, _Asked] = {}
-        self._questions: set[tuple[str, str]] = set()
+    def __init__(self, backend: Backend, sharing: Unanswered | None = None) -> None:
+        super().__init__(backend)
+        self.asked: _Asked = _Asked() if sharing is None else sharing.asked
+        self._bounds: tuple[int, int] | None = None  # most and least prompts of each call
 
-    def write(
-        self,
-        backend: Backend,
-        prompts: Sequence[Prompt],
-        sampling: Sampling,
-        *,
-        most: int | None = None,
-        least: int = 0,
-    ) -> list[Completion]:
-        """Add prompts that are to be answered with a text.
+    def load(self) -> None:
+        """Load nothing."""
 
-        Args:
-            backend: what will be asked.
-            prompts: the prompts.
-            sampling: how texts will be sampled.
-            most: how many of the prompts will be asked at most, where answers decide which; None if all will.
-            least: how many of them need an answer at least, with `most`.
-
-        Returns:
-            For each prompt its stored completion, or one whose text is `Unwritten`.
-        """
-        keys = write_keys(backend, prompts, sampling)
-        stored = backend.stored_texts(prompts, sampling)
-        if most is None:
-            self._of(backend).add(keys, prompts, stored, sampling.max_tokens, ())
-        else:
-            self._of(backend).add_pool(keys, prompts, stored, sampling.max_tokens, most=most, least=least)
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """The stored text of each prompt, or one that is `Unwritten`."""
+        keys = write_keys(self.backend, prompts, sampling)
+        stored = self.backend.stored_texts(prompts, sampling)
+        self._add(keys, prompts, stored, sampling.max_tokens, ())
         return [
             Completion(text=Unwritten(key.hex(), sampling.max_tokens)) if completion is None else completion
             for key, completion in zip(keys, stored, strict=True)
         ]
 
-    def read_labels(
-        self,
-        backend: Backend,
-        prompts: Sequence[Prompt],
-        labels: Sequence[str],
-        *,
-        most: int | None = None,
-        least: int = 0,
-    ) -> list[LabelReading | None]:
-        """Add prompts whose label probabilities are to be read.
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """The stored reading of each prompt, or `NotAsked`."""
+        stored = self.backend.stored_readings(prompts, labels)
+        keys = label_keys(self.backend, prompts, labels)
+        self._add(keys, prompts, stored, self.backend.label_tokens, labels)
+        return [NOT_ASKED if reading is None else reading for reading in stored]
+
+    @contextmanager
+    def at_most(self, most: int, least: int = 0) -> Iterator[None]:
+        """Ask, in the `with` block, for what may be asked, where answers decide.
 
         Args:
-            backend: what will be asked.
-            prompts: the prompts.
-            labels: the labels.
-            most: see `write`.
-            least: see `write`.
-
-        Returns:
-            For each prompt its stored reading, or None.
+            most: how many of the prompts of each call will be asked at most.
+            least: how many of them need an answer at least.
         """
-        keys = label_keys(backend, prompts, labels)
-        stored = backend.stored_readings(prompts, labels)
-        if most is None:
-            self._of(backend).add(keys, prompts, stored, backend.label_tokens, labels)
-        else:
-            self._of(backend).add_pool(keys, prompts, stored, backend.label_tokens, most=most, least=least)
-        return stored
+        self._bounds = most, least
+        try:
+            yield
+        finally:
+            self._bounds = None
 
-    def judge(
-        self,
-        backend: Backend,
-        prompts: Sequence[Prompt],
-        labels: Sequence[str],
-        *,
-        answers: int = 0,
-        sampling: Sampling | None = None,
-        most: int | None = None,
-        least: int = 0,
-    ) -> list[LabelReading | None]:
-        """Add prompts whose labels are read, or sampled in `answers` texts with one seed each.
-
-        Returns:
-            For each prompt its stored reading, or None; None for sampled answers.
-        """
-        if not answers or sampling is None:
-            return self.read_labels(backend, prompts, labels, most=most, least=least)
-        for number in range(answers):
-            self.write(backend, prompts, replace(sampling, seed=sampling.seed + number), most=most, least=least)
-        return [None] * len(prompts)
-
-    def judge_again(
-        self,
-        backend: Backend,
-        prompts: Sequence[Prompt],
-        labels: Sequence[str],
-        *,
-        answers: int = 0,
-        sampling: Sampling | None = None,
-    ) -> None:
-        """As `judge`, for prompts that are asked whatever is stored and however often they were asked before."""
-        for _ in range(max(answers, 1)):
-            if answers and sampling is not None:
-                self._of(backend).count(prompts, sampling.max_tokens, ())
-            else:
-                self._of(backend).count(prompts, backend.label_tokens, labels)
-
-    def new_questions(self, judge: str, keys: Iterable[str]) -> list[str]:
-        """Those of the questions to a judge that no part of the run has asked before; they count as asked from now on.
-
-        Args:
-            judge: the name under which parts of a run share their answers.
-            keys: of the questions.
-        """
-        new = [key for key in keys if (judge, key) not in self._questions]
-        self._questions.update((judge, key) for key in new)
-        return new
-
-    def estimate(self, backend: Backend, price: Price | None = None) -> Estimate:
-        """What the plan asks of one backend, by the backend's own tokenizer."""
-        asked = self._of(backend)
+    def estimate(self, price: Price | None = None) -> Estimate:
+        """What the run will ask, by the backend's own tokenizer."""
+        asked = self.asked
         usage = asked.with_pools()
         return Estimate(
-            backend=backend.fingerprint,
+            backend=self.fingerprint,
             usage=usage,
             least=asked.usage.prompts + asked.least,
             free=asked.free,
@@ -300,8 +158,50 @@ class Plan:
             cost=usage.cost(price),
         )
 
-    def _of(self, backend: Backend) -> _Asked:
-        return self._asked.setdefault(id(backend), _Asked(backend))
+    def _add(
+        self,
+        keys: Sequence[bytes],
+        prompts: Sequence[Prompt],
+        stored: Sequence[object | None],
+        answer_tokens: int,
+        labels: Sequence[str],
+    ) -> None:
+        """Count the prompts that have no stored answer; where answers are stored, each different prompt once."""
+        asked = self.asked
+        missing = [(key, prompt) for key, prompt, answer in zip(keys, prompts, stored, strict=True) if answer is None]
+        if self._bounds is not None:
+            most, least = self._bounds
+            asked.least += max(0, least - (len(keys) - len(dict(missing))))
+            sizes = zip(dict(missing), self._sizes(list(dict(missing).values())), strict=True)
+            asked.pools.append(_Pool(most, answer_tokens, dict(sizes)))
+            return
+        fresh = []
+        for key, prompt in missing:
+            if not (self.stores_answers and key in asked.keys):
+                fresh.append(prompt)
+                asked.keys.add(key)
+        asked.free += len(keys) - len(fresh)
+        bare = [_without_unwritten(prompt) for prompt in fresh]
+        written = [prompt for prompt, _ in bare]
+        unwritten = sum(tokens for _, tokens in bare)
+        asked.unwritten = asked.unwritten or unwritten > 0
+        tokens = self.count_tokens(written)
+        if tokens is not None:
+            asked.too_long += tokens.count(0)
+            tokens = [count + more for count, (_, more) in zip(tokens, bare, strict=True)]
+        distinct = self.count_distinct_tokens(written, labels)
+        if tokens is not None and distinct is not None:  # a model on this machine
+            asked.usage = replace(asked.usage, run_tokens=(asked.usage.run_tokens or 0) + distinct + unwritten)
+        asked.usage = asked.usage.plus(written, tokens, answer_tokens)
+
+    def _sizes(self, prompts: Sequence[Prompt]) -> list[tuple[int | None, int]]:
+        """The tokens (None if unknown) and characters of prompts."""
+        bare = [_without_unwritten(prompt) for prompt in prompts]
+        tokens = self.count_tokens([prompt for prompt, _ in bare])
+        return [
+            (None if tokens is None else tokens[row] + unwritten, characters(prompt))
+            for row, (prompt, unwritten) in enumerate(bare)
+        ]
 
 
 def _without_unwritten(prompt: Prompt) -> tuple[Prompt, int]:

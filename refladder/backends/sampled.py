@@ -6,9 +6,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from refladder.backends.estimate import NOT_ASKED
 from refladder.backends.labels import label_in, reading_from_counts
 from refladder.backends.protocol import Wrapper, whole
 from refladder.errors import UsageError
+from refladder.records import Unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,9 +67,13 @@ class Sampled(Wrapper):
         unparsed: list[Counter[str]] = [Counter() for _ in prompts]
         examples = [""] * len(prompts)
         cut: list[str | None] = [None] * len(prompts)  # how the context was cut
+        unwritten: set[int] = set()
         for sampling in self._samplings:
             completions = whole(self.backend, prompts, self.backend.write(prompts, sampling))
             for row, completion in enumerate(completions):
+                if isinstance(completion.text, Unwritten):
+                    unwritten.add(row)
+                    continue
                 if completion.cut:
                     cut[row] = completion.note or "the context was cut"
                 if completion.finish == "error":
@@ -80,7 +86,9 @@ class Sampled(Wrapper):
                     unparsed[row][label] += 1
                     examples[row] = examples[row] or completion.text[:_SHOWN]
         return [
-            reading_from_counts(
+            NOT_ASKED
+            if row in unwritten
+            else reading_from_counts(
                 counts[row],
                 len(self._samplings),
                 unparsed[row],

@@ -13,7 +13,8 @@ from refladder.cli.groups import grouped
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.backends.estimate import Plan
+    from refladder.jobs.audit import Row
+    from refladder.scoring.asker import Asker
 
 
 @click.command(cls=console.Command, short_help="Measure the biases of a judge.")
@@ -74,11 +75,10 @@ def command(
     from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
     from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415
     from refladder.files.locks import locked  # noqa: PLC0415
-    from refladder.jobs.audit import audit, audit_json, plan_audit, sample  # noqa: PLC0415
+    from refladder.jobs.audit import audit, audit_json, sample  # noqa: PLC0415
     from refladder.jobs.certify import open_asker  # noqa: PLC0415
     from refladder.report.certificate_tables import audit_tables  # noqa: PLC0415
     from refladder.report.terminal import terminal_tables  # noqa: PLC0415
-    from refladder.scoring.dry_run import copied_file  # noqa: PLC0415
 
     console.check_prompts(prompts)
     if ladder_set is not None and context.get_parameter_source("ladders") is ParameterSource.COMMANDLINE:
@@ -90,19 +90,18 @@ def command(
         )
     opened = sample(load_ladders(named), contexts, seed)
     budgeted = spending.Spending(money)
-    how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts}
+    how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts, "restart": restart}
 
-    def plan(costs: Plan) -> int:
-        with copied_file(None if restart else judgments) as copy:
-            return plan_audit(costs, opened, open_asker(opened, budgeted.connect(judge, judge_option), copy, **how))
+    def run() -> tuple[Asker, list[Row]]:
+        asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, **how)
+        with budgeted.progress("auditing") as progress:
+            return asker, audit(opened, asker, progress)
 
-    if not budgeted.continues(plan, as_json=as_json):
+    if not budgeted.continues(lambda: run()[0].log.reused, as_json=as_json):
         return 0
     if judgments is not None:
         context.with_resource(locked(judgments))  # before a model is loaded or a server is asked
-    asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, restart=restart, **how)
-    with console.progress("auditing", budgeted.under_way) as progress:
-        rows = audit(opened, asker, progress)
+    asker, rows = run()
     if as_json:
         for line in audit_json(rows, opened, asker):
             console.say_json(line)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from refladder.backends.estimate import Plan
     from refladder.jobs.build import BuildReport
 
 
@@ -74,10 +73,10 @@ def command(
     from refladder.files.ladder_sets import ladder_set  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.certify import JUDGMENTS, open_asker, plan_certify  # noqa: PLC0415
+    from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions  # noqa: PLC0415
     from refladder.jobs.mend import Mender  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
-    from refladder.synth import plan_ladders  # noqa: PLC0415
+    from refladder.synth import build_ladders  # noqa: PLC0415
     from refladder.synth.journal import JOURNAL  # noqa: PLC0415  --help stays quick
 
     console.check_prompts(prompts)
@@ -95,18 +94,16 @@ def command(
         "human": by_people,
     }
 
-    def plan(costs: Plan) -> None:
+    def rehearse() -> None:
         with copied(None if restart else out) as copy:
             journal = None if copy is None else copy / JOURNAL
-            planned, _ = plan_ladders(costs, budgeted.connect(*asked), contexts, dimensions, journal=journal, **how)
-            if certify and planned:
-                opened = ladder_set(str(out), dimensions, contexts, planned)
-                judgments = None if copy is None else copy / JUDGMENTS
-                plan_certify(
-                    costs, opened, open_asker(opened, budgeted.connect(*judge_asked), judgments, prompts=prompts)
-                )
+            ladders, _ = build_ladders(budgeted.open(*asked), contexts, dimensions, journal=journal, **how)
+        if certify and ladders:
+            opened = ladder_set(str(out), dimensions, contexts, ladders)
+            certifier = budgeted.open(*judge_asked)
+            open_asker(opened, certifier, out / JUDGMENTS, prompts=prompts, restart=restart).ask(set_questions(opened))
 
-    if not budgeted.continues(plan, as_json=as_json):
+    if not budgeted.continues(rehearse, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
     backend = budgeted.open(*asked)
@@ -124,7 +121,7 @@ def command(
             human=by_people,
             restart=restart,
         )
-    with console.progress("building" if certify else "writing", budgeted.under_way) as progress:
+    with budgeted.progress("building" if certify else "writing") as progress:
         report = build(
             backend,
             contexts,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from refladder.backends.estimate import Plan
+    from refladder.scoring.asker import Asker
 
 
 @click.command(cls=console.Command, short_help="Check that the rungs of ladders rise.")
@@ -62,8 +62,7 @@ def command(
     """
     from refladder.files.ladder_sets import load_ladders, write_certificate  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked, locked_folder  # noqa: PLC0415
-    from refladder.jobs.certify import JUDGMENTS, certify, folder_of, open_asker, plan_certify  # noqa: PLC0415
-    from refladder.scoring.dry_run import copied_file  # noqa: PLC0415
+    from refladder.jobs.certify import JUDGMENTS, certify, folder_of, open_asker  # noqa: PLC0415
     from refladder.trust.certificate import REFUSE  # noqa: PLC0415
 
     console.check_prompts(prompts)
@@ -72,22 +71,21 @@ def command(
     if judgments is None and folder is not None:
         judgments = folder / JUDGMENTS
     budgeted = spending.Spending(money)
-    how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts}
+    how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts, "restart": restart}
 
-    def plan(costs: Plan) -> int:
-        with copied_file(None if restart else judgments) as copy:
-            return plan_certify(costs, opened, open_asker(opened, budgeted.connect(judge, judge_option), copy, **how))
+    def run() -> tuple[Asker, dict[str, Any]]:
+        asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, **how)
+        with budgeted.progress("judging rungs") as progress:
+            return asker, certify(opened, asker, progress)
 
-    if not budgeted.continues(plan, as_json=as_json):
+    if not budgeted.continues(lambda: run()[0].log.reused, as_json=as_json):
         return 0
     # Before a model is loaded or a server is asked:
     if folder is not None:
         context.with_resource(locked_folder(folder))
     if judgments is not None:
         context.with_resource(locked(judgments))
-    asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, restart=restart, **how)
-    with console.progress("judging rungs", budgeted.under_way) as progress:
-        certificate = certify(opened, asker, progress)
+    _, certificate = run()
     if folder is not None:
         write_certificate(folder, certificate)
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,9 @@ from refladder.cli.groups import DrawingOptions, ScaleOptions, grouped
 from refladder.files.tables import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from refladder.backends.estimate import Plan
     from refladder.jobs.compete import Contest
     from refladder.records import Progress
 
@@ -124,7 +123,7 @@ def command(
     """
     from refladder.files.jsonl import atomic  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.compete import RESULTS, RUN, compete, plan_compete, spent_before  # noqa: PLC0415
+    from refladder.jobs.compete import RESULTS, RUN, compete, spent_before  # noqa: PLC0415
     from refladder.jobs.criteria import criteria_of  # noqa: PLC0415
     from refladder.jobs.task_prompt import open_task_prompt, read_instances  # noqa: PLC0415
     from refladder.report.summary import low_mass_lines  # noqa: PLC0415
@@ -145,28 +144,29 @@ def command(
     targets = console.pairs(models, "--model")
     budgeted = spending.Spending(money)
 
-    how: dict[str, Any] = {"sampling": drawing.sampling, "explain": explain, "prompts": prompts, "restart": restart}
+    def run(folder: Path, bars: Callable[[str], AbstractContextManager[Progress | None]]) -> Contest:
+        return compete(
+            instances,
+            {name: budgeted.open(target) for name, target in targets.items()},
+            budgeted.open(judge, judge_option),
+            dimensions,
+            folder,
+            sampling=drawing.sampling,
+            explain=explain,
+            prompts=prompts,
+            restart=restart,
+            bars=bars,
+        )
 
-    def plan(costs: Plan) -> None:
-        backends = {name: budgeted.connect(target) for name, target in targets.items()}
+    def rehearse() -> None:
         with copied(out) as copy:
-            plan_compete(
-                costs, instances, backends, budgeted.connect(judge, judge_option), dimensions, copy or out, **how
-            )
+            run(copy or out, budgeted.progress)
 
-    if not budgeted.continues(plan, as_json=as_json):
+    if not budgeted.continues(rehearse, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
     kept = _Kept(out / RUN, console.resolved(context), [] if restart else spent_before(out), budgeted)
-    contest = compete(
-        instances,
-        {name: budgeted.open(target) for name, target in targets.items()},
-        budgeted.open(judge, judge_option),
-        dimensions,
-        out,
-        bars=kept.bars,
-        **how,
-    )
+    contest = run(out, kept.bars)
     kept.write(signature=contest.signature)
     if page is not None:
         with atomic(page) as stream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from refladder.backends.estimate import Plan
     from refladder.jobs.evaluate import Evaluation
     from refladder.metaeval.agreement import Agreement
     from refladder.methods.contract import Method
@@ -241,12 +240,12 @@ def command(
     The tables include the best surface measure, a baseline without a judge (except for partial correlations).
     Exit code 3: some outputs have no score; they are excluded and counted.
     """
+    from refladder.backends.estimate import Unanswered  # noqa: PLC0415
     from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
     from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate  # noqa: PLC0415
     from refladder.jobs.recorded_judgments import check_recorded, default_method  # noqa: PLC0415
-    from refladder.methods.contract import MethodSettings, Shared  # noqa: PLC0415
-    from refladder.methods.method_runs import plan_methods  # noqa: PLC0415
-    from refladder.scoring.dry_run import copied  # noqa: PLC0415
+    from refladder.methods.contract import MethodSettings  # noqa: PLC0415
+    from refladder.methods.method_runs import rehearse_methods  # noqa: PLC0415
 
     if ladders.ladders is not None and ladders.writer is not None:
         raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
@@ -278,7 +277,7 @@ def command(
         work=work,
         restart=restart,
         options=console.pairs(chosen.method_options, "--method-option"),
-        progress=partial(console.progress, watch=budgeted.under_way),
+        progress=budgeted.progress,
     )
     names = chosen.names(judging.judge or ladders.writer or ladders.ladders or judgments_from)
     if recorded is not None:
@@ -297,15 +296,13 @@ def command(
     )
     check_evaluation(benchmark, dimensions, names, others, asked)  # before a dry run too
 
-    def plan(costs: Plan) -> None:
-        with copied(None if restart else work) as copy:
-            writer = None if judge_writes else partial(budgeted.connect, *writer_asked)
-            planned = replace(settings, work=copy, shared=Shared(), writer=writer)
-            judge = partial(budgeted.connect, *judge_asked) if recorded is None else lambda: recorded
-            for name, sentence in plan_methods(costs, names, benchmark, dimensions, judge, planned):
-                console.say(f"{name}: {sentence}", err=True)
+    def rehearse() -> None:
+        unasked = None if recorded is None else Unanswered(recorded)
+        judge = partial(budgeted.open, *judge_asked) if unasked is None else lambda: unasked
+        for name, sentence in rehearse_methods(names, benchmark, dimensions, judge, settings):
+            console.say(f"{name}: {sentence}", err=True)
 
-    if not budgeted.continues(plan, as_json=output.as_json):
+    if not budgeted.continues(rehearse, as_json=output.as_json):
         return 0
     evaluation = evaluate(
         benchmark,

@@ -13,12 +13,11 @@ from refladder.cli.sharding import ShardOptions, score_in_shards
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from refladder.cli.groups import TableOptions
     from refladder.jobs.first_pass import Cascade
-    from refladder.jobs.score import Item, Mapped
+    from refladder.jobs.score import Mapped
     from refladder.scoring.scorer import LadderScorer
     from refladder.students import Student
 
@@ -90,11 +89,6 @@ class CascadeOptions:
         if student is None or self.between is None:
             return None
         return Cascade(student, scorer, self.between, self.check_share)
-
-    def undecided(self, rows: Iterable[Item], scorer: LadderScorer, student: Student | None) -> Iterable[Item]:
-        """The rows that the judge gets; all of them without a student."""
-        cascade = self.before(scorer, student)
-        return rows if cascade is None else cascade.undecided(rows)
 
 
 def scored_alone(

@@ -12,7 +12,7 @@ from refladder.cli import console, spending
 from refladder.cli.recorded import open_recorded
 from refladder.cli.sharding import judge_task, score_in_shards
 from refladder.errors import UsageError
-from refladder.files.tables import STANDARD, read_rows
+from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     import click
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.cli.first_pass import CascadeOptions
     from refladder.cli.groups import JudgingOptions, TableOptions
     from refladder.cli.sharding import ShardOptions
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.check_drift import DriftReport
     from refladder.jobs.score import Mapped
-    from refladder.records import HumanScale
+    from refladder.records import HumanScale, Score
+    from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
     from refladder.students import Student
@@ -130,19 +130,15 @@ class ScoreRun:
 
     def score_texts(self, texts: tuple[str, ...], context_id: str | None) -> int:
         """Score the texts of --text, and print the scores."""
-        from refladder.jobs.score import EMPTY, text_outputs  # noqa: PLC0415  --help stays quick
-        from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
+        from refladder.jobs.score import score_texts  # noqa: PLC0415  --help stays quick
 
-        outputs = text_outputs(self.ladders, texts, context_id)
+        def run() -> tuple[LadderScorer, list[tuple[Score, ...]]]:
+            scorer = self.scorer(self.budgeted.open(*self.judge))
+            return scorer, score_texts(scorer, texts, context_id)
 
-        def plan(costs: Plan) -> int:
-            scorer = self.scorer(self.budgeted.connect(*self.judge))
-            return plan_scoring(costs, scorer, ((output, EMPTY) for output in outputs), None)
-
-        if not self.budgeted.continues(plan, as_json=self.as_json):
+        if not self.budgeted.continues(lambda: run()[0].report.reused, as_json=self.as_json):
             return 0
-        scorer = self.scorer(self.budgeted.open(*self.judge))
-        return _print_scores(scorer, texts, context_id, as_json=self.as_json)
+        return _print_scores(*run(), texts, context_id, as_json=self.as_json)
 
     def score_in_shards(self, source: str, table: TableOptions, mapped: Mapped, sharding: ShardOptions) -> int:
         """Score a table shard by shard."""
@@ -183,12 +179,11 @@ class ScoreRun:
     def score_table(self, source: str, table: TableOptions, mapped: Mapped) -> int:
         """Score a table into one table."""
         from refladder.files.locks import locked  # noqa: PLC0415  --help stays quick
-        from refladder.jobs.score import check_input, score_rows  # noqa: PLC0415
+        from refladder.jobs.score import check_input  # noqa: PLC0415
 
         checked = check_input(source, table.given, mapped, self.ladders, lambda text: console.say(text, err=True))
-        files = self.files
-        recorded = _recorded(self.context, files, source, self.ladders)
-        judgments = files.judgments
+        recorded = _recorded(self.context, self.files, source, self.ladders)
+        judgments = self.files.judgments
         if recorded is None:
             judgments = judgments or _default_judgments(table.out)
         if not self._continues(source, table, mapped, judgments=judgments, recorded=recorded):
@@ -196,27 +191,9 @@ class ScoreRun:
         # Before a model is loaded or a server is asked:
         self.context.with_resource(nullcontext() if table.out == STANDARD else locked(Path(table.out)))
         self.context.with_resource(nullcontext() if judgments is None else locked(judgments))
-        scorer = self.scorer(recorded or self.budgeted.open(*self.judge))
-        drift = None
-        if files.check_drift:
-            drift = _drift(scorer, self.budgeted, self.judge, files.drift_file, as_json=self.as_json)
-        with console.progress("scoring", self.budgeted.under_way) as progress:
-            report = score_rows(
-                scorer,
-                source,
-                table.out,
-                mapped=mapped,
-                given=table.given,
-                out_given=table.out_format,
-                escape_formulas=table.escape_formulas,
-                judgments=judgments,
-                restart=files.restart,
-                calibration=self.calibration,
-                first_pass=self.first.before(scorer, self.student),
-                config=console.resolved(self.context),
-                checked=checked,
-                progress=progress,
-            )
+        report, drift = self._run(
+            source, table, mapped, judgments=judgments, recorded=recorded, out=table.out, checked=checked
+        )
         to_stderr = table.out == STANDARD
         return console.tell(report, as_json=self.as_json, to_stderr=to_stderr, spent=self.budgeted.spent(), drift=drift)
 
@@ -230,21 +207,60 @@ class ScoreRun:
         recorded: Recorded | None = None,
     ) -> bool:
         """Whether the run follows its estimate, for which the rows are read once more."""
-        from refladder.jobs.score import items, with_context  # noqa: PLC0415  --help stays quick
-        from refladder.scoring.dry_run import plan_scoring  # noqa: PLC0415
 
-        def plan(costs: Plan) -> int:
-            scorer = self.scorer(recorded or self.budgeted.connect(*self.judge))
-            rows = (
-                with_context(scorer, item) for item in items(read_rows(source, table.given), mapped, check_ids=False)
+        def rehearse() -> int:
+            return self._run(source, table, mapped, judgments=judgments, recorded=recorded)[0].reused
+
+        return self.budgeted.continues(rehearse, as_json=self.as_json)
+
+    def _run(
+        self,
+        source: str,
+        table: TableOptions,
+        mapped: Mapped,
+        *,
+        judgments: Path | None,
+        recorded: Recorded | None,
+        out: str | None = None,
+        checked: int | None = None,
+    ) -> tuple[ScoreReport, DriftReport | None]:
+        """Look at the judge and score the table, or rehearse both with `out` None."""
+        from refladder.jobs.score import score_rows  # noqa: PLC0415  --help stays quick
+
+        scorer = self.scorer(recorded or self.budgeted.open(*self.judge))
+        drift = self._drift(scorer, dry_run=out is None) if self.files.check_drift else None
+        with self.budgeted.progress("scoring") as progress:
+            report = score_rows(
+                scorer,
+                source,
+                out,
+                mapped=mapped,
+                given=table.given,
+                out_given=table.out_format,
+                escape_formulas=table.escape_formulas,
+                judgments=judgments,
+                restart=self.files.restart,
+                calibration=self.calibration,
+                first_pass=self.first.before(scorer, self.student),
+                config=console.resolved(self.context),
+                checked=checked,
+                progress=progress,
             )
-            if self.files.check_drift:
-                _plan_drift(costs, scorer, _drift_file(scorer, self.judge, self.files.drift_file))
-            judged = self.first.undecided(rows, scorer, self.student)
-            earlier = None if self.files.restart else judgments
-            return plan_scoring(costs, scorer, ((row.output, row.note) for row in judged), earlier)
+        return report, drift
 
-        return self.budgeted.continues(plan, as_json=self.as_json)
+    def _drift(self, scorer: LadderScorer, *, dry_run: bool) -> DriftReport:
+        """Take a look at the judge; in a dry run, print how many calls it takes."""
+        from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
+        from refladder.scoring.asker import calls_of  # noqa: PLC0415
+
+        path = _drift_file(scorer, self.judge, self.files.drift_file)
+        report = check_drift(scorer, self.budgeted.without_store_of(*self.judge), path)
+        if dry_run:
+            calls = report.asked * calls_of(scorer.template, scorer.run.answers)
+            console.say(f"--check-drift asks {calls:,} of the calls", err=True)
+        elif not self.as_json:
+            console.say(drift_line(report), err=True)
+        return report
 
 
 def _human_scale(path: Path | None) -> HumanScale | None:
@@ -276,23 +292,6 @@ def _recorded(context: click.Context, files: FileOptions, source: str, ladders: 
     return recorded
 
 
-def _drift(
-    scorer: LadderScorer,
-    budgeted: spending.Spending,
-    judge: tuple[str, tuple[str, ...]],
-    path: Path | None,
-    *,
-    as_json: bool,
-) -> DriftReport:
-    """Take a look at the judge."""
-    from refladder.jobs.check_drift import check_drift, drift_line  # noqa: PLC0415
-
-    report = check_drift(scorer, budgeted.without_store_of(*judge), _drift_file(scorer, judge, path))
-    if not as_json:
-        console.say(drift_line(report), err=True)
-    return report
-
-
 def _drift_file(scorer: LadderScorer, judge: tuple[str, tuple[str, ...]], path: Path | None) -> Path:
     """The default is one file for each ladder set and each judge as the user names it."""
     from refladder.api.judges import default_store  # noqa: PLC0415
@@ -301,18 +300,17 @@ def _drift_file(scorer: LadderScorer, judge: tuple[str, tuple[str, ...]], path: 
     return path or default_store().parent / "drift" / f"{name}.json"
 
 
-def _plan_drift(costs: Plan, scorer: LadderScorer, path: Path) -> None:
-    from refladder.jobs.check_drift import plan_look  # noqa: PLC0415
-
-    console.say(f"--check-drift asks {plan_look(costs, scorer, path):,} of the calls", err=True)
-
-
-def _print_scores(scorer: LadderScorer, texts: tuple[str, ...], context_id: str | None, *, as_json: bool) -> int:
-    from refladder.jobs.score import score_texts  # noqa: PLC0415
+def _print_scores(
+    scorer: LadderScorer,
+    scores: list[tuple[Score, ...]],
+    texts: tuple[str, ...],
+    context_id: str | None,
+    *,
+    as_json: bool,
+) -> int:
     from refladder.report.summary import warning_lines  # noqa: PLC0415
     from refladder.scoring.columns import Columns  # noqa: PLC0415
 
-    scores = score_texts(scorer, texts, context_id)
     table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale)
     console.say_lines(warning_lines(scorer.report))
     if as_json:

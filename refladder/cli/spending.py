@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,14 +15,16 @@ from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.cache.cached import Stored
     from refladder.backends.cache.store import ResponseStore
-    from refladder.backends.estimate import Estimate, Plan
+    from refladder.backends.estimate import Estimate, Unanswered
     from refladder.backends.metered import Metered
     from refladder.backends.prices import Price
+    from refladder.records import Progress
 
 FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
 UNKNOWN = (
@@ -32,6 +35,7 @@ UNKNOWN = (
 
 class _Opened(NamedTuple):
     asking: Backend
+    unanswered: Unanswered
     metered: Metered
     stored: Stored | None
 
@@ -75,24 +79,26 @@ class Spending:
         self._prices = {} if options.prices is None else read_prices(options.prices)
         self._budget = None if options.budget is None else Budget(options.budget)
         self._opened: dict[tuple[str, tuple[str, ...]], _Opened] = {}
+        self._rehearsing = False
         self._stores: dict[Path, ResponseStore] = {}
 
-    def connect(self, name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
-        """A backend with its meter and store around it, not loaded yet. Each is opened once."""
+    def open(self, name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
+        """A backend with its meter and store, opened once, and loaded; in a rehearsal not loaded, and `Unanswered`."""
         key = (name, tuple(given))
         if key not in self._opened:
             self._opened[key] = self._open(name, given, flag)
-        return self._opened[key].asking
-
-    def open(self, name: str, given: Sequence[str] = (), flag: str = "--judge-option") -> Backend:
-        """As `connect`, and loaded, so that a broken model is reported before any file is begun."""
-        backend = self.connect(name, given, flag)
+        backend = self._opened[key].unanswered if self._rehearsing else self._opened[key].asking
         backend.load()
         return backend
 
     def without_store_of(self, name: str, given: Sequence[str] = ()) -> Backend:
         """A backend that `open` opened, with its meter only: every question is asked again."""
-        return self._opened[name, tuple(given)].metered
+        opened = self._opened[name, tuple(given)]
+        return type(opened.unanswered)(opened.metered, opened.unanswered) if self._rehearsing else opened.metered
+
+    def progress(self, what: str) -> AbstractContextManager[Progress | None]:
+        """The progress bar of a step; None in a dry run."""
+        return nullcontext() if self._rehearsing else console.progress(what, self.under_way)
 
     def under_way(self) -> tuple[int, int | None]:
         """Prompts answered so far, and tokens that models ran for them; None if no backend reports them."""
@@ -102,6 +108,7 @@ class Spending:
 
     def _open(self, name: str, given: Sequence[str], flag: str) -> _Opened:
         from refladder.backends.cache.cached import Stored  # noqa: PLC0415
+        from refladder.backends.estimate import Unanswered  # noqa: PLC0415
         from refladder.backends.metered import Metered  # noqa: PLC0415
 
         in_batches = bool(console.pairs(given, flag).get("batch"))
@@ -115,7 +122,7 @@ class Spending:
         metered = Metered(backend, price, None if price is None else self._budget)
         store = self._store_for(name, costs=price is not None)
         stored = None if store is None else Stored(metered, store)
-        return _Opened(stored or metered, metered, stored)
+        return _Opened(stored or metered, Unanswered(stored or metered), metered, stored)
 
     def price_of(self, name: str, *, batch: bool = False) -> Price | None:
         """What a backend's model costs; None without a table, or for a model that costs nothing."""
@@ -151,12 +158,12 @@ class Spending:
             click.get_current_context().call_on_close(self._stores[path].close)
         return self._stores[path]
 
-    def continues(self, plan: Callable[[Plan], int | None], *, as_json: bool) -> bool:
+    def continues(self, rehearse: Callable[[], int | None], *, as_json: bool) -> bool:
         """For a dry run or a budget, estimate the run before it is made; print the estimate, or ask about it.
 
         Args:
-            plan: adds what the run will ask to a plan, with backends from `connect`. Returns how many judgments exist
-                from earlier runs, where the command keeps judgments.
+            rehearse: the run, on copies of its files; `open` gives backends that nobody answers. Returns how many
+                judgments exist from earlier runs, where the command keeps judgments.
             as_json: print the estimate as one JSON object.
 
         Returns:
@@ -167,18 +174,19 @@ class Spending:
         """
         if not self._options.dry_run and self._budget is None:
             return True
-        from refladder.backends.estimate import Plan  # noqa: PLC0415  --help stays quick
-
-        costs = Plan()
-        existing = plan(costs) or 0
-        opened = [(name, opened.asking, opened.metered.price) for (name, _), opened in self._opened.items()]
-        estimates = [(name, costs.estimate(backend, price)) for name, backend, price in opened]
+        self._rehearsing = True
+        existing = rehearse() or 0
+        self._rehearsing = False
+        prices = [opened.metered.price for opened in self._opened.values()]
+        estimates = [
+            (name, opened.unanswered.estimate(opened.metered.price)) for (name, _), opened in self._opened.items()
+        ]
         if self._options.dry_run:
             _print_estimates(estimates, existing, as_json=as_json)
             return False
         if self._budget is None:
             return True
-        for (name, estimate), (_, _, price) in zip(estimates, opened, strict=True):
+        for (name, estimate), price in zip(estimates, prices, strict=True):
             if price is not None and estimate.cost is None:
                 console.say(UNKNOWN.format(name=name), err=True)
         cost = sum(estimate.cost or 0.0 for _, estimate in estimates)

@@ -25,7 +25,6 @@ from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
@@ -131,12 +130,6 @@ def audit_json(rows: Sequence[Row], ladders: LadderSet, asker: Asker) -> list[di
         asker: likewise.
     """
     return [{"kind": "audit", "judge": asker.signature, "ladders": ladders.signature, **row._asdict()} for row in rows]
-
-
-def plan_audit(costs: Plan, ladders: LadderSet, asker: Asker) -> int:
-    """Add the prompts that `audit` would ask to a plan; returns how many judgments the asker's file holds."""
-    stored = asker.plan(costs, [*set_questions(ladders), *_shift_questions(asker, ladders)])
-    return sum(judgment is not None for judgment in stored)
 
 
 def _share(dimension: str, measure: str, parts: Sequence[tuple[str, tuple[float, int]]]) -> Row:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.backends import connect
+from refladder.backends.estimate import Unanswered
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import CERTIFICATE_SCHEMA, certificate_digest, published_names
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Ladder, Progress
     from refladder.scoring.question import Question
@@ -72,7 +72,7 @@ def open_asker(
     Args:
         ladders: the set.
         judge: the backend.
-        judgments: file that stores the judgments; None stores nothing.
+        judgments: file that stores the judgments, which a dry run only reads; None stores nothing.
         answers: sampled answers for each question; 0 reads label probabilities.
         least_mass: a judgment with less label mass is unparsed.
         prompts: the user's own templates.
@@ -88,7 +88,8 @@ def open_asker(
         )
     template = load_template(ladders.task, ROLE, prompts)
     sampling = Sampling(max_tokens=ANSWER_TOKENS) if answers else None
-    log = JudgmentIndex(judgments, run_of(judge, template, answers=answers, sampling=sampling), restart=restart)
+    run = run_of(judge, template, answers=answers, sampling=sampling)
+    log = JudgmentIndex(judgments, run, restart=restart, read_only=isinstance(judge, Unanswered))
     return Asker(judge, template, log, least_mass, batch=BATCH)
 
 
@@ -355,8 +356,3 @@ def _notes(asker: Asker, members: Mapping[str, Sequence[int]], tests: int) -> li
             "rise; build ladders for more contexts."
         )
     return notes
-
-
-def plan_certify(costs: Plan, ladders: LadderSet, asker: Asker) -> int:
-    """Add the prompts that `certify` would ask to a plan; returns how many judgments the asker's file holds."""
-    return sum(judgment is not None for judgment in asker.plan(costs, set_questions(ladders)))

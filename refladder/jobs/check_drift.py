@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.backends.estimate import Unanswered
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record, refuse_pipe, write_record
 from refladder.files.locks import locked
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.records import Recipe
     from refladder.scoring.question import Question
     from refladder.scoring.scorer import LadderScorer
@@ -65,7 +66,7 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
 
     Args:
         scorer: judge, prompts and ladder set.
-        backend: the judge, without a response store: a stored answer cannot change.
+        backend: the judge, without a response store: a stored answer cannot change. In a dry run, no file is written.
         path: the file with the looks so far.
 
     Raises:
@@ -74,7 +75,8 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
         DataError: the file is damaged or cannot be written, or the judge cannot be read on the probes.
         BackendError: the judge failed.
     """
-    with locked(path):
+    dry_run = isinstance(backend, Unanswered)
+    with nullcontext() if dry_run else locked(path):
         watch = _read_watch(path, scorer)
         questions = probe_questions(scorer)
         asker = _asker(scorer, backend)
@@ -87,36 +89,9 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
             before = np.array([watch.probes[number].shares for number in chosen])
             asked = _pairs(changes_of(before, now))
             watch = replace(watch, looks=(*watch.looks, tuple(asked)))
-        write_record(path, watch)
+        if not dry_run:
+            write_record(path, watch)
     return report_of(watch, str(path), asked)
-
-
-def plan_look(plan: Plan, scorer: LadderScorer, path: Path) -> int:
-    """Add the prompts that `check_drift` would ask to a plan.
-
-    Args:
-        plan: what the run asks.
-        scorer: judge, prompts and ladder set.
-        path: the file with the looks so far.
-
-    Returns:
-        The number of prompts.
-
-    Raises:
-        UsageError, DataError: as `check_drift`.
-    """
-    watch = _read_watch(path, scorer)
-    questions = probe_questions(scorer)
-    if watch is None:
-        drawn = [_drawn(len(questions), EACH_LOOK, -batch) for batch in range(REPEATS // EACH_LOOK)]
-        asked = [*questions, *(questions[number] for batch in drawn for number in batch)]
-    else:
-        asked = _asked(path, watch, questions, _drawn(len(watch.probes), EACH_LOOK, len(watch.looks) + 1))
-    asker = _asker(scorer, scorer.judge)
-    prompts = [prompt for question in asked for prompt in asker.prompts(question)]
-    labels = list(scorer.template.labels.values())
-    plan.judge_again(scorer.judge, prompts, labels, answers=asker.answers, sampling=asker.sampling)
-    return len(asked) * asker.calls
 
 
 def report_of(watch: DriftWatch, file: str, asked: Sequence[tuple[float, float] | None] = ()) -> DriftReport:
@@ -205,7 +180,8 @@ def _asker(scorer: LadderScorer, backend: Backend) -> Asker:
 
 def _first_readings(scorer: LadderScorer, asker: Asker, questions: Sequence[Question]) -> DriftWatch:
     shares = _shares(asker, questions, scorer.scale.least_mass)
-    read = [number for number, row in enumerate(shares) if not np.isnan(row).any()]
+    dry_run = isinstance(asker.backend, Unanswered)  # as if every probe could be read
+    read = [number for number, row in enumerate(shares) if dry_run or not np.isnan(row).any()]
     if len(read) < LEAST_PROBES:
         raise DataError(
             f"{scorer.ladders.name}: the judge could be read on {len(read)} of {len(questions)} pairs of rungs, and "

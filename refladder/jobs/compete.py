@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends import in_batches, whole
+from refladder.backends.estimate import Unanswered
 from refladder.errors import UsageError
 from refladder.files.jsonl import (
     append_records,
@@ -31,7 +32,7 @@ from refladder.jobs.task_prompt import TASK
 from refladder.parsing import parse_json
 from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
-from refladder.records import Context, Generated, Output, Prompt
+from refladder.records import Context, Generated, NotJudged, Output, Prompt
 from refladder.report.standings import OVERALL, Standing, Trial, standings_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.columns import has_low_mass
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.jobs.task_prompt import Instance
     from refladder.records import Completion, Dimension, Judgment, Progress, Sampling
     from refladder.scoring.question import Question
@@ -146,74 +146,6 @@ def compete(
         )
 
 
-def plan_compete(  # noqa: PLR0917  the arguments of `compete` behind the plan
-    costs: Plan,
-    instances: Sequence[Instance],
-    models: Mapping[str, Backend],
-    judge: Backend,
-    criteria: Sequence[Dimension],
-    folder: Path,
-    *,
-    sampling: Sampling,
-    explain: bool = False,
-    prompts: Path | None = None,
-    restart: bool = False,
-) -> None:
-    """Add the prompts that `compete` would ask to a plan.
-
-    Answers decide which pairs get an explanation, so these are bounds.
-
-    Args:
-        costs: the plan of the run.
-        instances: see `compete`, as for all arguments below.
-        models: see there; they are not asked.
-        judge: see there; it is not asked.
-        criteria: see there.
-        folder: a copy of the folder, because files in it are opened for writing.
-        sampling: see there.
-        explain: see there.
-        prompts: see there.
-        restart: see there.
-
-    Raises:
-        RefladderError: see `compete`.
-    """
-    _check(models, criteria)
-    if restart:
-        _throw_away(folder)
-    stored = _stored(folder / GENERATED)
-    texts: dict[tuple[str, str], Generated] = {}
-    for model, backend in models.items():
-        keys = {
-            instance.id: _key(instance.prompt, backend, sampling)
-            for instance in instances
-            if instance.prompt is not None
-        }
-        texts.update(
-            {(row, model): stored[row, model, key] for row, key in keys.items() if (row, model, key) in stored}
-        )
-        missing = [instance for instance in instances if instance.id in keys and (instance.id, model) not in texts]
-        for batch in in_batches(backend, missing, BATCH):
-            asked = [instance.prompt for instance in batch if instance.prompt is not None]
-            for instance, completion in zip(batch, costs.write(backend, asked, sampling), strict=True):
-                texts[instance.id, model] = _generated(instance.id, model, keys[instance.id], completion)
-    pair_judge = _pair_judge(judge, folder, prompts)
-    pairs, questions = _pairs(instances, list(models), criteria, texts)
-    judgments = pair_judge.plan(costs, questions)
-    if not explain:
-        return
-    decided, open_pairs = [], []
-    for number, pair in enumerate(pairs):
-        both = [judgment for judgment in judgments[2 * number : 2 * number + 2] if judgment is not None]
-        if len(both) == 2:  # noqa: PLR2004
-            decided += [trial for trial in _trials([pair], both) if trial.winner is not None]
-        else:
-            open_pairs += [_trial(pair, winner=winner) for winner in (pair.one, pair.other)]
-    costs.write(judge, _explanations(decided, instances, criteria, texts), sampling)
-    most = len(open_pairs) // 2
-    costs.write(judge, _explanations(open_pairs, instances, criteria, texts), sampling, most=most)
-
-
 def _check(models: Mapping[str, Backend], criteria: Sequence[Dimension]) -> None:
     if len(models) < 2:  # noqa: PLR2004
         raise UsageError(f"a contest needs two models or more, found {', '.join(models) or 'none'}; add one")
@@ -256,10 +188,21 @@ def _compete(
         texts = _generate(instances, models, folder / GENERATED, sampling, progress)
     pair_judge = _pair_judge(judge, folder, prompts)
     with bars("judging") as progress:
-        trials, faint = _judge(instances, list(models), criteria, texts, pair_judge, progress=progress)
+        pairs, questions = _pairs(instances, list(models), criteria, texts)
+        judgments = pair_judge.ask(questions, progress)
+    trials, faint = _trials(pairs, judgments), sum(map(has_low_mass, judgments))
     if explain:
         with bars("explaining") as progress:
             trials = _explained(trials, instances, criteria, texts, judge, sampling=sampling, progress=progress)
+    if explain and isinstance(judge, Unanswered):
+        either = [
+            _trial(pair, winner=winner)
+            for pair, both in zip(pairs, zip(judgments[::2], judgments[1::2], strict=True), strict=True)
+            if any(isinstance(judgment, NotJudged) for judgment in both)
+            for winner in (pair.one, pair.other)
+        ]
+        with judge.at_most(len(either) // 2):
+            judge.write(_explanations(either, instances, criteria, texts), sampling)
     standings = standings_of(
         trials,
         {key for key, generated in texts.items() if generated.text is not None},
@@ -379,21 +322,6 @@ def _generate(
             if progress is not None:
                 progress(done, total)
     return {(row, model): texts[row, model] for row in prompts for model in models}
-
-
-def _judge(
-    instances: Sequence[Instance],
-    models: Sequence[str],
-    criteria: Sequence[Dimension],
-    texts: Mapping[tuple[str, str], Generated],
-    judge: Asker,
-    *,
-    progress: Progress | None,
-) -> tuple[list[Trial], int]:
-    """The result of every pair, and the number of judgments with a low label mass."""
-    pairs, questions = _pairs(instances, models, criteria, texts)
-    judgments = judge.ask(questions, progress)
-    return _trials(pairs, judgments), sum(map(has_low_mass, judgments))
 
 
 class _Pair(NamedTuple):

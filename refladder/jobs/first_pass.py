@@ -301,12 +301,6 @@ class Cascade(AllRows):
             self._estimates += estimates_of(self._student, chunk, self.scorer.ladders)
             yield from chunk
 
-    def undecided(self, rows: Iterable[Item]) -> Iterator[Item]:
-        """The rows that the judge gets, for the plan of a dry run."""
-        for item in self.rows(rows):
-            if self._side(self._estimates.popleft()) == 0 or self._is_checked(item):
-                yield item
-
     def values(self, batch: Sequence[Item], table: Columns, log: JudgmentLog) -> list[dict[str, Any]]:
         """The added columns of rows, in order; each row must have come from `rows`."""
         estimates = [self._estimates.popleft() for _ in batch]

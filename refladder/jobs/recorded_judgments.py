@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders
-from refladder.methods.contract import method_named, plan_nothing
+from refladder.methods.contract import method_named
 from refladder.scoring.recorded import ANY, LADDER, PAIRS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
         raise UsageError("recorded judgments are read as they are; leave out --answers and --yes-no")
     for name in methods:
         method = method_named(name.partition(":")[0])
-        if method.plan is plan_nothing or method.recorded in {ANY, recorded.kind}:
+        if method.recorded in {ANY, recorded.kind}:
             continue
         needs = _NEEDED.get(method.recorded or "", "more of a judge than comparisons of given texts")
         raise UsageError(

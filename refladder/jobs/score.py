@@ -38,6 +38,7 @@ from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import HumanScale, Progress, Score
@@ -268,7 +269,7 @@ class AllRows:
 def score_rows(
     scorer: LadderScorer,
     source: str,
-    out: str,
+    out: str | None,
     *,
     mapped: Mapped,
     given: str | None = None,
@@ -290,7 +291,7 @@ def score_rows(
     Args:
         scorer: judge, ladders and scale.
         source: file or `-`.
-        out: file or `-`.
+        out: file or `-`; None for a dry run, which writes nothing.
         mapped: the columns of the source by field.
         given: format of the source; None to take it from the file's ending.
         out_given: format of the output, likewise.
@@ -311,12 +312,10 @@ def score_rows(
             output or the judgments.
         BackendError: the judge failed; its judgments so far are stored.
     """
-    total = check_input(source, given, mapped, scorer.ladders) if checked is None else checked
+    total = check_input(source, given, mapped, scorer.ladders) if checked is None and out is not None else checked
     recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
     if recorded is not None:
         _check_recorded(recorded, scorer.ladders, source, given, mapped)
-    form = format_of(source, given)
-    parquet = source if form == "parquet" else None
     stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
     asking = first_pass or AllRows(scorer)
     added = {**asking.added, **added_columns(scorer.dimensions, stopped_by)}
@@ -325,7 +324,7 @@ def score_rows(
         expected = ExpectedRatings(calibration, added, scorer.report.signature)
         added |= expected.added
     table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
-    with closing(read_rows(source, given)) as rows, nullcontext() if out == STANDARD else locked(Path(out)):
+    with closing(read_rows(source, given)) as rows, _locked_output(out):
         columns = rows.columns() or []
         if clash := sorted(set(columns) & set(added)):
             raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
@@ -335,9 +334,16 @@ def score_rows(
             read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
         outputs = asking.rows(with_context(scorer, item) for item in read)
         with (
-            JudgmentLog(judgments, scorer.run, restart=restart) as log,
-            open_sink(
-                out, out_given or standard_form(out, form), added, columns, parquet, escape_formulas=escape_formulas
+            JudgmentLog(judgments, scorer.run, restart=restart, read_only=out is None) as log,
+            nullcontext(_nowhere)
+            if out is None
+            else open_sink(
+                out,
+                out_given or standard_form(out, format_of(source, given)),
+                added,
+                columns,
+                source if format_of(source, given) == "parquet" else None,
+                escape_formulas=escape_formulas,
             ) as write,
         ):
             for batch in batches(outputs, scorer.judge, _context_of):
@@ -346,9 +352,17 @@ def score_rows(
                 if progress is not None:
                     progress(scorer.report.rows, total)
             log.finish()
-        if config is not None and out != STANDARD and not is_device(Path(out)):
+        if config is not None and out is not None and out != STANDARD and not is_device(Path(out)):
             write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report
+
+
+def _locked_output(out: str | None) -> AbstractContextManager[None]:
+    return nullcontext() if out is None or out == STANDARD else locked(Path(out))
+
+
+def _nowhere(_row: Row, _added: Mapping[str, Any]) -> None:
+    """Write no row."""
 
 
 def _check_recorded(recorded: Recorded, ladders: LadderSet, source: str, given: str | None, mapped: Mapped) -> None:

@@ -1,16 +1,12 @@
 """The evaluation methods by name, and what a method is.
 
-A method has a name and a description, which are its line in METHODS, and two functions, in one `EvaluationMethod`::
+A method has a name and a description, which are its line in METHODS, and one function, in an `EvaluationMethod`::
 
     def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
     ) -> MethodResult: ...
 
-    def plan(
-        costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
-    ) -> tuple[str, ...]: ...
-
-    my_method = EvaluationMethod(run=run, plan=plan)
+    my_method = EvaluationMethod(run=run)
 
 - `judge()` opens the backend that the user named, the first time it is called; a method that needs no judge (BLEU)
   never calls it. The backend that it returns counts prompts, characters and seconds for the report card.
@@ -20,8 +16,10 @@ A method has a name and a description, which are its line in METHODS, and two fu
 - `run` returns one `Method`: its scores by (output id, dimension name), higher is better, None where an output has
   no score (it is counted, never filled in), and the signature of all that made them. A method that has nothing to work
   on (no references, no checkpoint) gives `method` None and says in `skipped` why and what to do.
-- `plan` adds the prompts that `run` would ask to `costs`, asks nothing, and returns sentences for the user. It raises
-  the same errors for wrong options as `run`. `plan_nothing` is the plan of a method that needs no judge.
+- A dry run is the same `run` with `settings.dry_run` and a judge that is `refladder.backends.estimate.Unanswered`: it
+  counts the prompts, gives the answers of the response store, and reads no other label. Of the result, only `skipped`
+  and `notes` are used. Where answers decide which prompts are asked, `run` asks for all that there can be in a
+  `with judge().at_most(...)` block. A method that runs a model of its own only opens it.
 
 To add one, write one file and put one line in METHODS, or register it as an entry point of the group
 `refladder.method`; `refladder.testing.check_method` tests it. `refladder.methods.method_runs` runs them in the order
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.methods.measures import Part
     from refladder.methods.tally import Tally
@@ -208,6 +205,8 @@ class MethodSettings:
     by `selection` (see `refladder.ranking.selection`). `shared` holds what was answered in this run, so that no method
     asks again what another has asked.
 
+    `dry_run` says that the judge gives no new answers, see the top of this module.
+
     `progress(what)` gives a context manager with a function of (done, in all), or None.
     """
 
@@ -228,6 +227,7 @@ class MethodSettings:
     prompts: Path | None = None
     work: Path | None = None
     restart: bool = False
+    dry_run: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[str], AbstractContextManager[Progress | None]] = _silent
 
@@ -331,45 +331,16 @@ class RunMethod(Protocol):
         ...
 
 
-class PlanMethod(Protocol):
-    """Estimates the cost of a method; see the top of this module."""
-
-    def __call__(
-        self,
-        costs: Plan,
-        benchmark: Benchmark,
-        dimensions: Sequence[Dimension],
-        judge: Judge,
-        settings: MethodSettings,
-        /,
-    ) -> tuple[str, ...]:
-        """Add the prompts that the method asks to a plan, and return sentences for the user."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationMethod:
-    """A method of `evaluate`: what it does, and what that will cost; see the top of this module.
+    """A method of `evaluate`; see the top of this module.
 
     `recorded` is the kind of recorded judgments that answer all its questions, `ladder` or `pairs` (see
     `refladder.scoring.recorded`); `any` for a method that asks no judge; None if no recorded judgments can answer it.
     """
 
     run: RunMethod
-    plan: PlanMethod
     recorded: str | None = None
-
-
-def plan_nothing(
-    _costs: Plan,
-    _benchmark: Benchmark,
-    _dimensions: Sequence[Dimension],
-    _judge: Judge,
-    _settings: MethodSettings,
-    /,
-) -> tuple[str, ...]:
-    """The plan of a method that asks no judge."""
-    return ()
 
 
 def method_named(name: str) -> EvaluationMethod:
@@ -383,6 +354,6 @@ def method_named(name: str) -> EvaluationMethod:
     if not isinstance(method, EvaluationMethod):
         raise UsageError(
             f"method {name!r} is registered as {method!r:.60}, which is no EvaluationMethod; "
-            "give run and plan as refladder.methods.contract describes"
+            "give run as refladder.methods.contract describes"
         )
     return method

@@ -19,7 +19,6 @@ from refladder.scoring.scorer import batches
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.records import Benchmark, Dimension, Judgment
     from refladder.scoring.question import Question
@@ -82,16 +81,7 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
             measures=of_judgments(judgments),
         )
 
-    def plan(
-        costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-    ) -> tuple[str, ...]:
-        settings.own(name, {})
-        asker = _asker(grades, benchmark, judge, settings)
-        for batch in batches((question for _, question in _questions(benchmark, dimensions)), asker.backend):
-            asker.plan(costs, batch)
-        return ()
-
-    return EvaluationMethod(run=run, plan=plan)
+    return EvaluationMethod(run=run)
 
 
 direct_5 = _method("direct-5", 5, most_probable_grade, "most-probable")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.prompts import Template
     from refladder.records import Benchmark, Dimension, Judgment, Output, Prompt
@@ -222,18 +221,4 @@ def _run(
     )
 
 
-def _plan(
-    costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> tuple[str, ...]:
-    try:
-        opened = _opened(benchmark, dimensions, judge, settings)
-    except LabelsUnavailableError as error:
-        return (str(error),)
-    for _, _, asked in opened.questions:
-        missing = opened.log.unanswered(asked)
-        for group in _groups(missing):
-            costs.read_labels(opened.backend, [_prompt(opened.template, missing[0])], group)
-    return (NO_ANSWERS,) if settings.answers else ()
-
-
-gptscore = EvaluationMethod(run=_run, plan=_plan)
+gptscore = EvaluationMethod(run=_run)

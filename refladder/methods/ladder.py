@@ -16,11 +16,10 @@ from refladder.methods.measures import Measures, joined, of_judgments, of_orders
 from refladder.records import text_id
 from refladder.scoring import recorded
 from refladder.scoring.columns import Scale, ScoreReport
-from refladder.scoring.dry_run import plan_scoring
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import LadderScorer, batches
-from refladder.synth import build_ladders, plan_ladders
+from refladder.synth import build_ladders
 from refladder.synth.journal import JOURNAL
 
 if TYPE_CHECKING:
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
     from refladder.records import (
         Benchmark,
         Context,
         Dimension,
         Judgment,
-        Ladder,
         LadderFailure,
         Progress,
         Prompt,
@@ -99,16 +96,10 @@ def evaluation_ladders(
             progress=progress,
             needed=needed,
         )
-    return _set_of(benchmark, dimensions, ladders, failures), failures
-
-
-def _set_of(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: Sequence[Ladder], failures: Sequence[LadderFailure]
-) -> LadderSet:
     if not ladders:
         reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
         raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another --writer")
-    return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures)
+    return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures), failures
 
 
 def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet) -> LadderSet:
@@ -234,34 +225,7 @@ def _run(
     )
 
 
-def _plan(
-    costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> tuple[str, ...]:
-    _check(settings)
-    failures: Sequence[LadderFailure] = ()
-    if settings.ladders is not None:
-        ladders = ladders_for(benchmark, dimensions, _opened(settings.ladders))
-    else:
-        written, failures = plan_ladders(
-            costs,
-            (settings.writer or judge)(),
-            benchmark.contexts,
-            dimensions,
-            rungs=settings.rungs,
-            sampling=settings.sampling,
-            attempts=settings.attempts,
-            prompts=settings.prompts,
-            journal=None if settings.work is None else settings.work / JOURNAL,
-        )
-        ladders = _set_of(benchmark, dimensions, written, failures)
-    outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)
-    judgments = None if settings.work is None else within(settings.work / JUDGMENTS)
-    scorer = _scorer(judge(), ladders, dimensions, settings)
-    plan_scoring(costs, scorer, ((output, None) for output in outputs), judgments)
-    return _notes(failures)
-
-
-ladder = EvaluationMethod(run=_run, plan=_plan, recorded=recorded.LADDER)
+ladder = EvaluationMethod(run=_run, recorded=recorded.LADDER)
 
 
 def _check(settings: MethodSettings) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.backends.estimate import Unanswered
 from refladder.errors import UsageError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import joined
@@ -23,10 +24,10 @@ from refladder.scoring.recorded import PAIRS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
     from refladder.ranking.sorting import Sort
     from refladder.records import Benchmark, Context, Dimension, Output
+    from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
 
 _BEAM = {"beam": "10", "gap": "0.1"}
@@ -68,12 +69,7 @@ def _method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> Eval
     ) -> MethodResult:
         return _sorted(benchmark, dimensions, judge, settings, name=name, sorting=sorting_of(settings))
 
-    def plan(
-        costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-    ) -> tuple[str, ...]:
-        return _plan(costs, benchmark, dimensions, judge, settings, sorting=sorting_of(settings))
-
-    return EvaluationMethod(run=run, plan=plan, recorded=PAIRS)
+    return EvaluationMethod(run=run, recorded=PAIRS)
 
 
 pairs_greedy = _method("pairs-greedy", _greedy)
@@ -117,6 +113,8 @@ def _sorted(
     """Sort every context and dimension; with two orders, a comparison is the mean of both."""
     pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
     cells = _cells(benchmark, dimensions, settings)
+    if isinstance(pair_judge.backend, Unanswered):
+        return _counted(pair_judge, pair_judge.backend, cells, settings, sorting)
     tally = Tally()
     answered: list[dict[tuple[int, int], float]] = [{} for _ in cells]
 
@@ -165,22 +163,15 @@ def _sorted(
     )
 
 
-def _plan(
-    costs: Plan,
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    judge: Judge,
-    settings: MethodSettings,
-    *,
-    sorting: _Sorting,
-) -> tuple[str, ...]:
-    """A pool for every sort: answers decide which of its comparisons are made.
+def _counted(
+    pair_judge: Asker, backend: Unanswered, cells: Sequence[_Cell], settings: MethodSettings, sorting: _Sorting
+) -> MethodResult:
+    """Count every sort in a dry run: answers decide which of its comparisons are made.
 
     A merge shows the item of its left half first, so a sort can only ask the pairs in the order of its start.
     """
-    pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
     least = most = 0
-    for cell in _cells(benchmark, dimensions, settings):
+    for cell in cells:
         fewest, limit = comparisons_between(len(cell.outputs), beam=sorting.beam)
         least, most = least + fewest, most + limit
         questions = [
@@ -188,6 +179,8 @@ def _plan(
             for left, right in itertools.combinations(cell.start, 2)
             for pair in _orders(left, right, settings)
         ]
-        pair_judge.plan(costs, questions, settings.orders * limit)
+        with backend.at_most(settings.orders * limit):
+            pair_judge.judge(pair_judge.log.unanswered(questions))
     least, most = least * settings.orders, most * settings.orders
-    return (f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most",)
+    sentence = f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most"
+    return MethodResult(method=None, notes=(sentence,))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from refladder.backends.metered import Metered, total
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.locks import locked_folder
-from refladder.methods.contract import CHECKPOINT, Method, method_named
+from refladder.methods.contract import CHECKPOINT, Method, Shared, method_named
+from refladder.scoring.dry_run import copied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.backends.metered import Spent
     from refladder.methods.contract import EvaluationMethod, Judge, MethodResult, MethodSettings
     from refladder.records import Benchmark, Dimension
@@ -66,23 +66,21 @@ def run_methods(
         return _run(methods, benchmark, dimensions, judge, settings)
 
 
-def plan_methods(  # noqa: PLR0917  the arguments of `run_methods` behind the plan
-    costs: Plan,
+def rehearse_methods(
     names: Sequence[str],
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
     judge: Judge,
     settings: MethodSettings,
 ) -> list[tuple[str, str]]:
-    """Add the prompts that `run_methods` would ask to a plan, in the same order; answers that methods share count once.
+    """Run methods in a dry run, on a copy of the folder `work`; answers that they share count once.
 
     Args:
-        costs: the plan of the run.
         names: see `run_methods`, as for all arguments below.
         benchmark: see there.
         dimensions: see there.
-        judge: opens the judge, which is not asked.
-        settings: as there; `work` is a copy of the folder, because files in it are opened for writing.
+        judge: opens the judge, which is `Unanswered`, as is the writer of `settings`.
+        settings: see there.
 
     Returns:
         Sentences for the user, each with the name of its method.
@@ -90,11 +88,13 @@ def plan_methods(  # noqa: PLR0917  the arguments of `run_methods` behind the pl
     Raises:
         RefladderError: see `run_methods`.
     """
-    return [
-        (name, sentence)
-        for name, method in _methods(names, settings).items()
-        for sentence in method.plan(costs, benchmark, dimensions, judge, _with_checkpoint(settings, name))
-    ]
+    sentences = []
+    with copied(None if settings.restart else settings.work) as copy:
+        rehearsed = replace(settings, work=copy, dry_run=True, shared=Shared())
+        for name, method in _methods(names, settings).items():
+            result = method.run(benchmark, dimensions, judge, _with_checkpoint(rehearsed, name))
+            sentences += [(name, sentence) for sentence in filter(None, (result.skipped, *result.notes))]
+    return sentences
 
 
 def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, EvaluationMethod]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray, IntArray
-    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
     from refladder.prompts import Template
     from refladder.records import Benchmark, Context, Dimension, Output
@@ -277,15 +276,14 @@ def _ranks(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
 def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> EvaluationMethod:
     """The method that asks about all pairs, or those that the budget allows, and applies an estimator."""
 
-    def opened(benchmark: Benchmark, judge: Judge, settings: MethodSettings) -> Asker:
-        settings.own(name, {})
-        return open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
-
     def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
     ) -> MethodResult:
-        pair_judge = opened(benchmark, judge, settings)
+        settings.own(name, {})
+        pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
         comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
+        if settings.dry_run:
+            return MethodResult(method=None)
         return result_of(
             benchmark,
             dimensions,
@@ -298,15 +296,7 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
             debiased=debiased,
         )
 
-    def plan(
-        costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-    ) -> tuple[str, ...]:
-        pair_judge = opened(benchmark, judge, settings)
-        chosen = choose_pairs(benchmark, dimensions, settings)
-        pair_judge.plan(costs, [question for choice in chosen for question in choice.questions])
-        return ()
-
-    return EvaluationMethod(run=run, plan=plan, recorded=PAIRS)
+    return EvaluationMethod(run=run, recorded=PAIRS)
 
 
 # arXiv 2307.07889: equation 6 (win ratio), 9 and 10 (debiasing a probability and a win), appendix B (likelihood).

@@ -16,7 +16,6 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from refladder.backends.estimate import Plan
     from refladder.methods.checkpoints import Found
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.records import Benchmark, Context, Dimension, Output
@@ -45,45 +44,29 @@ class ReferenceMetric:
 
 
 def method_without_judge(name: str, defaults: Mapping[str, str], prepare: Prepare) -> EvaluationMethod:
-    """A method that asks no judge, so that its plan is empty.
+    """A method that asks no judge.
 
     Args:
         name: of the method.
         defaults: its options.
         prepare: given benchmark, dimensions, options and settings, a function that opens what the method needs (a
-            plan calls it too, so that a missing checkpoint is reported early) and returns a function that computes the
-            scores; or the reason why there is nothing to compute.
+            dry run calls it too, so that a missing checkpoint is reported early) and returns a function that computes
+            the scores; or the reason why there is nothing to compute.
     """
-
-    def opened(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings
-    ) -> str | Callable[[], MethodResult]:
-        opener = prepare(benchmark, dimensions, settings.own(name, defaults), settings)
-        if isinstance(opener, str):
-            return opener
-        try:
-            return opener()
-        except BackendUnavailableError as error:
-            return str(error)
 
     def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], _judge: Judge, settings: MethodSettings, /
     ) -> MethodResult:
-        compute = opened(benchmark, dimensions, settings)
-        if isinstance(compute, str):
-            return MethodResult(method=None, skipped=compute)
+        opener = prepare(benchmark, dimensions, settings.own(name, defaults), settings)
+        if isinstance(opener, str):
+            return MethodResult(method=None, skipped=opener)
         try:
-            return compute()
+            compute = opener()
+            return MethodResult(method=None) if settings.dry_run else compute()
         except BackendUnavailableError as error:
             return MethodResult(method=None, skipped=str(error))
 
-    def plan(
-        _costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], _judge: Judge, settings: MethodSettings, /
-    ) -> tuple[str, ...]:
-        compute = opened(benchmark, dimensions, settings)
-        return (compute,) if isinstance(compute, str) else ()
-
-    return EvaluationMethod(run=run, plan=plan, recorded=ANY)
+    return EvaluationMethod(run=run, recorded=ANY)
 
 
 def reference_method(name: str, open_metric: Callable[[], ReferenceMetric]) -> EvaluationMethod:

@@ -7,7 +7,6 @@ shipped ones or the user's, so that it does something where nothing can reword; 
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.backends.estimate import Unwritten
+from refladder.backends.estimate import Unanswered
 from refladder.errors import DataError, PromptError, UsageError
 from refladder.files.jsonl import read_bytes
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, MethodSettings
@@ -33,14 +32,13 @@ from refladder.methods.pairwise import (
 from refladder.methods.tally import Tally
 from refladder.prompts import Template, fill, text_of, with_text
 from refladder.ranking.bias import share_of_first
-from refladder.records import Prompt
+from refladder.records import Prompt, Unwritten
 from refladder.scoring.pairs import first_probabilities, pair_question
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.methods.contract import Judge
     from refladder.records import Benchmark, Completion, Dimension, Judgment, Sampling
     from refladder.scoring.question import Question
@@ -72,14 +70,10 @@ _REWRITE = (
 
 
 class _Candidate(NamedTuple):
-    """An instruction and its fairness; None where no pair was read in both orders.
-
-    In a plan, an instruction that is still to be written is the `ending` of a template without one.
-    """
+    """An instruction and its fairness; None where no pair was read in both orders."""
 
     template: Template
     fairness: float | None
-    ending: Unwritten | None = None
 
 
 class _Options(NamedTuple):
@@ -142,6 +136,10 @@ def _run(
             failed += unusable
             asked += options.rewrites
             candidates += [tried(template) for template in _new(made, candidates)]
+        if settings.dry_run:
+            _count_longest(benchmark, dimension, judge, settings, [candidate.template for candidate in candidates])
+            notes.append(f"{dimension.name}: counted with the longest instruction; the fairest is not known yet")
+            continue
         if failed:
             notes.append(
                 f"{dimension.name}: {len(failed)} of {asked} rewritten instructions cannot be used, e.g. {failed[0]}"
@@ -171,79 +169,38 @@ def _run(
                 tally=tally,
             )
         )
+    if settings.dry_run:
+        return MethodResult(method=None, notes=tuple(notes))
     searched = f"|zepo:{options.pairs}x2of{len(initial)}"
     searched += f"+{options.rewrites}x{options.rounds}" if options.rewrites else ""
     return _joined(parts, total, notes, searched)
 
 
-def _plan(
-    costs: Plan, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-) -> tuple[str, ...]:
-    """All instructions of the search, then the comparisons with the longest one: the fairest is not known yet."""
-    options = _options(settings)
-    template = template_of(benchmark, settings)
-    initial = [template, *_reworded(template, options.instructions)]
+def _count_longest(
+    benchmark: Benchmark,
+    dimension: Dimension,
+    judge: Judge,
+    settings: MethodSettings,
+    templates: Sequence[Template],
+) -> None:
+    """Count the comparisons in a dry run, with the longest instruction: the fairest is not known yet."""
+    chosen = choose_pairs(benchmark, [dimension], settings)
+    questions = [question for choice in chosen for question in choice.questions]
 
-    def planned(candidate: _Candidate, questions: Sequence[Question], most: int | None = None) -> _Candidate:
-        pair_judge = open_pair_judge(benchmark, judge, settings, candidate.template)
-        if candidate.ending is None:
-            return candidate._replace(fairness=_fairness(pair_judge.plan(costs, questions, most)))
-        different = {question.key: question for question in questions}
-        costs.judge(
-            pair_judge.backend,
-            [_ended(fill(candidate.template, question.slots), candidate.ending) for question in different.values()],
-            list(candidate.template.labels.values()),
-            answers=settings.answers,
-            sampling=settings.sampling,
-            most=most,
-        )
-        return candidate
-
-    def length(candidate: _Candidate, question: Question) -> int:
+    def length(template: Template) -> int:
         """In tokens, with an unwritten instruction at its limit; in characters where tokens are unknown."""
-        tokens = judge().count_tokens([fill(candidate.template, question.slots)])
+        tokens = judge().count_tokens([fill(replace(template, ending=None), questions[0].slots)])
         if tokens is None:
-            return len(text_of(candidate.template))
-        return tokens[0] + (0 if candidate.ending is None else candidate.ending.tokens)
+            return len(text_of(template))
+        return tokens[0] + (0 if template.ending is None else template.ending.tokens)
 
-    for dimension in dimensions:
-        questions = _search_questions(benchmark, dimension, settings, options.pairs)
-        candidates = [planned(_Candidate(template, None), questions) for template in initial]
-        for number in range(options.rounds if options.rewrites else 0):
-            best = _fairest(candidates)
-            if best.fairness == 0:
-                break
-            writer = (settings.writer or judge)()
-            completions = [
-                costs.write(writer, [prompt], sampling)[0]
-                for prompt, sampling in _rewriting(best.template, options.rewrites, settings, number * options.rewrites)
-            ]
-            made, _ = _usable(best.template, [text for text in completions if not isinstance(text.text, Unwritten)])
-            candidates += [planned(_Candidate(template, None), questions) for template in _new(made, candidates)]
-            head, _ = _head_and_instruction(best.template)
-            without = with_text(best.template, f"{head}\n\n")
-            candidates += [
-                planned(_Candidate(without, None, completion.text), questions)
-                for completion in completions
-                if isinstance(completion.text, Unwritten)
-            ]
-        chosen = choose_pairs(benchmark, [dimension], settings)
-        compared = [question for choice in chosen for question in choice.questions]
-        longest = max(candidates, key=functools.partial(length, question=questions[0]))
-        planned(longest, compared, len(compared))
-    return tuple(
-        f"{dimension.name}: counted with the longest instruction; the fairest is not known yet"
-        for dimension in dimensions
-    )
+    pair_judge = open_pair_judge(benchmark, judge, settings, max(templates, key=length))
+    if isinstance(pair_judge.backend, Unanswered):
+        with pair_judge.backend.at_most(len(questions)):
+            pair_judge.judge(pair_judge.log.unanswered(questions))
 
 
-zepo = EvaluationMethod(run=_run, plan=_plan)
-
-
-def _ended(prompt: Prompt, ending: Unwritten) -> Prompt:
-    """A prompt with a text that is still to be written at its end."""
-    slots = {**prompt.slots, "ending": ending}
-    return replace(prompt, literals=(*prompt.literals, ""), names=(*prompt.names, "ending"), slots=slots)
+zepo = EvaluationMethod(run=_run)
 
 
 def _fairest(candidates: Sequence[_Candidate]) -> _Candidate:
@@ -366,6 +323,11 @@ def _usable(template: Template, completions: Sequence[Completion]) -> tuple[list
     templates: dict[str, Template] = {}
     failed = []
     for completion in completions:
+        if isinstance(completion.text, Unwritten):
+            templates[completion.text] = replace(
+                with_text(template, f"{head}\n\n"), digest=completion.text, ending=completion.text
+            )
+            continue
         if completion.finish != "stop":
             failed.append(completion.note or "the text was cut")
             continue
@@ -393,9 +355,8 @@ def _search_questions(
     return questions
 
 
-def _fairness(judgments: Sequence[Judgment | None]) -> float | None:
+def _fairness(judgments: Sequence[Judgment]) -> float | None:
     """-|P(first) - 1/2| over the pairs that were read in both orders; None where there is none."""
-    probabilities = [math.nan if judgment is None else first_probabilities([judgment])[0] for judgment in judgments]
-    both = np.array(probabilities, dtype=np.float64).reshape(-1, 2)
+    both = first_probabilities(judgments).reshape(-1, 2)
     share = share_of_first(both[~np.isnan(both).any(axis=1)])
     return None if math.isnan(share) else -abs(share - 0.5)

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from refladder.errors import DataError, PromptError, UnknownNameError
 from refladder.parsing import parse_toml
-from refladder.records import LOSS, TIE, WIN, Context, Dimension, Prompt
+from refladder.records import LOSS, TIE, WIN, Context, Dimension, Prompt, Unwritten
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -74,7 +74,7 @@ class Template:
 
     `digest` covers the whole file (line ends as LF), so that any edit changes every recipe that uses it. `path` is the
     file and `line` the first line of the prompt text. `literals` has one more entry than `names`: the text is literal,
-    slot, literal, ..., literal.
+    slot, literal, ..., literal. `ending` follows them: a text that a dry run leaves unwritten.
     """
 
     task: str
@@ -86,6 +86,7 @@ class Template:
     names: tuple[str, ...]
     labels: Mapping[str, str]
     claims: Mapping[str, str]
+    ending: Unwritten | None = None
 
     @property
     def signature(self) -> str:
@@ -231,12 +232,13 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
     for name in template.names:
         if name not in values:
             raise PromptError(f"{template.signature}: slot {{{{{name}}}}} has no value")
+    ended = {} if template.ending is None else {"ending": template.ending}
     return Prompt(
         task=template.task,
         role=template.role,
-        literals=template.literals,
-        names=template.names,
-        slots=values,
+        literals=template.literals + ("",) * len(ended),
+        names=(*template.names, *ended),
+        slots=values | ended,
         labels=tuple(template.labels.values()),
         outcomes=tuple(template.labels),
         claim=claim,

@@ -14,7 +14,7 @@ from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import fill
-from refladder.records import LOSS, OUTCOMES, WIN, LabelReading, Recipe, Run
+from refladder.records import LOSS, OUTCOMES, WIN, Judgment, LabelReading, NotAsked, NotJudged, Recipe, Run
 from refladder.scoring.judging import LEAST_MASS, judgment_of, trusted
 from refladder.version import __version__
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.prompts import Template
-    from refladder.records import Judgment, Progress, Prompt, Sampling
+    from refladder.records import Progress, Prompt, Sampling
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.question import Question
 
@@ -199,66 +198,6 @@ class Asker:
             return 0
         return sum(map(characters, self.prompts(question))) * max(self.answers, 1)
 
-    def plan(self, plan: Plan, questions: Sequence[Question], most: int | None = None) -> list[Judgment | None]:
-        """Add the prompts that `ask` would ask, with a `JudgmentIndex`, to a plan.
-
-        Args:
-            plan: what the run asks.
-            questions: of this template's role; those that show the same texts are one.
-            most: how many of them will be asked at most, where answers decide which; None if all will.
-
-        Returns:
-            For each question the judgment that exists already, or None.
-        """
-        questions = self._by_ids(questions)
-        new = self.log.unanswered(questions)
-        if most is not None:
-            self.plan_readings(plan, new, most)
-        else:
-            keys = set(plan.new_questions(self.signature, (question.key for question in new)))
-            for batch in in_batches(self.backend, [question for question in new if question.key in keys], self.batch):
-                self.log.append(self.plan_readings(plan, batch))
-        stored = self.log.stored(questions)
-        return [None if judgment is None else trusted([judgment], self.least_mass)[0] for judgment in stored]
-
-    def plan_readings(
-        self, plan: Plan, questions: Sequence[Question], most: int | None = None, least: int = 0
-    ) -> list[Judgment]:
-        """Add the prompts of all questions to a plan, whatever is stored as a judgment.
-
-        Args:
-            plan: what the run asks.
-            questions: those of one context are put next to each other.
-            most: how many of them will be asked at most; None if all will.
-            least: how many of them need an answer at least, with `most`.
-
-        Returns:
-            The judgments of the questions whose prompts have an answer in the response store.
-        """
-        if not questions:
-            return []
-        if self.backend.recorded is not None:
-            return self.judge(questions)
-        ordered = sorted(questions, key=lambda question: question.context.id)
-        prompts = [prompt for question in ordered for prompt in self.prompts(question)]
-        each = len(OUTCOMES) if self.template.claims else 1
-        readings = plan.judge(
-            self.backend,
-            prompts,
-            list(self.template.labels.values()),
-            answers=self.answers,
-            sampling=self.sampling,
-            most=None if most is None else most * each,
-            least=least * each,
-        )
-        count = len(prompts) // len(ordered)
-        judgments = []
-        for number, question in enumerate(ordered):
-            answered = [reading for reading in readings[number * count : (number + 1) * count] if reading is not None]
-            if len(answered) == count:
-                judgments.append(self._judgment(question, answered))
-        return judgments
-
     def _reader(self) -> Backend:
         """The backend, or what reads labels from answers that it writes."""
         if self.sampling is None:
@@ -286,6 +225,7 @@ class Asker:
             mass=reading.mass,
             note=reading.reason or reading.note,
             cut=reading.cut,
+            kind=NotJudged if isinstance(reading, NotAsked) else Judgment,
         )
 
 

@@ -33,6 +33,7 @@ def judgment_of(
     mass: float | None,
     note: str | None,
     cut: bool = False,
+    kind: type[Judgment] = Judgment,
 ) -> Judgment:
     """The judgment of a question; log-probabilities that are missing or impossible become None with a note.
 
@@ -44,11 +45,12 @@ def judgment_of(
         mass: the probability of the outcomes together.
         note: why it could not be read, or a remark about the reading.
         cut: whether the context was shortened to fit.
+        kind: `NotJudged` for a question that a dry run has not asked.
     """
     if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
         logprobs, note = None, f"the judge gave {wrong}"
     comparison = question.comparison
-    return Judgment(
+    return kind(
         context_id=comparison.context_id,
         dimension=comparison.dimension,
         subject=comparison.subject,

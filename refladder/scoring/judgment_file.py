@@ -46,7 +46,19 @@ from refladder.files.table_files import (
     open_table,
 )
 from refladder.parsing import parse_json
-from refladder.records import LOSS, OUTCOMES, TEXT, WIN, Comparison, Judgment, Recipe, Run, impossible, scale_of
+from refladder.records import (
+    LOSS,
+    OUTCOMES,
+    TEXT,
+    WIN,
+    Comparison,
+    Judgment,
+    NotJudged,
+    Recipe,
+    Run,
+    impossible,
+    scale_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -346,11 +358,6 @@ class JudgmentLog:
         """The questions without a judgment; those with one are read, so the next call continues behind them."""
         return list(questions[len(self._next(questions)) :])
 
-    def stored(self, questions: Sequence[Question]) -> list[Judgment | None]:
-        """For each question its judgment in the file, or None; the next call continues behind them."""
-        judgments = self._next(questions)
-        return [*judgments, *[None] * (len(questions) - len(judgments))]
-
     def stored_of(self, questions: Sequence[Question]) -> dict[int, Judgment]:
         """The judgments of one output in a file of which asking stopped early, by the position of their question.
 
@@ -420,7 +427,7 @@ class JudgmentLog:
                 "the judgments away with --restart"
             )
         if self._path is not None and self._writer is not None and judgments:
-            self._write(self._path, b"".join(map(to_line, judgments)))
+            self._write(self._path, b"".join(map(to_line, _answered(judgments))))
 
     def _write(self, path: Path, lines: bytes) -> None:
         if self._writer is None:
@@ -445,15 +452,16 @@ class JudgmentIndex(JudgmentLog):
         run: from `asker.run_of`. A file of an earlier version is read too: its first line is a recipe/1, or a run/1
             with dimensions, and its name holds the number of sampled answers.
         restart: throw away what the file holds.
+        read_only: store new judgments in memory only.
 
     Raises:
         UsageError: the file is of another judge or template, or another process has it open.
         DataError: it cannot be read or written, or a line is no judgment.
     """
 
-    def __init__(self, path: Path | None, run: Run, *, restart: bool = False) -> None:
+    def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
         self.judgments: dict[str, Judgment] = {}
-        super().__init__(path, run, restart=restart)
+        super().__init__(path, run, restart=restart, read_only=read_only)
         with self:
             while (line := self._next_line()) is not None:
                 judgment = _possible(self.run, line[0], from_line(Judgment, line[1], line[0]))
@@ -498,13 +506,6 @@ class JudgmentIndex(JudgmentLog):
             self.append(batch)
         return [_about(self.judgments[question.key], question.comparison) for question in questions]
 
-    def stored(self, questions: Sequence[Question]) -> list[Judgment | None]:
-        """For each question its judgment, with the ids that the question is about, or None."""
-        return [
-            _about(self.judgments[question.key], question.comparison) if question.key in self.judgments else None
-            for question in questions
-        ]
-
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
         """The questions without a judgment, each key once, the questions of a context next to each other."""
         new = {question.key: question for question in questions if question.key not in self.judgments}
@@ -520,14 +521,19 @@ class JudgmentIndex(JudgmentLog):
         Raises:
             DataError: the disk is full, or the file cannot be written; earlier judgments stay.
         """
-        if self._path is not None and judgments:
-            append_records(self._path, judgments)
+        if self._path is not None and not self._read_only and judgments:
+            append_records(self._path, _answered(judgments))
         self.judgments.update({judgment.key: judgment for judgment in judgments})
 
 
 def _early_path(path: Path) -> Path:
     """Where the judgments of an unfinished batch are, until the run is resumed."""
     return path.with_name(f"{path.name}.unfinished")
+
+
+def _answered(judgments: Sequence[Judgment]) -> list[Judgment]:
+    """Those that are stored: a dry run keeps what it has not asked in memory only."""
+    return [judgment for judgment in judgments if not isinstance(judgment, NotJudged)]
 
 
 def _changed(where: str, judgment: Judgment, question: Question) -> DataError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from refladder.backends.estimate import Unanswered
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling, Score
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
@@ -227,6 +227,7 @@ class LadderScorer:
         self.report = self._verdicts.report
         if self.stop is not None:
             self.report.saved = self.report.saved_calls = 0
+        self._counted: set[str] = set()  # rows of which a dry run has counted the fewest calls, by their first question
         # Called with the judgments of each batch, and the characters of their prompts.
         self.watch: Callable[[Sequence[Judgment], int], None] | None = None
 
@@ -255,15 +256,6 @@ class LadderScorer:
         ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judgments, blocks, reasons)
 
-    def plan(self, plan: Plan, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog) -> int:
-        """Add the prompts that `score` would ask to a plan; returns how many judgments the log holds already."""
-        asked, blocks, _ = self._asked(outputs, notes)
-        if self.stop is not None:
-            return self._plan_rounds(self.stop, plan, asked, blocks, log)
-        missing = log.unanswered(asked)
-        self._asker(log, asked).plan_readings(plan, missing)
-        return len(asked) - len(missing)
-
     def _score_in_rounds(
         self,
         stop: StopRule,
@@ -276,6 +268,9 @@ class LadderScorer:
         rows, questions = self._whole_rows(asked, blocks)
         stored = [log.stored_of(of_row) for of_row in questions]
         asker = self._asker(log, asked)
+        if isinstance(self.judge, Unanswered):
+            self._count_rounds(stop, self.judge, asker, questions, stored)
+            return self._verdicts.scores([None] * len(outputs), [], [], reasons | dict.fromkeys(blocks, "not asked"))
         result = ask_in_rounds(stop, self._shape, questions, stored, ask=asker.judge, trust=self._trust)
         needed = [[of_row[position] for position in sorted(of_row)] for of_row in result.judgments]
         new = [
@@ -316,24 +311,26 @@ class LadderScorer:
         ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judged, whole, reasons, bounds)
 
-    def _plan_rounds(
+    def _count_rounds(
         self,
         stop: StopRule,
-        plan: Plan,
-        asked: Sequence[Question],
-        blocks: Sequence[tuple[int, int]],
-        log: JudgmentLog,
-    ) -> int:
-        _, questions = self._whole_rows(asked, blocks)
-        stored = [log.stored_of(of_row) for of_row in questions]
+        judge: Unanswered,
+        asker: Asker,
+        rows: Sequence[Sequence[Question]],
+        stored: Sequence[Mapping[int, Judgment]],
+    ) -> None:
+        """In a dry run, count what the rounds ask at most and at least: answers decide how many there are."""
         missing: list[Question] = []
         least = 0
         for row in undecided(stop, self._shape, stored, self._trust):
-            missing += [question for position, question in enumerate(questions[row]) if position not in stored[row]]
-            if plan.new_questions(self.report.signature, [questions[row][0].key]):
+            missing += [question for position, question in enumerate(rows[row]) if position not in stored[row]]
+            if rows[row][0].key not in self._counted:
                 least += max(stop.fewest * self.run.orders - len(stored[row]), 0)
-        self._asker(log, asked).plan_readings(plan, missing, len(missing), least)
-        return sum(map(len, stored))
+            self._counted.add(rows[row][0].key)
+        self.report.reused += sum(map(len, stored))
+        each = calls_of(self.template, 1)
+        with judge.at_most(len(missing) * each, least * each):
+            asker.judge(missing)
 
     @property
     def _shape(self) -> tuple[int, int, int]:

@@ -10,13 +10,12 @@ import json
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from refladder.backends import in_batches
-from refladder.backends.estimate import Unwritten
 from refladder.errors import BadCompletionError, UsageError
 from refladder.prompts import criterion, fill, load_template
-from refladder.records import Ladder, LadderFailure, Recipe, Rung, Sampling
+from refladder.records import Ladder, LadderFailure, Recipe, Rung, Sampling, Unwritten
 from refladder.synth.checks import same_text, why_unusable
 from refladder.synth.journal import Entry, Journal
 from refladder.synth.plan import Step, plan
@@ -27,22 +26,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.backends.estimate import Plan
     from refladder.prompts import Template
-    from refladder.records import Completion, Context, Dimension, Prompt
+    from refladder.records import Context, Dimension, Prompt
 
-__all__ = ["Step", "build_ladders", "plan", "plan_ladders", "why_unusable"]
+__all__ = ["Step", "build_ladders", "plan", "why_unusable"]
 
 CHUNK = 256  # prompts that a backend is sent at once; also what a kill can lose
 DEFAULT_SAMPLING = Sampling()
-
-
-class _Writer(NamedTuple):
-    """A backend, the function that asks it for texts, or plans to, and one that is called with all prompts."""
-
-    backend: Backend
-    write: Callable[[Sequence[Prompt], Sampling], list[Completion]]
-    needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,7 +109,7 @@ def build_ladders(
     Source: arXiv 2509.05440, section 2.1.
 
     Args:
-        backend: the writer.
+        backend: the writer. In a dry run, a rung that is still to be written has an `Unwritten` text, usable at once.
         contexts: the contexts of the ladders; each uses the templates of its task.
         dimensions: the qualities to write ladders for, all of them for every context.
         rungs: rungs of a ladder, at least 2.
@@ -146,92 +136,12 @@ def build_ladders(
         DataError: the journal cannot be written, is damaged, or belongs to another build.
         BadCompletionError: the backend gave more or fewer texts than prompts.
     """
-    return _build(
-        _Writer(backend, backend.write, needed),
-        contexts,
-        dimensions,
-        rungs=rungs,
-        sampling=sampling,
-        attempts=attempts,
-        prompts=prompts,
-        journal=journal,
-        human=human,
-        progress=progress,
-    )
-
-
-def plan_ladders(
-    costs: Plan,
-    backend: Backend,
-    contexts: Sequence[Context],
-    dimensions: Sequence[Dimension],
-    *,
-    rungs: int = 5,
-    sampling: Sampling = DEFAULT_SAMPLING,
-    attempts: int = 3,
-    prompts: Path | None = None,
-    journal: Path | None = None,
-    human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
-) -> tuple[list[Ladder], list[LadderFailure]]:
-    """Add the prompts that `build_ladders` would ask to a plan, each rung being usable at its first attempt.
-
-    Args:
-        costs: the plan of the run.
-        backend: the writer; it is not asked.
-        contexts: see `build_ladders`, as for all arguments below.
-        dimensions: see there.
-        rungs: see there.
-        sampling: see there.
-        attempts: see there.
-        prompts: see there.
-        journal: a copy of the journal, which is opened for writing.
-        human: see there.
-
-    Returns:
-        As `build_ladders`; a rung that is still to be written has an `Unwritten` text.
-
-    Raises:
-        RefladderError: see `build_ladders`.
-    """
-
-    def write(asked: Sequence[Prompt], drawn: Sampling) -> list[Completion]:
-        return costs.write(backend, asked, drawn)
-
-    return _build(
-        _Writer(backend, write),
-        contexts,
-        dimensions,
-        rungs=rungs,
-        sampling=sampling,
-        attempts=attempts,
-        prompts=prompts,
-        journal=journal,
-        human=human,
-        progress=None,
-    )
-
-
-def _build(
-    writer: _Writer,
-    contexts: Sequence[Context],
-    dimensions: Sequence[Dimension],
-    *,
-    rungs: int,
-    sampling: Sampling,
-    attempts: int,
-    prompts: Path | None,
-    journal: Path | None,
-    human: Mapping[tuple[str, str], Mapping[int, str]] | None,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[list[Ladder], list[LadderFailure]]:
     waves = plan(rungs)
     human = human or {}
     _check_request(contexts, dimensions, attempts)
     _check_human(human, contexts, dimensions, rungs)
     roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
-    drafts = _drafts(
-        writer.backend.fingerprint, contexts, dimensions, human, roles=roles, sampling=sampling, folder=prompts
-    )
+    drafts = _drafts(backend.fingerprint, contexts, dimensions, human, roles=roles, sampling=sampling, folder=prompts)
     report = progress or (lambda _done, _total: None)
     opened = nullcontext() if journal is None else Journal(journal, _identity(drafts, rungs, attempts))
     total = sum(rungs - len(draft.texts) for draft in drafts)
@@ -242,7 +152,7 @@ def _build(
             todo = [(draft, step) for draft, step in missing if not draft.failures]
             done += len(missing) - len(todo)
             report(done, total)
-            for settled in _write_wave(writer, todo, sampling, attempts, record):
+            for settled in _write_wave(backend, todo, sampling, attempts, record, needed=needed):
                 done += settled
                 report(done, total)
     steps = sorted((step for wave in waves for step in wave), key=lambda step: step.level)
@@ -355,20 +265,24 @@ def _identity(
 
 
 def _write_wave(
-    writer: _Writer,
+    backend: Backend,
     todo: Sequence[tuple[_Draft, Step]],
     sampling: Sampling,
     attempts: int,
     journal: Journal | None,
+    *,
+    needed: Callable[[Sequence[Prompt]], None],
 ) -> Iterator[int]:
     """Write one wave into its drafts; after each chunk, yield how many rungs it settled (written or given up)."""
     pending = [(draft, step, list[str]()) for draft, step in todo]
     for attempt in range(attempts):
         seeded = replace(sampling, seed=sampling.seed + attempt)
         unusable = []
-        for chunk in in_batches(writer.backend, pending, writer.backend.texts_at_once or CHUNK):
+        for chunk in in_batches(backend, pending, backend.texts_at_once or CHUNK):
             settled = 0
-            entries = _answers(writer, [(draft, step) for draft, step, _ in chunk], attempt, seeded, journal)
+            rungs = [(draft, step) for draft, step, _ in chunk]
+            needed([draft.prompt(step) for draft, step in rungs])
+            entries = _answers(backend, rungs, attempt, seeded, journal)
             for (draft, step, reasons), entry in zip(chunk, entries, strict=True):
                 if entry.unusable is None:
                     settled += 1
@@ -384,7 +298,7 @@ def _write_wave(
 
 
 def _answers(
-    writer: _Writer,
+    backend: Backend,
     chunk: Sequence[tuple[_Draft, Step]],
     attempt: int,
     sampling: Sampling,
@@ -392,8 +306,6 @@ def _answers(
 ) -> list[Entry]:
     """One attempt at each rung of a chunk, from the journal as far as that goes; usable texts are put in the drafts."""
     entries: list[Entry] = []
-    prompts = [draft.prompt(step) for draft, step in chunk]
-    writer.needed(prompts)
     if journal is not None:
         for draft, step in chunk:
             entry = journal.replay(draft.context.id, draft.dimension.name, step.level, attempt)
@@ -404,10 +316,10 @@ def _answers(
     rest = chunk[len(entries) :]
     if not rest:
         return entries
-    completions = writer.write(prompts[len(entries) :], sampling)
+    completions = backend.write([draft.prompt(step) for draft, step in rest], sampling)
     if len(completions) != len(rest):
         raise BadCompletionError(
-            f"backend {writer.backend.fingerprint!r} gave {len(completions)} texts for {len(rest)} prompts; "
+            f"backend {backend.fingerprint!r} gave {len(completions)} texts for {len(rest)} prompts; "
             "test it with refladder.testing.check_backend"
         )
     fresh = []

@@ -143,6 +143,15 @@ def test_a_dry_run_in_words(capsys, table, prices):
     assert "  texts that are still to be written are not counted in the characters\n" in out
 
 
+def test_a_dry_run_refuses_what_the_run_refuses(capsys, table):
+    rows = [json.loads(line) for line in table.read_text().splitlines()]
+    table.write_text("".join(json.dumps({**row, "fluency_score": 1.0}) + "\n" for row in rows))
+    message = f"refladder: {table}: column 'fluency_score' exists already; rename or drop it first\n"
+    for options in (("--dry-run",), ()):
+        assert score(capsys, table, *options) == (2, "", message)
+    assert Words.sent == []
+
+
 def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
     store = tmp_path / "r.sqlite"
     (first,) = spent(capsys, table, "--store", store)

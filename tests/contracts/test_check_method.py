@@ -11,7 +11,7 @@ from doubles import Double
 
 from refladder.backends import connect
 from refladder.errors import UsageError
-from refladder.methods.contract import EvaluationMethod, Method, MethodResult, method_named, plan_nothing
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult, method_named
 from refladder.methods.measures import Part, of_judgments
 from refladder.records import Judgment, Prompt, Sampling
 from refladder.testing import check_benchmark, check_method, made_benchmark
@@ -67,45 +67,35 @@ class Answering(Double):
         return ["1"]
 
 
-def planned(costs, benchmark, _dimensions, judge, settings, /):
-    """The prompts of `judging`, which are the same for all outputs."""
-    settings.own("mine", {})
-    costs.write(judge(), [EMPTY] * len(benchmark.outputs), Sampling())
-    return ()
-
-
-def check(run, plan=plan_nothing, **more):
-    return check_method("mine", EvaluationMethod(run=run, plan=plan), **more)
+def check(run, **more):
+    return check_method("mine", EvaluationMethod(run=run), **more)
 
 
 def test_a_good_method_passes():
     assert check(mine).method.name == "mine"
-    assert check(judging, planned, judge=Answering).judgments == 12
+    assert check(judging, judge=Answering).judgments == 12
 
 
-def test_a_plan_announces_what_is_asked():
-    with pytest.raises(UsageError, match="method 'mine' asks 12 prompts, and its plan announces 0; add the prompts"):
-        check(judging, judge=Answering)
+def test_a_dry_run_counts_what_is_asked():
+    def rehearsing(most):
+        """Asks half of its prompts in a dry run, or all of them of which `most` are needed."""
 
-    def half(costs, benchmark, *rest):
-        return planned(costs, replace(benchmark, outputs=benchmark.outputs[:6]), *rest)
+        def run(benchmark, dimensions, judge, settings, /):
+            if not settings.dry_run:
+                return judging(benchmark, dimensions, judge, settings)
+            if most is None:
+                return judging(replace(benchmark, outputs=benchmark.outputs[:6]), dimensions, judge, settings)
+            with judge().at_most(most):
+                judge().write([replace(EMPTY, slots={"n": str(number)}) for number in range(12)], Sampling())
+            return MethodResult(method=None)
 
-    with pytest.raises(UsageError, match="asks 12 prompts, and its plan announces 6"):
-        check(judging, half, judge=Answering)
+        return run
 
-    def bounded(costs, _benchmark, _dimensions, judge, _settings, /):
-        costs.write(judge(), [EMPTY], Sampling(), most=1)
-        return ()
-
-    with pytest.raises(UsageError, match="asks 12 prompts, and its plan announces at most 1"):
-        check(judging, bounded, judge=Answering)
-
-    def asking(_costs, _benchmark, _dimensions, judge, _settings, /):
-        judge().write([EMPTY], Sampling())
-        return ()
-
-    with pytest.raises(UsageError, match="asks 1 prompts in its plan; add them to the plan instead"):
-        check(judging, asking, judge=Answering)
+    with pytest.raises(UsageError, match="method 'mine' asks 12 prompts, and 6 in a dry run; where answers decide"):
+        check(rehearsing(None), judge=Answering)
+    with pytest.raises(UsageError, match="asks 12 prompts, and at most 11 in a dry run; where answers decide what"):
+        check(rehearsing(11), judge=Answering)
+    assert check(rehearsing(12), judge=Answering).judgments == 12
 
 
 def wrong(**more):
@@ -167,14 +157,14 @@ def test_no_number_may_come_from_a_judge_that_answers_nothing():
         return judging(*arguments, fill=0.5)
 
     with pytest.raises(UsageError, match="made numbers from a judge that answered nothing; what could not be judged"):
-        check(filling, planned, judge=Answering)
+        check(filling, judge=Answering)
 
     def silent(benchmark, dimensions, judge, settings, /):
         found = judging(benchmark, dimensions, judge, settings)
         return replace(found, judgments=0, unreadable=0, measures={})
 
     with pytest.raises(UsageError, match="reported 0 unparsed of 0 judgments of a judge that answered nothing; count"):
-        check(silent, planned, judge=Answering)
+        check(silent, judge=Answering)
 
 
 @pytest.mark.parametrize("task", ["summarization", "data-to-text"])

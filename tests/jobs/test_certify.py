@@ -213,6 +213,21 @@ def test_a_dry_run_counts_the_questions(command, folder):
     assert (done["backends"][0]["calls"], done["kept_judgments"]) == (0, 480)
 
 
+def test_a_dry_run_reads_the_judgments_where_they_are(command, fails, folder, tmp_path):
+    store, judgments = ("--store", tmp_path / "r.sqlite"), tmp_path / "j.jsonl"
+    command("certify", folder, *store, "--judgments", judgments)
+    before = judgments.read_bytes()
+    for options in ((), ("--restart",)):
+        done = command("certify", folder, *store, "--judgments", judgments, "--dry-run", "--json", *options).rows[0]
+        # an answer of the store is counted there, and is no judgment of an earlier run
+        kept, free = (0, 480) if options else (480, 0)
+        assert (done["kept_judgments"], done["backends"][0]["free"], done["backends"][0]["calls"]) == (kept, free, 0)
+        assert judgments.read_bytes() == before
+    judgments.write_text("{}\n")
+    text = fails(2, "certify", folder, "--judgments", judgments, "--dry-run")
+    assert f'{judgments}:1: expected a line with "schema": "run/1", found None' in text
+
+
 def test_a_shipped_set_keeps_its_certificate(command):
     before = (find_folder("demo/story") / CERTIFICATE).read_bytes()
     done = command("certify", "demo/story", "--json")

@@ -1,23 +1,29 @@
 """What a run will cost, counted before it."""
 
+from dataclasses import replace
+
 import pytest
 from doubles import Double
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
-from refladder.backends.estimate import Plan
+from refladder.backends.estimate import Unanswered
 from refladder.backends.metered import Metered
 from refladder.backends.prices import price_of, read_prices
+from refladder.backends.sampled import Sampled
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.ladder_sets import load_ladders
 from refladder.loaders import load_benchmark
-from refladder.records import Context, Dimension, Sampling
+from refladder.prompts import fill
+from refladder.records import Completion, Context, Dimension, LabelReading, NotAsked, NotJudged, Sampling
+from refladder.scoring.asker import Asker
 from refladder.scoring.columns import Scale
-from refladder.scoring.dry_run import copied, plan_scoring
-from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.dry_run import copied
+from refladder.scoring.judgment_file import JudgmentIndex, JudgmentLog
+from refladder.scoring.question import ladder_questions, rung_questions
 from refladder.scoring.scorer import LadderScorer
-from refladder.synth import build_ladders, plan_ladders
+from refladder.synth import build_ladders
 
 
 class Words(Double):
@@ -52,16 +58,25 @@ def outputs(count):
     return [(output, None) for output in BENCHMARK.outputs[:count]]
 
 
+def rehearse(scorer, rows, path=None):
+    """Score with nobody answering; returns how many judgments the file holds."""
+    with JudgmentLog(path, scorer.run, read_only=True) as log:
+        scores = scorer.score(*zip(*rows, strict=True), log)
+        log.finish()
+    assert len(scores) == len(rows)
+    return scorer.report.reused
+
+
 @pytest.mark.parametrize("more", [{}, {"orders": 2}, {"role": "compare-yesno"}])
 def test_what_is_counted_for_judging_is_what_is_sent(more):
     judge = Words()
-    plan = Plan()
-    assert plan_scoring(plan, scorer(judge, **more), [*outputs(8), (None, "no text")], None) == 0
+    unanswered = Unanswered(judge)
+    assert rehearse(scorer(unanswered, **more), [*outputs(8), (None, "no text")]) == 0
     assert judge.sent == []
     metered = Metered(judge)
     with JudgmentLog(None, scorer(judge).run) as log:
         scorer(metered, **more).score(*zip(*outputs(8), strict=True), log)
-    estimate = plan.estimate(judge)
+    estimate = unanswered.estimate()
     assert estimate.exact
     assert estimate.usage.prompts == len(judge.sent) > 0
     assert estimate.usage.prompt_tokens == sum(judge.sent) == metered.usage.prompt_tokens
@@ -80,14 +95,14 @@ def test_what_is_stored_or_kept_or_asked_already_costs_nothing(tmp_path):
             real.score(*zip(*outputs(2), strict=True), log)
         before = path.read_bytes()
         path.write_bytes(before + b'{"torn')
-        plan, stored = Plan(), Stored(judge, store)
+        unanswered = Unanswered(Stored(judge, store))
         # two outputs are in the judgments file; without it, they are in the store; a third is asked twice
-        assert plan_scoring(plan, scorer(stored), outputs(3), path) == 2 * each
-        assert (plan.estimate(stored).usage.prompts, plan.estimate(stored).free) == (each, 0)
+        assert rehearse(scorer(unanswered), outputs(3), path) == 2 * each
+        assert (unanswered.estimate().usage.prompts, unanswered.estimate().free) == (each, 0)
         assert path.read_bytes() == before + b'{"torn'
-        assert plan_scoring(plan, scorer(stored), outputs(3), None) == 0
-        assert (plan.estimate(stored).usage.prompts, plan.estimate(stored).free) == (each, 3 * each)
-        assert plan_scoring(plan, scorer(stored), outputs(3), tmp_path / "none.jsonl") == 0
+        assert rehearse(scorer(unanswered), outputs(3)) == 0
+        assert (unanswered.estimate().usage.prompts, unanswered.estimate().free) == (each, 3 * each)
+        assert rehearse(scorer(unanswered), outputs(3), tmp_path / "none.jsonl") == 0
     assert not (tmp_path / "none.jsonl").exists()
 
 
@@ -96,18 +111,18 @@ def test_ladders_to_be_written_are_counted_at_their_length_limit():
     contexts = [Context(id="c", task="summarization", text="One two three. Four five six seven. Eight nine ten.")]
     dimensions = [Dimension(name="fluency", description="It reads well.")]
     sampling = Sampling(max_tokens=64)
-    plan = Plan()
-    plan_ladders(plan, writer, contexts, dimensions, rungs=5, sampling=sampling)
+    unanswered = Unanswered(writer)
+    build_ladders(unanswered, contexts, dimensions, rungs=5, sampling=sampling)
     assert writer.sent == []
     build_ladders(writer, contexts, dimensions, rungs=5, sampling=sampling)
-    usage = plan.estimate(writer).usage
+    usage = unanswered.estimate().usage
     assert usage.prompts == len(writer.sent) == 5
     # worst and best are exact; three prompts hold two texts that are yet to be written, of 64 tokens at most
     assert sum(writer.sent) <= usage.prompt_tokens <= sum(writer.sent) + 3 * 2 * 64
     assert usage.prompt_tokens >= 3 * 2 * 64
     assert usage.answer_tokens == 5 * 64
-    assert not plan.estimate(writer).exact
-    assert plan.estimate(writer).unwritten
+    assert not unanswered.estimate().exact
+    assert unanswered.estimate().unwritten
 
 
 def test_texts_that_are_stored_make_the_rest_exact(tmp_path):
@@ -115,13 +130,69 @@ def test_texts_that_are_stored_make_the_rest_exact(tmp_path):
     contexts = BENCHMARK.contexts[:1]
     with ResponseStore(tmp_path / "r.sqlite") as store:
         build_ladders(Stored(writer, store), contexts, BENCHMARK.dimensions, rungs=3)
-        plan, stored = Plan(), Stored(writer, store)
-        plan_ladders(plan, stored, contexts, BENCHMARK.dimensions, rungs=3)
-        estimate = plan.estimate(stored)
+        unanswered = Unanswered(Stored(writer, store))
+        build_ladders(unanswered, contexts, BENCHMARK.dimensions, rungs=3)
+        estimate = unanswered.estimate()
         assert (estimate.usage.prompts, estimate.free, estimate.exact) == (0, 3 * len(BENCHMARK.dimensions), True)
-        plan_ladders(plan, stored, contexts, BENCHMARK.dimensions, rungs=5)  # the middle is stored; two more are not
-        estimate = plan.estimate(stored)
+        build_ladders(unanswered, contexts, BENCHMARK.dimensions, rungs=5)  # the middle is stored; two more are not
+        estimate = unanswered.estimate()
         assert (estimate.usage.prompts, estimate.exact) == (2 * len(BENCHMARK.dimensions), True)
+
+
+class Answering(Words):
+    """Writes a verdict, whatever it is asked."""
+
+    def write(self, prompts, _sampling):
+        self.sent += self.count_tokens(prompts)
+        return [Completion(text="Better") for _ in prompts]
+
+
+def test_nobody_answers_what_is_not_stored(tmp_path):
+    judge, labels = Answering(), ["Better", "Worse", "Similar"]
+    output, dimension = BENCHMARK.outputs[0], LADDERS.dimensions[0]
+    context, ladder = LADDERS.contexts[output.context_id], LADDERS.ladders[output.context_id, dimension.name]
+    questions = list(ladder_questions(output, context, dimension, ladder, orders=1))
+    prompts = [fill(scorer(judge).template, question.slots) for question in questions[:2]]
+    drawn = Sampling(seed=3)
+    with ResponseStore(tmp_path / "r.sqlite") as store:
+        known = Stored(judge, store).read_labels(prompts[:1], labels)
+        # the first prompt has both of its answers, the second one of two
+        Stored(judge, store).write(prompts, drawn)
+        Stored(judge, store).write(prompts[:1], Sampling(seed=4))
+        sent = len(judge.sent)
+        unanswered = Unanswered(Stored(judge, store))
+        read = unanswered.read_labels(prompts, labels)
+        assert read[0] == known[0]
+        assert (type(read[0]), type(read[1])) == (LabelReading, NotAsked)
+        assert (read[1].logprobs, read[1].mass) == (None, None)
+        first, second = Sampled(unanswered, answers=2, sampling=drawn).read_labels(prompts, labels)
+        assert type(first) is LabelReading
+        assert type(second) is NotAsked  # a share of one answer would be another judgment than that of the run
+    assert len(judge.sent) == sent
+    assert (unanswered.estimate().usage.prompts, unanswered.estimate().free) == (2, 4)
+
+
+def test_a_judgment_that_nobody_gave_is_never_stored(tmp_path):
+    unanswered = Unanswered(Words())
+    with JudgmentLog(tmp_path / "j.jsonl", scorer(unanswered).run) as log:
+        scores = scorer(unanswered).score(*zip(*outputs(2), strict=True), log)
+    assert len((tmp_path / "j.jsonl").read_text().splitlines()) == 1  # the run
+    assert {score.value for row in scores for score in row} == {None}
+    run = replace(scorer(unanswered).run, dimensions=(), rungs=0, ladders="none")
+    index = JudgmentIndex(tmp_path / "i.jsonl", run)
+    asker = Asker(unanswered, scorer(unanswered).template, index)
+    context = LADDERS.contexts[BENCHMARK.outputs[0].context_id]
+    questions = list(rung_questions(context, LADDERS.dimensions[0], next(iter(LADDERS.ladders.values()))))
+    asked = unanswered.estimate().usage.prompts
+    assert {type(judgment) for judgment in asker.ask(questions)} == {NotJudged}
+    assert asker.ask(questions)  # what was asked in the same run is not asked again
+    assert unanswered.estimate().usage.prompts == asked + len(questions)
+    assert len((tmp_path / "i.jsonl").read_text().splitlines()) == 1
+    before = (tmp_path / "i.jsonl").read_bytes()
+    for restart in (False, True):
+        read_only = JudgmentIndex(tmp_path / "i.jsonl", run, restart=restart, read_only=True)
+        Asker(Words(), scorer(unanswered).template, read_only).ask(questions)
+        assert (tmp_path / "i.jsonl").read_bytes() == before
 
 
 def test_a_copy_of_a_folder_is_thrown_away(tmp_path):

@@ -10,14 +10,14 @@ import pytest
 from doubles import Double
 
 from refladder.backends import connect
-from refladder.backends.estimate import Plan
+from refladder.backends.estimate import Unanswered
 from refladder.backends.metered import Metered
 from refladder.backends.scripted import Rule, Scripted
 from refladder.cli import run as run_command
 from refladder.errors import LabelsUnavailableError
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
-from refladder.methods.method_runs import plan_methods, run_methods
+from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.records import LabelReading
 
 
@@ -170,17 +170,18 @@ def test_gptscore_is_a_mean_over_tokens_and_is_kept(dialogues, tmp_path):
 
 
 def test_gptscore_is_counted_before_it_is_run(dialogues):
-    plan, letters, judge = Plan(), Letters(), Metered(Letters())
+    letters, judge = Letters(), Metered(Letters())
+    unanswered = Unanswered(letters)
 
     def sentences(backend):
         asked = ["gptscore"], dialogues, dialogues.dimensions
-        return plan_methods(plan, *asked, lambda: backend, MethodSettings())
+        return rehearse_methods(*asked, lambda: backend, MethodSettings())
 
-    assert sentences(letters) == []
+    assert sentences(unanswered) == []
     one("gptscore", dialogues, judge)
-    assert plan.estimate(letters).usage.prompts == judge.usage.prompts > 0
+    assert unanswered.estimate().usage.prompts == judge.usage.prompts > 0
     assert letters.asked == 0
-    ((name, reason),) = sentences(connect("builtin"))
+    ((name, reason),) = sentences(Unanswered(connect("builtin")))
     assert name == "gptscore"
     assert reason.startswith("judge 'builtin/1' cannot read the log-probability of a whole text")
 

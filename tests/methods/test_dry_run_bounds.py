@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from simulated import DIMENSION, Simulated, benchmark_of
 
-from refladder.backends.estimate import Plan
+from refladder.backends.estimate import Unanswered
 from refladder.backends.metered import Metered
 from refladder.backends.prices import Price
 from refladder.methods.contract import MethodSettings
-from refladder.methods.method_runs import plan_methods, run_methods
+from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, Sampling
 
@@ -34,12 +34,12 @@ def told_and_asked(names, **options):
     """The estimate of a dry run, and the usage of the run itself."""
     settings = {**options, "sampling": options.get("sampling", Sampling(max_tokens=300))}
     judge = Counting(noise=2.0, first=0.3)
-    plan = Plan()
-    plan_methods(plan, names, MADE, [DIMENSION], lambda: judge, MethodSettings(**settings))
+    unanswered = Unanswered(judge)
+    rehearse_methods(names, MADE, [DIMENSION], lambda: unanswered, MethodSettings(**settings))
     assert judge.asked == 0
     metered = Metered(judge, PRICE)
     run_methods(names, MADE, [DIMENSION], lambda: metered, MethodSettings(**settings))
-    return plan.estimate(judge, PRICE), metered.usage
+    return unanswered.estimate(PRICE), metered.usage
 
 
 ROUNDS = {"zepo.pairs": "9", "zepo.rewrites": "3", "zepo.rounds": "2"}
@@ -74,18 +74,20 @@ def pair_prompts(*lengths):
 
 
 def test_the_dearest_of_a_pool_are_counted_but_for_what_is_asked_for_sure():
-    plan, judge, labels = Plan(), Counting(), ["Story A", "Story B"]
+    judge, labels = Unanswered(Counting()), ["Story A", "Story B"]
     prompts = pair_prompts(10, 40, 20, 30)
     sizes = [len(prompt.text) for prompt in prompts]
-    plan.read_labels(judge, prompts, labels, most=2)
-    estimate = plan.estimate(judge, PRICE)
+    with judge.at_most(2):
+        judge.read_labels(prompts, labels)
+    estimate = judge.estimate(PRICE)
     assert (estimate.usage.prompts, estimate.usage.prompt_tokens) == (2, sizes[1] + sizes[3])
     assert (estimate.usage.characters, estimate.usage.answer_tokens) == (sizes[1] + sizes[3], 2)
     assert estimate.cost == pytest.approx(PRICE.of(sizes[1] + sizes[3], 2))
-    plan.read_labels(judge, prompts, labels, most=1)  # another sort of the same texts asks one more at most
-    assert plan.estimate(judge).usage.prompt_tokens == sizes[1] + sizes[3] + sizes[2]
-    plan.read_labels(judge, prompts[1:], labels)  # three of them are asked for sure: one is left to both
-    estimate = plan.estimate(judge)
+    with judge.at_most(1):  # another sort of the same texts asks one more at most
+        judge.read_labels(prompts, labels)
+    assert judge.estimate().usage.prompt_tokens == sizes[1] + sizes[3] + sizes[2]
+    judge.read_labels(prompts[1:], labels)  # three of them are asked for sure: one is left to both
+    estimate = judge.estimate()
     assert (estimate.usage.prompts, estimate.usage.prompt_tokens, estimate.exact) == (4, sum(sizes), False)
 
 
@@ -104,9 +106,10 @@ def test_what_is_asked_for_sure_is_not_counted_twice():
 
 
 def test_a_backend_that_cannot_count_tokens_is_told_in_characters():
-    plan, judge = Plan(), Simulated(noise=2.0)
-    plan_methods(plan, ["pairs-greedy"], MADE, [DIMENSION], lambda: judge, MethodSettings())
-    estimate = plan.estimate(judge)
+    judge = Simulated(noise=2.0)
+    unanswered = Unanswered(judge)
+    rehearse_methods(["pairs-greedy"], MADE, [DIMENSION], lambda: unanswered, MethodSettings())
+    estimate = unanswered.estimate()
     assert (estimate.usage.prompt_tokens, estimate.cost) == (None, None)
     (run,) = run_methods(["pairs-greedy"], MADE, [DIMENSION], lambda: judge, MethodSettings())
     assert run.characters <= estimate.usage.characters
@@ -114,7 +117,8 @@ def test_a_backend_that_cannot_count_tokens_is_told_in_characters():
 
 def test_the_range_is_told():
     def sentences(name, **settings):
-        return plan_methods(Plan(), [name], MADE, [DIMENSION], Simulated, MethodSettings(**settings))
+        judge = Unanswered(Simulated())
+        return rehearse_methods([name], MADE, [DIMENSION], lambda: judge, MethodSettings(**settings))
 
     # at least 5 comparisons of five texts (2 for the last merge, 1 and 2 for the halves), at most all 10; both orders
     words = "needs 30 to 60 comparisons, as its answers make it; counted at most"

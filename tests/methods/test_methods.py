@@ -24,7 +24,6 @@ from refladder.methods.contract import (
     MethodResult,
     MethodSettings,
     method_named,
-    plan_nothing,
 )
 from refladder.methods.ladder import ladder
 from refladder.methods.method_runs import run_methods
@@ -56,7 +55,6 @@ def test_every_name_leads_to_a_method(name):
     method = method_named(name)
     assert isinstance(method, EvaluationMethod)
     assert callable(method.run)
-    assert callable(method.plan)
 
 
 def test_a_registered_function_that_is_no_method_is_refused(monkeypatch):
@@ -125,7 +123,7 @@ def test_a_method_from_another_package_plugs_in(dialogues, monkeypatch):
         scores = {(output.id, dimensions[0].name): float(output.text.count("!")) for output in benchmark.outputs}
         return MethodResult(method=Method(name="shouting", signature="shouting", scores=scores))
 
-    monkeypatch.setattr(registry, "find", lambda *_arguments: EvaluationMethod(run=shouting, plan=plan_nothing))
+    monkeypatch.setattr(registry, "find", lambda *_arguments: EvaluationMethod(run=shouting))
     run = run_methods(["shouting"], dialogues, dialogues.dimensions, builtin, MethodSettings())[0]
     assert (run.calls, run.characters, run.result.judgments) == (0, 0, 0)
 
@@ -165,12 +163,12 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     def skipping(*_arguments: object) -> MethodResult:
         return MethodResult(method=None, skipped="the benchmark has no references; choose another method")
 
-    monkeypatch.setattr(method_runs, "method_named", lambda _name: EvaluationMethod(run=skipping, plan=plan_nothing))
+    monkeypatch.setattr(method_runs, "method_named", lambda _name: EvaluationMethod(run=skipping))
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 2
     assert "bleu: the benchmark has no references; choose another method" in capsys.readouterr().err
 
     def second(name: str) -> EvaluationMethod:
-        return EvaluationMethod(run=skipping, plan=plan_nothing) if name == "bleu" else ladder
+        return EvaluationMethod(run=skipping) if name == "bleu" else ladder
 
     monkeypatch.setattr(method_runs, "method_named", second)
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"]) == 3

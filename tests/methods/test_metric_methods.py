@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from refladder.backends.estimate import Plan
 from refladder.errors import UnknownNameError, UsageError
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
-from refladder.methods.method_runs import plan_methods, run_methods
+from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.methods.reference_metrics import NO_WORDNET
 from refladder.records import Benchmark, Context, Dimension, Output
 
@@ -233,13 +232,15 @@ def test_a_number_that_is_none_has_no_score(small):
 
 
 @pytest.mark.parametrize("name", ["bertscore", "unieval", "regressor", "questeval"])
-def test_a_plan_opens_the_checkpoints_and_asks_nothing(small, name):
+def test_a_dry_run_opens_the_checkpoints_and_runs_no_model(small, name, monkeypatch):
     data = benchmark("summarization", ("fluency",), (("a storm",), ("the storm",)))
 
     def sentences(paths):
-        settings = MethodSettings()
-        return plan_methods(Plan(), [f"{name}:{paths}"], data, data.dimensions, no_judge, settings)
+        return rehearse_methods([f"{name}:{paths}"], data, data.dimensions, no_judge, MethodSettings())
 
+    for module in ("trained", "bert_score", "questeval"):
+        monkeypatch.setattr(f"refladder.methods.{module}.trained_scores", None, raising=False)
+    monkeypatch.setattr("refladder.methods.without_judge.against_references", None)
     assert sentences(small[name]) == []
     missing = "+".join(["/no/such-folder"] * len(str(small[name]).split("+")))
     ((_, reason),) = sentences(missing)
