@@ -74,6 +74,11 @@ VOLATILE = {
         r"(?ms)^[^\n]*\bseconds[ |\\]*$.*?\n\n",
         lambda table: re.sub(r"(?m)\b\d+\.\d(?=[ |\\]*$)", "N", table[0]),
     ),
+    "seconds in a table of a page or a file": (
+        r'(?m)^.*(?:>seconds</th>|"seconds"\], "rows").*$',
+        lambda table: re.sub(r"""(?<=[">])\d+\.\d(?="\]|</td></tr>)""", "N", table[0]),
+    ),
+    "time of the last change of a file": (r'("\d+)-1[789]\d{17}"', r'\1-TIME"'),
     "commit of a hub": (r"\b[0-9a-f]{40}\b", "COMMIT"),
     "version of Python": (rf"\b{re.escape(sys.version.split()[0])}\b", "PYTHON"),
 }
