@@ -1,7 +1,7 @@
 """Records what refladder does, so that a restructuring can be shown to change nothing.
 
     python bench/recorded_runs.py record FOLDER [CASE ...]    run the cases of recorded_cases.txt
-    python bench/recorded_runs.py half FOLDER                 leave interrupted runs of everything that resumes
+    python bench/recorded_runs.py half FOLDER [CASE ...]      leave interrupted runs of everything that resumes
     python bench/recorded_runs.py finish HALF FOLDER          resume them, and record the result
     python bench/recorded_runs.py compare FOLDER FOLDER       print the differences; exit code 1 if there are any
 
@@ -294,7 +294,7 @@ def record(out: Path, chosen: list[str], variables: dict[str, str]) -> None:
     in_parallel(one, [case for case in cases("#") if case.name != GIVEN and (not chosen or case.name in chosen)])
 
 
-def half(out: Path, variables: dict[str, str]) -> None:
+def half(out: Path, chosen: list[str], variables: dict[str, str]) -> None:
     start, _, _ = prepared(variables)
 
     def one(case: Case) -> None:
@@ -310,7 +310,7 @@ def half(out: Path, variables: dict[str, str]) -> None:
         if torn:
             shutil.copytree(folder, out / f"{case.name}-torn", symlinks=True)
 
-    in_parallel(one, cases("##"))
+    in_parallel(one, [case for case in cases("##") if not chosen or case.name in chosen])
 
 
 def finish(before: Path, out: Path, variables: dict[str, str]) -> None:
@@ -351,7 +351,7 @@ def main() -> int:
         part = what.add_parser(name)
         for place in places:
             part.add_argument(place, type=Path)
-        if name == "record":
+        if name in {"record", "half"}:
             part.add_argument("case", nargs="*")
     asked = parser.parse_args()
     if asked.what == "compare":
@@ -367,7 +367,7 @@ def main() -> int:
         if asked.what == "record":
             record(asked.out, asked.case, variables)
         elif asked.what == "half":
-            half(asked.out, variables)
+            half(asked.out, asked.case, variables)
         else:
             finish(asked.half, asked.out, variables)
     finally:
