@@ -14,6 +14,9 @@ AXE := axe-core@4.11
 # the tests of local models.
 TORCH ?= torch==2.13.0
 
+# One process of pytest for each core. A file is run by one of them; tests/conftest.py puts the slowest files first.
+PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-integrations docs bench clean
 
@@ -28,7 +31,7 @@ test: $(VENV)/.developed ## run every check and test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL)
 
 test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3 and a browser, in build/integrations
 	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations

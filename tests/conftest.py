@@ -24,6 +24,22 @@ SETTINGS = re.compile(
     re.IGNORECASE,
 )
 
+# The files that take longest, longest first: they run first, so that no process is left alone with one at the end.
+SLOWEST = (
+    "test_readme.py",
+    "test_reproduce.py",
+    "backends/endpoint/test_real_servers.py",
+    "jobs/test_shards.py",
+    "cli/test_malformed.py",
+    "cli/test_fuzz.py",
+    "engine/test_self_check.py",
+    "backends/hf/test_hf_reading.py",
+    "scoring/test_trained.py",
+    "students/test_encoder.py",
+    "backends/test_builtin.py",
+    "jobs/test_two_runs.py",
+)
+
 with suppress(ImportError):  # the tests with other packages do without
     from hypothesis import HealthCheck, settings
 
@@ -32,6 +48,11 @@ with suppress(ImportError):  # the tests with other packages do without
         "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.load_profile("steady")
+
+
+def pytest_collection_modifyitems(items):
+    ranks = {REPOSITORY / "tests" / name: rank for rank, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))  # what is not listed keeps its order
 
 
 @pytest.fixture(scope="session", autouse=True)
