@@ -144,18 +144,20 @@ class Card:
             _Shown(_COST, "judgments", "judgments needed", _count),
         )
     )
-    unreadable: int | None = field(
+    unparsed: int | None = field(
         metadata=_column(
             lambda evidence: evidence.points("unread"),
             _Shown(_JUDGMENTS, "unparsed", "judgments without a usable answer", _count),
         )
     )
-    faint: int | None = field(
+    low_mass: int | None = field(
         metadata=_column(
             lambda evidence: evidence.points("faint"),
             _Shown(_JUDGMENTS, "low mass", "judgments whose labels have a total probability under 0.5", _count),
         )
     )
+    unreadable: int | None = field(metadata=_column(lambda evidence: evidence.points("unread")))  # old names, for one
+    faint: int | None = field(metadata=_column(lambda evidence: evidence.points("faint")))  # version
     reused: int | None = field(metadata=_cost(lambda run: run.result.reused))
     unscored: int = field(metadata=_column(lambda evidence: evidence.unscored))
     calls: int | None = field(

@@ -59,7 +59,7 @@ class Standing:
 
     `rate` = (wins + ties / 2) / trials, None without trials; `low` and `high` are the ends of its 95 % interval, by the
     spread between rows (see `share_intervals`), None where fewer than two rows have a trial. `failed` rows have no text
-    of the model, `unread` trials could not be judged; neither counts.
+    of the model, `unparsed` trials could not be judged; neither counts. `unread` is the old name, for one version.
     """
 
     kind: str = "standing"
@@ -72,6 +72,7 @@ class Standing:
     wins: int
     ties: int
     losses: int
+    unparsed: int
     unread: int
     failed: int
 
@@ -177,6 +178,7 @@ def _standing(counts: NDArray[np.int64], failed: int, row: str | None, model: st
         wins=wins,
         ties=ties,
         losses=losses,
+        unparsed=unparsed,
         unread=unparsed,
         failed=failed,
     )

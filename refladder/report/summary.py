@@ -29,8 +29,10 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         "stopped": report.stopped,
         "saved_judgments": report.saved,
         "saved_calls": report.saved_calls,
-        "unreadable": report.unreadable,
+        "unparsed": report.unreadable,
+        "unreadable": report.unreadable,  # this and `faint`: the old names, for one version
         "cut": report.cut,
+        "low_mass": report.faint,
         "faint": report.faint,
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
         "signature": report.signature,

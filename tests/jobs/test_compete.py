@@ -411,6 +411,7 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     assert run_command([*command, "--prompt-text", "Write about {topic}.", "--json"]) == 3
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["model"], line["rate"]) for line in lines] == [("one", 1.0), ("two", 0.0)]
+    assert [line["unparsed"] for line in lines] == [line["unread"] for line in lines]
     assert json.loads((tmp_path / "out" / "run.json").read_text())["signature"].startswith(
         "compete|models:one=scripted@"
     )

@@ -162,7 +162,8 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     done = command("score", source, *options, "--out", out, "--json")
     assert done.code == 3
     counts = json.loads(done.out)
-    assert (counts["unscored"], counts["unreadable"], counts["faint"]) == ({"coherence": 1}, 5, 5)
+    assert (counts["unscored"], counts["unparsed"], counts["low_mass"]) == ({"coherence": 1}, 5, 5)
+    assert (counts["unreadable"], counts["faint"]) == (5, 5)  # the old names
     assert counts["reasons"] == {"5 of 5 judgments unparsed: label mass ... is below 0.05 (--least-mass)": 1}
     trains, boats, planes = (json.loads(line) for line in out.read_text().splitlines())
     assert (trains["coherence_score"], trains["coherence_grade"], trains["coherence_spread"]) == (None, None, None)

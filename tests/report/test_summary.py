@@ -36,8 +36,8 @@ def test_warnings_and_reasons_follow_the_counts():
 
 def test_the_keys_of_the_summary_are_fixed():
     assert list(summary(ScoreReport())) == [
-        "rows", "unscored", "reasons", "judgments", "reused", "stopped", "saved_judgments", "saved_calls", "unreadable",
-        "cut", "faint", "inconsistency", "signature",
+        "rows", "unscored", "reasons", "judgments", "reused", "stopped", "saved_judgments", "saved_calls", "unparsed",
+        "unreadable", "cut", "low_mass", "faint", "inconsistency", "signature",
     ]  # fmt: skip
     assert summary(ScoreReport())["inconsistency"] is None
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.backends.labels import label_in, reading_from_counts
 from refladder.backends.openai.answers import ENDED, cut_before_a_word, ended_at_once, said
-from refladder.backends.openai.reading import Choice, bare, complete, endings, first_choices, from_top, is_logprob
+from refladder.backends.openai.reading import (
+    ANSWERED,
+    Choice,
+    bare,
+    checked_choices,
+    complete,
+    endings,
+    first_choices,
+    from_top,
+    is_logprob,
+)
 from refladder.backends.openai.talk import QUESTIONS, Impossible, Messages, Talk
 from refladder.backends.openai.transport import Refusal
 
@@ -104,7 +114,7 @@ async def read_top(talk: Talk, messages: Messages, labels: Sequence[str], *, top
         Refusal: a request failed for good, or the model ended its answer at once.
     """
     choice = (await _first_token(talk, messages, top))[0]
-    choices = first_choices(choice)
+    choices = checked_choices(choice)
     if not choices:
         raise Refusal(_why_no_tokens(choice))
     partial = from_top(choices, labels)
@@ -130,7 +140,7 @@ async def _continued(talk: Talk, messages: Messages, name: str, beginning: Choic
     total, text = beginning.logprob, beginning.text or ""
     while rest := name[len(bare(text)) :]:
         begun = [*messages, {"role": "assistant", "content": text}]
-        choices = first_choices((await _first_token(talk, begun, top, **_CONTINUE))[0])
+        choices = checked_choices((await _first_token(talk, begun, top, **_CONTINUE))[0])
         fits = [choice for choice in choices if choice.text and rest.startswith(choice.text.casefold())]
         if not fits:
             return None
@@ -164,7 +174,9 @@ async def _said(talk: Talk, messages: Messages, beginning: Choice, rest: str) ->
     values = [is_logprob(row.get("logprob")) for row in rows]
     known = [value for value in values if value is not None]
     spelt = "".join(str(row.get("token")) for row in rows)
-    if not rows or len(known) < len(values) or spelt.casefold() != (text + rest).casefold():
+    if len(known) < len(values):
+        raise Refusal(f"an invalid log-probability in an answer that began with {text!r:.40}", status=ANSWERED)
+    if not rows or spelt.casefold() != (text + rest).casefold():
         return None
     if rows[0].get("token") != text or abs(known[0] - beginning.logprob) > _SAME:
         return None

@@ -180,7 +180,7 @@ async def _by_score(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...
         raise Refusal("/score gave no row of scores for each item")
     values: Values = {}
     for beginning, row in zip(wanted, scores, strict=True):
-        if not all(isinstance(value, int | float) and 0 < value <= 1 + 1e-3 for value in row):
+        if not all(type(value) in {int, float} and 0 < value <= 1 + 1e-3 for value in row):
             raise Refusal("/score gave what are no probabilities")
         values[beginning] = {token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)}
     return from_tokens(sequences, values)

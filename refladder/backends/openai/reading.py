@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.labels import checked_reading, log_sum, reading_from_sequences, without_continuations
+from refladder.backends.openai.transport import Refusal
 from refladder.records import LabelReading
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score noticeably
 _NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
+ANSWERED = 200  # the server answered; the answer of this row alone cannot be used
+_SURE = 1e-3  # the most that rounding in half precision makes of the log-probability of a sure token
 _WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begins a label is left out
 _LITTLE = math.log(0.05)  # of a label's probability, which a part of unknown size may be without being told
 _LONGEST_ID = 30  # characters of `token_id:N`
@@ -42,24 +45,41 @@ def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
     Reads the chat shape (`content[0].top_logprobs`) and the completions shape (`top_logprobs[0]`, token to value, with
     `token_id:N` keys when ids were asked for). Values that are no log-probability (-9999, NaN, above 0) are left out.
     """
+    tokens = [token for entry in _entries(choice) for token in _choice(*entry)]
+    distinct = {(choice.id, choice.text): choice for choice in tokens}  # the chosen token is among the top ones too
+    return sorted(distinct.values(), key=_less_probable)
+
+
+def checked_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
+    """The same, once every entry is a token with a log-probability; -9999 and less are those of no probability.
+
+    Raises:
+        Refusal: an entry is not; the label that it may be is not improbable for that.
+    """
+    for token, _, logprob in _entries(choice):
+        number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
+        if not isinstance(token, str) or not number or not logprob <= _SURE:
+            reason = f"an invalid entry among the log-probabilities: token {token!r:.40} with {logprob!r:.40}"
+            raise Refusal(reason, status=ANSWERED)
+    return first_choices(choice)
+
+
+def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:  # noqa: ANN401  a server's JSON
+    """Token, id and log-probability of each entry of the first generated position, as they are."""
     logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
     if not isinstance(logprobs, dict):
         return []
-    tokens: list[Choice] = []
+    found: list[tuple[Any, Any, Any]] = []
     content = logprobs.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
         entries = content[0].get("top_logprobs")
         for entry in [*(entries if isinstance(entries, list) else ()), content[0]]:
-            if isinstance(entry, dict):
-                tokens += _choice(entry.get("token"), entry.get("id"), entry.get("logprob"))
+            fields = entry if isinstance(entry, dict) else {}
+            found.append((fields.get("token"), fields.get("id"), fields.get("logprob")))
     tops = logprobs.get("top_logprobs")
     if isinstance(tops, list) and tops and isinstance(tops[0], dict):
-        for token, value in tops[0].items():
-            tokens += _choice(token, None, value)
-    if not tokens:
-        return []
-    distinct = {(choice.id, choice.text): choice for choice in tokens}  # the chosen token is among the top ones too
-    return sorted(distinct.values(), key=_less_probable)
+        found += [(token, None, value) for token, value in tops[0].items()]
+    return found
 
 
 def _less_probable(choice: Choice) -> float:
@@ -85,7 +105,7 @@ def is_logprob(value: Any) -> float | None:  # noqa: ANN401  a server's JSON
     """A log-probability, or None if the value is not one; rounding may put a sure token slightly above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not math.isfinite(value) or value <= _NOT_A_NUMBER or value > 1e-3:  # noqa: PLR2004  rounding in half precision
+    if not math.isfinite(value) or value <= _NOT_A_NUMBER or value > _SURE:
         return None
     return min(0.0, float(value))
 

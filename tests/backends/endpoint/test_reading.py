@@ -1,9 +1,12 @@
+import asyncio
 import math
 
 import pytest
 
+from refladder.backends.openai.chat import read_top
 from refladder.backends.openai.reading import (
     Choice,
+    checked_choices,
     complete,
     endings,
     first_choices,
@@ -11,6 +14,7 @@ from refladder.backends.openai.reading import (
     from_top,
     next_tokens,
 )
+from refladder.backends.openai.transport import Refusal
 
 LABELS = ("Better", "Worse", "Similar")
 
@@ -176,6 +180,62 @@ def test_minus_9999_is_not_a_number():
     ]
     choice = {"logprobs": {"content": [{"token": "Better", "logprob": -0.1, "top_logprobs": rows}]}}
     assert [(found.text, found.logprob) for found in first_choices(choice)] == [("Better", -0.1)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"token": "Worse", "logprob": math.nan},
+        {"token": "Worse", "logprob": math.inf},
+        {"token": "Worse", "logprob": 0.5},
+        {"token": "Worse", "logprob": None},
+        {"token": "Worse", "logprob": "-0.5"},
+        {"token": "Worse", "logprob": True},
+        {"token": "Worse"},
+        {"logprob": -0.5},
+        {"token": None, "id": 7, "logprob": -0.5},
+        {"token": 7, "logprob": -0.5},
+        "Worse",
+        None,
+    ],
+)
+def test_an_invalid_entry_beside_a_label_is_no_improbable_token(entry):
+    good = {"token": "Better", "logprob": -0.5}
+    choice = {"logprobs": {"content": [{**good, "top_logprobs": [good, entry]}]}}
+    with pytest.raises(Refusal, match=r"^an invalid entry among the log-probabilities: token .* with "):
+        checked_choices(choice)
+    chosen = {"logprobs": {"content": [{**(entry if isinstance(entry, dict) else {}), "top_logprobs": [good]}]}}
+    with pytest.raises(Refusal, match="an invalid entry"):
+        checked_choices(chosen)
+
+
+@pytest.mark.parametrize("goes_on", ["", "prefill", "grammar"])
+def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
+    rows = [{"token": "Better", "logprob": -0.5}, {"token": "W", "logprob": -1.5}, {"token": "x", "logprob": math.nan}]
+
+    class Server:
+        """Its first answer is right, and those about the beginning `W` are not."""
+
+        def __init__(self):
+            self.answers = 0
+
+        async def chat(self, _messages, **_more):
+            self.answers += 1
+            valid = rows[:2] if self.answers == 1 and goes_on else rows
+            return [{"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}]
+
+    with pytest.raises(Refusal, match="an invalid ") as caught:
+        asyncio.run(read_top(Server(), [], LABELS, top=20, goes_on=goes_on))
+    assert not caught.value.of_the_server
+    assert not caught.value.ends_the_run
+
+
+def test_a_token_of_no_probability_is_valid_and_left_out():
+    rows = [{"token": "Better", "logprob": -0.1}, {"token": "Worse", "logprob": -9999.0}]
+    rows.append({"token": "x", "logprob": -math.inf})
+    choice = {"logprobs": {"content": [{**rows[0], "top_logprobs": rows}]}}
+    assert [found.text for found in checked_choices(choice)] == ["Better"]
+    assert checked_choices({"logprobs": None}) == []
 
 
 def test_the_completions_shape_with_ids_for_names():
