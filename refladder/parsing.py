@@ -15,6 +15,7 @@ from refladder.errors import DataError
 
 DEEPEST = 100  # levels of nested lists and objects
 _MOST_DIGITS = 308  # of an integer in JSON, so that it fits a float
+_LONGEST_TOML = 1 << 20  # tomllib reads about a million characters in a second
 _MOST_BITS = 1024  # the same limit for TOML, which has hexadecimal integers too
 _LINE_ENDS = ("\n", "\r\n", "")
 _AT_LINE = re.compile(r"at line (\d+)")
@@ -73,9 +74,12 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
         what: how the error describes a text that is not TOML.
 
     Raises:
-        DataError: not UTF-8, not TOML, nested more than DEEPEST levels, or an integer too large for a float.
+        DataError: not UTF-8, not TOML, of more than 1 MiB, nested more than DEEPEST levels, or an integer too large for a
+            float.
     """
     try:
+        if len(text) > _LONGEST_TOML:
+            raise ValueError(f"more than {_LONGEST_TOML:,} bytes")
         table = tomllib.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
         _check(table)
     except (ValueError, RecursionError) as error:

@@ -92,16 +92,21 @@ def find_folder(name: str) -> Path:
 
     Raises:
         UnknownNameError: neither.
+        UsageError: the path of a file.
     """
     if name in published_names():
         return _root() / name
     path = Path(name)
     if path.is_file():
-        folder = f", such as {path.parent}" if (path.parent / "ladders.jsonl").is_file() else ""
+        folder = f", {path.parent}" if _is_of_a_set(path) else ""
         raise UsageError(f"{name}: a file, and a ladder set is a folder; name the folder{folder}")
     if not path.is_dir():
         raise UnknownNameError("ladder set (nor is there such a folder)", name, published_names())
     return path
+
+
+def _is_of_a_set(path: Path) -> bool:
+    return path.name == "ladders.jsonl" and (path.parent / "dimensions.jsonl").is_file()
 
 
 def new_digest() -> hashlib.blake2b:
@@ -310,6 +315,8 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     """
     name = str(name)
     if not name.startswith(hub.PREFIX) and name not in published_names() and Path(name).is_file():
+        if _is_of_a_set(Path(name)):
+            find_folder(name)  # says so
         return ladder_set_of_rows(read_rows(name), name=Path(name).name)
     parts = open_parts(name)
     ladders = list(parts.ladders)  # which fills the digests

@@ -94,12 +94,12 @@ def test_what_is_no_model_gets_no_kind(fails):
 
 def test_a_file_of_a_set_names_its_folder(command, fails, tmp_path):
     assert command("build", "demo/story", "--out", tmp_path / "set", "--rungs", "2").code == 0
-    path, other = tmp_path / "set" / "ladders.jsonl", tmp_path / "other.jsonl"
-    assert fails(2, "show", path) == (
-        f"refladder: {path}: a file, and a ladder set is a folder; name the folder, such as {path.parent}\n"
-    )
-    other.write_text("")
-    assert fails(2, "show", other) == f"refladder: {other}: a file, and a ladder set is a folder; name the folder\n"
+    path = tmp_path / "set" / "ladders.jsonl"
+    told = f"refladder: {path}: a file, and a ladder set is a folder; name the folder, {path.parent}\n"
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"context_id": "story-01", "output": "Rain."}\n')
+    for line in (("show", path), ("score", rows, "--ladders", path), ("certify", path), ("diff", path, "demo/story")):
+        assert fails(2, *line) == told
 
 
 def test_a_wrong_ladder_set_stops_before_judging_and_names_the_contexts(command, write_jsonl):

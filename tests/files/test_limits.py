@@ -18,6 +18,7 @@ from refladder.files.jsonl import read_bytes, read_lines
 from refladder.files.tables import read_rows
 from refladder.jobs.score import Mapped
 from refladder.jobs.shards import make_plan
+from refladder.parsing import parse_toml
 
 LONG = json.dumps({"output": "x" * 3000})  # longer than the limit of these tests, 2,048 bytes
 TOO_LONG = r"a line of more than 2,048 bytes; write each row as a line of its own, or shorten its texts$"
@@ -138,3 +139,9 @@ def test_rows_of_parquet_have_a_greatest_length(tmp_path):
         read_rows(str(path))
     parquet.write_table(pa.table({"output": ["fine"]}), path)
     assert [row.fields for row in read_rows(str(path))] == [{"output": "fine"}]
+
+
+def test_a_toml_file_has_a_greatest_length():
+    assert parse_toml("a = 1" + " " * ((1 << 20) - 5), "task.toml") == {"a": 1}
+    with pytest.raises(DataError, match=r"task\.toml: not TOML \(more than 1,048,576 bytes\)$"):
+        parse_toml("a = 1" + " " * (1 << 20), "task.toml")
