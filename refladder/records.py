@@ -393,6 +393,7 @@ class Threshold:
     each value of that column can be kept. `signature` is that of the scores, None where they have none. `labels` were
     used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows are kept.
     `used` holds digests of the ids of labelled rows, so that a rate is never reported from labels that chose a cut-off.
+    `unit` is what was drawn at random to be labelled; None in files of older versions, which took it to be the row.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -412,6 +413,7 @@ class Threshold:
     kept: int
     used: tuple[str, ...]
     version: str
+    unit: Literal["row", "context"] | None = None
 
     def __post_init__(self) -> None:
         if not self.columns or (self.cutoffs is not None and len(self.cutoffs) != len(self.columns)):

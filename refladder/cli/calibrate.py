@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -29,6 +29,7 @@ class _Labelled:
     good: tuple[str, ...]
     by: tuple[str, ...]
     per: str | None
+    unit: Literal["row", "context"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,12 @@ class _Promised:
 )
 @click.option(
     "--per", metavar="COLUMN", help="Keep only the best row of each value of this column, such as context_id."
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["row", "context"]),
+    help="What was drawn at random to be labelled: rows, or contexts with some or all of their rows. Default: context, "
+    "where rows have one.",
 )
 @click.option("--precision", type=float, help="Promised share of good rows among those kept.")
 @click.option("--recall", type=float, help="Promised share of the good rows that are kept.")
@@ -131,6 +138,8 @@ def command(
         raise UsageError("--rate and --human-scale promise nothing; leave out --precision and --recall")
     if rate is not None and out is not None:
         raise UsageError("--rate prints its result and writes no file; leave out --out")
+    if human_scale and labelled.unit is not None:
+        raise UsageError("--human-scale holds out whole contexts; leave out --unit")
     read = {"SCORED": source, **{f"--labels {path}": path for path in labelled.labels}}
     written = {name: str(path) for name, path in (("--out", out), ("--plot", plot)) if path is not None}
     refuse_same_files({**read, **written})
@@ -143,6 +152,7 @@ def command(
         good=tuple(map(Good, labelled.good)),
         labels=labelled.labels,
         per=labelled.per if threshold is None else threshold.per,
+        unit=labelled.unit or (threshold.unit if threshold else None),
     )
     _check_labels(asked, plan=plan, human_scale=human_scale)
     promise = None if human_scale or threshold is not None else promised.promise()

@@ -193,6 +193,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
             kept=kept.kept if kept else 0,
             used=tuple(pool.digests),
             version=__version__,
+            unit=pool.unit,
         ),
         promise=promise,
         steps=steps,

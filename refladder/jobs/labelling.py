@@ -8,7 +8,7 @@ import random
 import re
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -76,7 +76,9 @@ class Asked:
     """What to read: score columns, label columns with their conditions, and where labels are.
 
     `labels` are tables of labels; without one, the label columns are in the scored table. `per` is the column of
-    which only the best row of each value counts. `good` is empty where labels are used as ratings.
+    which only the best row of each value counts. `good` is empty where labels are used as ratings. `unit` is what was
+    drawn at random to be labelled: rows, or contexts with any number of their rows; None is `context` where rows have
+    one.
     """
 
     by: tuple[str, ...]
@@ -84,10 +86,13 @@ class Asked:
     good: tuple[Good, ...] = ()
     labels: tuple[str, ...] = ()
     per: str | None = None
+    unit: Literal["row", "context"] | None = None
 
     def __post_init__(self) -> None:
         if not self.by:
             raise UsageError("give the column of the scores: --by COLUMN")
+        if self.unit not in {None, "row", "context"}:
+            raise UsageError(f"--unit {self.unit!r}: must be row or context")
         if len(set(self.by)) < len(self.by):
             raise UsageError(f"--by names a column twice: {', '.join(self.by)}; name each once")
         if self.per is not None and len(self.by) > 1:
@@ -127,10 +132,13 @@ class Pool:
     `scores` has shape (rows, columns); `row_numbers` has shape (rows,) and counts the rows of the table from 0.
     `labelled` holds the positions of labelled rows in these; `labels` (a list for each label column), `contexts` (a
     number for each context), `digests` (of the ids) and `texts` (empty where one has none) are in the same order.
-    `sample` holds the texts of a random sample of all rows.
+    `sample` holds the texts of a random sample of all rows. `units` has shape (rows,), the number of each row's `unit`:
+    its context, or the row itself where it has none or rows are the unit.
     """
 
     scores: FloatArray
+    unit: Literal["row", "context"]
+    units: IntArray
     labelled: IntArray
     labels: list[list[float | str]]
     contexts: IntArray
@@ -178,11 +186,12 @@ class _Reader:
         self.columns = [array("d") for _ in asked.by]
         self.positions: list[int] = []
         self.cells: list[tuple[float | str, ...]] = []
-        self.contexts: list[Any] = []
         self.digests: list[str] = []
         self.groups: dict[Any, int] = {}
         self.group_of = array("q")
         self.row_numbers = array("q")
+        self.context_of = array("q")  # a hash: names of a million contexts would be kept otherwise
+        self.with_context = False
         self.texts: dict[int, Texts] = {}
         self.sample: list[Texts] = []
         self.with_text = 0
@@ -209,7 +218,7 @@ class _Reader:
                 if key in used:
                     raise DataError(f"{row.where}: {_named(ids, key)} appears twice, and labels are found by it")
                 used.add(key)
-                self._add_label(row, position, key, cells)
+                self._add_label(position, key, cells)
             self._sample(row, position, labelled=cells is not None)
         missing = [] if labels is None else [key for key in labels if key not in used]
         if missing and labels is not None:
@@ -239,6 +248,9 @@ class _Reader:
         position = len(self.columns[0])
         for column, value in zip(self.columns, values, strict=True):
             column.append(value or 0.0)
+        context = _context(row)
+        self.with_context = self.with_context or context is not None
+        self.context_of.append(hash((position,) if context is None else context))
         if self.asked.per is not None:
             self.group_of.append(self.groups.setdefault(_cell(row, self.asked.per), len(self.groups)))
         return position
@@ -298,11 +310,9 @@ class _Reader:
         values = tuple(cell for cell in cells if cell is not None)
         return values if len(values) == len(cells) else None
 
-    def _add_label(self, row: Row, position: int, key: object, cells: tuple[float | str, ...]) -> None:
-        fields = row.fields
+    def _add_label(self, position: int, key: object, cells: tuple[float | str, ...]) -> None:
         self.positions.append(position)
         self.cells.append(cells)
-        self.contexts.append(str(fields.get("context_id", fields.get("context", row.where))))
         self.digests.append(hashlib.blake2b(repr(key).encode("utf-8", "replace"), digest_size=6).hexdigest())
 
     def _sample(self, row: Row, position: int, *, labelled: bool) -> None:
@@ -323,13 +333,18 @@ class _Reader:
 
     def _pool(self, lowest: FloatArray | None) -> Pool:
         scores = np.array([np.frombuffer(column) for column in self.columns], dtype=np.float64).T
-        codes: dict[Any, int] = {}
-        contexts = np.array([codes.setdefault(name, len(codes)) for name in self.contexts], dtype=np.int64)
+        if self.asked.unit == "context" and not self.with_context and len(self.row_numbers):
+            raise DataError(f"{self.first}: no row has a context_id or a context; leave out --unit context")
+        unit: Literal["row", "context"] = self.asked.unit or ("context" if self.with_context else "row")
+        contexts = _numbered(np.array(self.context_of, dtype=np.int64))
+        labelled = np.array(self.positions, dtype=np.int64)
         pool = Pool(
             scores=scores.reshape(-1, len(self.columns)),
-            labelled=np.array(self.positions, dtype=np.int64),
+            unit=unit,
+            units=contexts if unit == "context" else np.arange(len(contexts)),
+            labelled=labelled,
             labels=[list(column) for column in zip(*self.cells, strict=True)] or [[] for _ in self.asked.label],
-            contexts=contexts,
+            contexts=_numbered(contexts[labelled]),
             digests=self.digests,
             row_numbers=np.array(self.row_numbers, dtype=np.int64),
             signature=self.signature,
@@ -355,6 +370,8 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
         pool.notes.append(f"{left:,} labels are of rows that are not the best of their group; they are not used")
     return Pool(
         scores=pool.scores[best],
+        unit=pool.unit,
+        units=pool.units[best],
         labelled=np.array([number_of[int(pool.labelled[index])] for index in chosen], dtype=np.int64),
         labels=[[column[index] for index in chosen] for column in pool.labels],
         contexts=pool.contexts[chosen],
@@ -367,6 +384,19 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
         sample=[],
         notes=pool.notes,
     )
+
+
+def _numbered(values: IntArray) -> IntArray:
+    """Numbers instead of values, in the order in which each value is first seen."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    numbers: IntArray = np.argsort(np.argsort(first))[inverse]
+    return numbers
+
+
+def _context(row: Row) -> str | None:
+    """The id of a row's context, else its text; None where it has neither."""
+    cells = (row.fields.get(name) for name in ("context_id", "context"))
+    return next((str(cell) for cell in cells if cell is not None and cell != ""), None)
 
 
 def _cell(row: Row, column: str) -> Any:  # noqa: ANN401  a cell may hold anything
