@@ -392,8 +392,9 @@ class Threshold:
     None. `sure` is the probability of the promise, or None for a promise on average. With `per`, only the best row of
     each value of that column can be kept. `signature` is that of the scores, None where they have none. `labels` were
     used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows are kept.
-    `used` holds digests of the ids of labelled rows, so that a rate is never reported from labels that chose a cut-off.
-    `unit` is what was drawn at random to be labelled; None in files of older versions, which took it to be the row.
+    `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels that chose
+    a cut-off. `unit` is what was drawn at random to be labelled; None in files of older versions, which took it to be
+    the row.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -191,7 +192,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
             bad_above=kept.bad_above if kept else 0,
             rows=len(pool.scores),
             kept=kept.kept if kept else 0,
-            used=tuple(pool.digests),
+            used=tuple(dict.fromkeys(itertools.chain.from_iterable(pool.digests))),
             version=__version__,
             unit=pool.unit,
         ),

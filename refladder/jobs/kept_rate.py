@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError
+from refladder.jobs.labelling import TEXT
 from refladder.trust.rate import LEAST, Rate, cross_fitted, prediction_powered, wilson
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
         )
     kept = np.logical_and.reduce(pool.scores >= np.array(threshold.cutoffs), axis=1)
     used = set(threshold.used)
-    fresh = np.array([digest not in used for digest in pool.digests], dtype=np.bool_)
+    fresh = np.array([used.isdisjoint(digests) for digests in pool.digests], dtype=np.bool_)
     chosen = fresh & kept[pool.labelled]
     good = pool.good(asked.conditions)[chosen]
     rate = wilson(int(good.sum()), len(good)) if len(good) else None
@@ -78,5 +79,15 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
         rows=len(kept),
         bound=threshold.precision if threshold.sure is not None else None,
         sure=threshold.sure,
-        notes=tuple(pool.notes),
+        notes=(*pool.notes, *_notes(used, pool)),
     )
+
+
+def _notes(used: set[str], pool: Pool) -> list[str]:
+    with_texts = any(digest.startswith(TEXT) for digests in pool.digests for digest in digests)
+    if not used or not with_texts or any(digest.startswith(TEXT) for digest in used):
+        return []
+    note = (
+        "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
+    )
+    return [f"{note}be used again; calibrate again on a table with texts"]

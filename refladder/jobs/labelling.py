@@ -15,6 +15,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, number_in, parse_number, read_rows
 from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
+from refladder.loaders.fields import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from refladder.records import Progress
 
 SAMPLED = 2000  # texts that are measured for the surface baseline, besides those with labels
+TEXT = "text:"  # before digests of a text, which files of older versions do not have
 _IDS = (("output_id",), ("id",), ("context_id", "system", "output"))
 _CONDITION = re.compile(r"\s*(>=|<=|==|!=|>|<|=)\s*(.*\S)\s*")
 _PROGRESS_EVERY = 8192
@@ -53,7 +55,7 @@ class Good:
             DataError: with path:line, there is no such column, or it holds no finite number.
         """
         if self.number is not None or column not in row.fields:
-            return number_in(row, column)
+            return rating_in(row, column)
         value = row.fields[column]
         return None if value is None or value == "" else str(value).lower() if type(value) is bool else str(value)
 
@@ -131,7 +133,7 @@ class Pool:
 
     `scores` has shape (rows, columns); `row_numbers` has shape (rows,) and counts the rows of the table from 0.
     `labelled` holds the positions of labelled rows in these; `labels` (a list for each label column), `contexts` (a
-    number for each context), `digests` (of the ids) and `texts` (empty where one has none) are in the same order.
+    number for each context), `digests` (see `_digests`) and `texts` (empty where one has none) are in the same order.
     `sample` holds the texts of a random sample of all rows. `units` has shape (rows,), the number of each row's `unit`:
     its context, or the row itself where it has none or rows are the unit.
     """
@@ -142,7 +144,7 @@ class Pool:
     labelled: IntArray
     labels: list[list[float | str]]
     contexts: IntArray
-    digests: list[str]
+    digests: list[tuple[str, ...]]
     row_numbers: IntArray
     signature: str | None
     lowest: FloatArray | None
@@ -155,6 +157,19 @@ class Pool:
         """Which labelled rows meet every condition."""
         met = [condition.meets(column) for condition, column in zip(conditions, self.labels, strict=True)]
         return np.logical_and.reduce(met) if met else np.ones(len(self.labelled), np.bool_)
+
+
+def rating_in(row: Row, column: str) -> float | None:
+    """The rating in a column, or the mean of a list of several people's; None where none is given.
+
+    Raises:
+        DataError: with path:line, there is no such column, or a rating is no finite number.
+    """
+    cell = row.fields.get(column)
+    if not isinstance(cell, list) and not str(cell).lstrip().startswith("["):
+        return number_in(row, column)
+    given = [number for number in numbers_of(row, column) if number is not None]
+    return sum(given) / len(given) if given else None
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
@@ -186,7 +201,7 @@ class _Reader:
         self.columns = [array("d") for _ in asked.by]
         self.positions: list[int] = []
         self.cells: list[tuple[float | str, ...]] = []
-        self.digests: list[str] = []
+        self.digests: list[tuple[str, ...]] = []
         self.groups: dict[Any, int] = {}
         self.group_of = array("q")
         self.row_numbers = array("q")
@@ -218,7 +233,7 @@ class _Reader:
                 if key in used:
                     raise DataError(f"{row.where}: {_named(ids, key)} appears twice, and labels are found by it")
                 used.add(key)
-                self._add_label(position, key, cells)
+                self._add_label(row, position, key, cells)
             self._sample(row, position, labelled=cells is not None)
         missing = [] if labels is None else [key for key in labels if key not in used]
         if missing and labels is not None:
@@ -306,14 +321,14 @@ class _Reader:
         if asked.good:
             cells = [good.read(row, column) for good, column in zip(asked.conditions, asked.label, strict=True)]
         else:
-            cells = [number_in(row, column) for column in asked.label]
+            cells = [rating_in(row, column) for column in asked.label]
         values = tuple(cell for cell in cells if cell is not None)
         return values if len(values) == len(cells) else None
 
-    def _add_label(self, position: int, key: object, cells: tuple[float | str, ...]) -> None:
+    def _add_label(self, row: Row, position: int, key: tuple[str, ...], cells: tuple[float | str, ...]) -> None:
         self.positions.append(position)
         self.cells.append(cells)
-        self.digests.append(hashlib.blake2b(repr(key).encode("utf-8", "replace"), digest_size=6).hexdigest())
+        self.digests.append(_digests(row, key))
 
     def _sample(self, row: Row, position: int, *, labelled: bool) -> None:
         """Keep the texts of labelled rows, and of a random sample of all rows (reservoir sampling)."""
@@ -411,6 +426,24 @@ def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
     if len(ids) == 1:
         return (str(row.fields.get(ids[0])),)
     return tuple([str(row.fields.get(name)) for name in ids]) or (row.where,)
+
+
+def _digests(row: Row, key: tuple[str, ...]) -> tuple[str, ...]:
+    """Digests by which a labelled row is known again: of its key and ids, and of its text with its context.
+
+    The context is its text or its id. Rows of other ids or systems that say the same are the same row.
+    """
+    cells = {name: cell for name, cell in row.fields.items() if cell is not None and cell != ""}
+    names = [key, *((str(cells[name]),) for name in ("output_id", "id") if name in cells)]
+    known = [_digest(name) for name in names]
+    if type(text := cells.get("output")) is str:
+        contexts = [str(cells[name]) for name in ("context", "context_id") if name in cells]
+        known += [TEXT + _digest((context, text)) for context in contexts or [""]]
+    return tuple(dict.fromkeys(known))
+
+
+def _digest(parts: tuple[str, ...]) -> str:
+    return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def _named(ids: Sequence[str], key: Sequence[str]) -> str:
