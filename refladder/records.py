@@ -456,8 +456,10 @@ class LinkedColumn:
 
     `scores` are those under the first judge, rising. `values` are the same on the scale of the second, and `least` and
     `most` the 95 % interval of the map (bootstrap over contexts). `half_width` is half of the 95 % interval of a single
-    text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `error`,
-    `identity_error` and `equipercentile_error` are mean absolute errors on contexts that were held out.
+    text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `map` is the one
+    that did best on contexts that were held out: the line of the log-odds, scores of equal rank, or the scores as they
+    are; `error` is its mean absolute error there, beside those of the three. Files of older versions hold a line, and
+    no `line_error`.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -474,6 +476,8 @@ class LinkedColumn:
     error: float
     identity_error: float
     equipercentile_error: float
+    map: Literal["identity", "line", "equipercentile"] = "line"
+    line_error: float | None = None
 
     def __post_init__(self) -> None:
         _check_knots(self.scores, self.values, self.least, self.most)
