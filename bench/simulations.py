@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
-from interval_coverage import intervals
+from interval_coverage import intervals, rates, rates_with_scores
 
 from refladder.metaeval.bootstrap import draw_contexts
 from refladder.metaeval.correlation import correlate_rows
@@ -289,6 +289,8 @@ h = {sharpness_of} (quality - rung). arXiv 2509.05440, Table 2, has .094 (1 samp
 SECTIONS: dict[str, Callable[[], str]] = {
     "intervals": intervals,
     "shares": shares,
+    "rates": rates,
+    "rates-with-scores": rates_with_scores,
     "hard-answers": hard_answers,
     "ties": ties,
     "fairness": fairness,

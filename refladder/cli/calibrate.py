@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from refladder.jobs.calibrate import Calibration, Promise
     from refladder.jobs.labelling import Asked, Pool
     from refladder.records import Threshold
+    from refladder.trust.rate import Rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +241,7 @@ def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> i
         console.say(f"{result.reused:,} labels chose the threshold and are left out")
     for words, rate in (("good among the rows kept", result.rate), ("the same with the scores", result.powered)):
         if rate is not None:
-            console.say(f"{words}: {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] (95 % interval)")
+            console.say(f"{words}: {_interval(rate)}")
     if result.rate is None:
         bound = (
             "" if result.bound is None else f" Its lower bound is {result.bound:g}, with probability {result.sure:g}."
@@ -412,11 +413,11 @@ def _sentences(result: Calibration) -> Iterator[str]:
         if result.surface_suffices:
             yield "the surface measure alone can make this promise, and does no worse"
     if result.rate is not None:
-        powered = result.powered
-        scores = (
-            "" if powered is None else f"; with the scores {powered.value:.3f} [{powered.low:.3f}, {powered.high:.3f}]"
-        )
-        yield (
-            f"good among all rows: {result.rate.value:.3f} [{result.rate.low:.3f}, {result.rate.high:.3f}]{scores} "
-            "(95 % intervals)"
-        )
+        scores = "" if result.powered is None else f"; with the scores {_interval(result.powered)}"
+        yield f"good among all rows: {_interval(result.rate)}{scores}"
+
+
+def _interval(rate: Rate) -> str:
+    if rate.low is None or rate.high is None:
+        return f"{rate.value:.3f} (no interval)"
+    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] (95 % interval)"
