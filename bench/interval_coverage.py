@@ -332,8 +332,8 @@ def rates_with_scores() -> str:
     heads = ["labels of a context", "contexts (rows)", "correlation", "share", *RATE_JUDGES]
     about = (
         f"The interval that also uses the scores, from {LEAST} labels, {SCORE_DRAWS:,} draws a cell (a share of .950 "
-        f"is seen as .950 +- {1.96 * math.sqrt(0.95 * 0.05 / SCORE_DRAWS):.3f}): tables of {RATE_POOL} contexts (2 rows: "
-        f"twice as many), five judges. Coverage: {min(every):.3f} to {max(every):.3f}, mean {np.mean(every):.3f}."
+        f"is seen as .950 +- {1.96 * math.sqrt(0.95 * 0.05 / SCORE_DRAWS):.3f}): tables of {RATE_POOL} contexts (2 "
+        f"rows: twice as many), five judges. Coverage: {min(every):.3f} to {max(every):.3f}, mean {np.mean(every):.3f}."
     )
     title = "Coverage (length by that of the interval from labels alone)."
     return f"{about}\n\n{markdown([PlainTable(title, heads, rows)])}"
