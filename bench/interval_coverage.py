@@ -1,4 +1,4 @@
-"""How often the intervals of `evaluate` hold the population value: simulated benchmarks, and draws from real ones."""
+"""How often the intervals of `evaluate` and `calibrate` hold the population value: simulated tables and real ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
+from refladder.jobs.good_share import powered_share, share_of_good
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import build_grid, human_means
 from refladder.metaeval.bootstrap import draw_contexts, percentile_interval, resample, resample_mean
@@ -17,11 +19,16 @@ from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import correlate_level, system_means
 from refladder.methods.surface import MEASURES, surface_measures
 from refladder.report.rendering import PlainTable, markdown
+from refladder.trust.rate import LEAST, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from refladder.arrays import FloatArray
+    from numpy.typing import NDArray
+
+    from refladder.arrays import FloatArray, IntArray
+
+    Bools = NDArray[np.bool_]
 
     Grid = tuple[FloatArray, FloatArray]
     Draw = Callable[[int], Grid]
@@ -246,3 +253,107 @@ Next, systems are drawn as contexts are; the population value is the statistic o
 contexts. "Both resampled" draws systems and contexts with replacement; "Fisher z" takes systems alone as the sample.
 
 {between_table}"""
+
+
+SIZES = {
+    "12 rows": lambda _, contexts: np.full(contexts, 12),
+    "1 to 40 rows, mean 7": lambda random, contexts: np.minimum(1 + random.geometric(1 / 6, contexts), 40),
+    "2 rows": lambda _, contexts: np.full(contexts, 2),
+    "half 1 row, half 20": lambda random, contexts: np.where(random.random(contexts) < 0.5, 1, 20),
+    "1 row": lambda _, contexts: np.ones(contexts, np.int64),
+}
+CORRELATIONS = (0.1, 0.4, 0.8)
+LABELLED = (8, 15, 25, 60)  # contexts with labels
+SHARES = (0.5, 0.8, 0.95)
+RATE_DRAWS, SCORE_DRAWS, RATE_POOL = 1000, 400, 120
+RATE_JUDGES = {"AUC .5": 0.5, "AUC .7": 0.7, "AUC .9": 0.9, "AUC .97": 0.97, "AUC .9, grades": 0.9}
+
+
+def labels_of(random: np.random.Generator, sizes: IntArray, share: float, correlation: float) -> tuple[Bools, IntArray]:
+    """Which rows are good, and their contexts; two rows of a context are correlated."""
+    both = (1 - correlation) / correlation
+    rates = random.beta(share * both, (1 - share) * both, len(sizes))
+    contexts = np.repeat(np.arange(len(sizes)), sizes)
+    return random.random(len(contexts)) < rates[contexts], contexts
+
+
+def rates() -> str:
+    """Coverage of the interval of a share of good rows, from labels of whole contexts."""
+    random = np.random.default_rng(0)
+    rows, worst = [], 1.0
+    for words, sizes in SIZES.items():
+        for correlation in CORRELATIONS:
+            for contexts in LABELLED:
+                cells = []
+                for share in SHARES:
+                    hits, printed, plain = 0, 0, 0
+                    for _ in range(RATE_DRAWS):
+                        good, units = labels_of(random, sizes(random, contexts), share, correlation)
+                        rate, alone = share_of_good(good, units), wilson(int(good.sum()), len(good))
+                        plain += _inside(share, alone[1:])
+                        if rate.low is not None and rate.high is not None:
+                            printed += 1
+                            hits += _inside(share, (rate.low, rate.high))
+                    found = f"{hits / printed:.3f}" if printed > RATE_DRAWS / 100 else "none"
+                    worst = min(worst, hits / printed) if printed > RATE_DRAWS / 100 else worst
+                    cells.append(f"{found} ({printed / RATE_DRAWS:.2f}; {plain / RATE_DRAWS:.3f})")
+                rows.append([words, f"{correlation:g}", str(contexts), *cells])
+    heads = ["labels of a context", "correlation", "contexts", *(f"share {share:g}" for share in SHARES)]
+    title = "Coverage where it is printed (share of the draws with an interval; coverage of Wilson's over rows)."
+    about = (
+        f"The 95 % interval of `calibrate` for the share of good rows, {RATE_DRAWS:,} draws a cell, whole contexts "
+        "labelled. The share of a context has a beta distribution, with this correlation of two of its rows. Least "
+        f"coverage of the printed ones: {worst:.3f}."
+    )
+    return f"{about}\n\n{markdown([PlainTable(title, heads, rows)])}"
+
+
+def rates_with_scores() -> str:
+    """Coverage of the interval that uses the scores of all rows too (PPI++)."""
+    random = np.random.default_rng(1)
+    designs = [("12 rows", contexts) for contexts in LABELLED[1:]]
+    designs += [("1 to 40 rows, mean 7", contexts) for contexts in LABELLED[2:]]
+    designs += [("2 rows", LABELLED[-1]), ("rows at random", 150), ("rows at random", 360)]
+    rows, every = [], []
+    for words, number in designs:
+        for correlation in CORRELATIONS:
+            for share in SHARES:
+                cells = []
+                for name, area in RATE_JUDGES.items():
+                    found = [
+                        _with_scores(random, words, number, (share, correlation), (name, area))
+                        for _ in range(SCORE_DRAWS)
+                    ]
+                    printed = [(hit, length) for hit, length in found if length]
+                    covered, shorter = np.mean(printed, axis=0) if printed else (math.nan, math.nan)
+                    every += [covered] if len(printed) > SCORE_DRAWS / 10 else []
+                    cells.append(f"{covered:.3f} ({shorter:.2f})" if printed else "none")
+                rows.append([words, str(number), f"{correlation:g}", f"{share:g}", *cells])
+    heads = ["labels of a context", "contexts (rows)", "correlation", "share", *RATE_JUDGES]
+    about = (
+        f"The interval that also uses the scores, from {LEAST} labels, {SCORE_DRAWS:,} draws a cell (a share of .950 "
+        f"is seen as .950 +- {1.96 * math.sqrt(0.95 * 0.05 / SCORE_DRAWS):.3f}): tables of {RATE_POOL} contexts (2 "
+        f"rows: twice as many), five judges. Coverage: {min(every):.3f} to {max(every):.3f}, mean {np.mean(every):.3f}."
+    )
+    title = "Coverage (length by that of the interval from labels alone)."
+    return f"{about}\n\n{markdown([PlainTable(title, heads, rows)])}"
+
+
+def _with_scores(
+    random: np.random.Generator, words: str, number: int, table: tuple[float, float], judge: tuple[str, float]
+) -> tuple[bool, float]:
+    """Whether the interval holds the share, and its length by that from labels alone; 0 where none is printed."""
+    sizes = SIZES.get(words, SIZES["12 rows"])(random, RATE_POOL * (2 if words == "2 rows" else 1))
+    good, contexts = labels_of(random, sizes, *table)
+    scores = np.sqrt(2) * ndtri(judge[1]) * good + 0.5 * random.standard_normal(len(sizes))[contexts]
+    scores += math.sqrt(0.75) * random.standard_normal(len(good))
+    scores = np.clip(np.round(1.5 * scores), -3, 5) if "grades" in judge[0] else scores
+    seen = contexts < number
+    if words not in SIZES:
+        seen = np.isin(np.arange(len(good)), random.choice(len(good), number, replace=False))
+    plain = share_of_good(good[seen], contexts[seen])
+    if plain.low is None or plain.high is None or seen.sum() < LEAST:
+        return False, 0.0
+    labelled = good[seen], scores[seen], contexts[seen]
+    _, low, high = powered_share(*labelled, scores[~seen], contexts[~seen], folds=contexts[seen])
+    return _inside(table[0], (low or 0.0, high or 0.0)), ((high or 0.0) - (low or 0.0)) / (plain.high - plain.low)

@@ -20,6 +20,7 @@ from scipy.special import ndtri
 
 from refladder.backends import connect
 from refladder.jobs.calibrate import Promise, counts
+from refladder.jobs.good_share import powered_share
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
 from refladder.methods.contract import MethodSettings
@@ -27,7 +28,7 @@ from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import MEASURES, surface_measures
 from refladder.report.rendering import PlainTable, markdown
 from refladder.trust.human_scale import LEAST_INTERVAL, fit_human_scale
-from refladder.trust.rate import LEAST, cross_fitted, prediction_powered, wilson
+from refladder.trust.rate import LEAST, wilson
 from refladder.trust.threshold import Candidates, area_under_curve, candidates, naive_candidate
 
 if TYPE_CHECKING:
@@ -180,8 +181,9 @@ def coverage(pool: Pool, labels: int) -> dict[str, float]:
         good = pool.good[drawn]
         low, high = wilson(int(good.sum()), labels)[1:]
         hits["Wilson"].append(low <= truth <= high)
-        predicted = cross_fitted(good, scores[drawn], pool.contexts[drawn], everywhere)
-        _, low, high = prediction_powered(good, *predicted)
+        rows = np.arange(labels + len(everywhere))  # each a unit of its own
+        labelled = good, scores[drawn], rows[:labels]
+        _, low, high = powered_share(*labelled, everywhere, rows[labels:], folds=pool.contexts[drawn])
         hits["PPI++"].append(low <= truth <= high)
         if np.ptp(scores[drawn]) > 0 and np.ptp(pool.ratings[drawn]) > 0:
             fit = fit_human_scale(scores[drawn], pool.ratings[drawn], pool.contexts[drawn])

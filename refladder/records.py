@@ -457,7 +457,9 @@ class Threshold:
     None. `sure` is the probability of the promise, or None for a promise on average. With `per`, only the best row of
     each value of that column can be kept. `signature` is that of the scores, None where they have none. `labels` were
     used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows are kept.
-    `used` holds digests of the ids of labelled rows, so that a rate is never reported from labels that chose a cut-off.
+    `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels that chose
+    a cut-off. `unit` is what was drawn at random to be labelled; None in files of older versions, which took it to be
+    the row.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -477,6 +479,7 @@ class Threshold:
     kept: int
     used: tuple[str, ...]
     version: str
+    unit: Literal["row", "context"] | None = None
 
     def __post_init__(self) -> None:
         if not self.columns or (self.cutoffs is not None and len(self.cutoffs) != len(self.columns)):
@@ -518,8 +521,10 @@ class LinkedColumn:
 
     `scores` are those under the first judge, rising. `values` are the same on the scale of the second, and `least` and
     `most` the 95 % interval of the map (bootstrap over contexts). `half_width` is half of the 95 % interval of a single
-    text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `error`,
-    `identity_error` and `equipercentile_error` are mean absolute errors on contexts that were held out.
+    text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `map` is the one
+    that did best on contexts that were held out: the line of the log-odds, scores of equal rank, or the scores as they
+    are; `error` is its mean absolute error there, beside those of the three. Files of older versions hold a line, and
+    no `line_error`.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -536,6 +541,8 @@ class LinkedColumn:
     error: float
     identity_error: float
     equipercentile_error: float
+    map: Literal["identity", "line", "equipercentile"] = "line"
+    line_error: float | None = None
 
     def __post_init__(self) -> None:
         _check_knots(self.scores, self.values, self.least, self.most)

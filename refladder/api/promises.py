@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.api.frames import checked, in_words_of_python, output_path, written
 from refladder.errors import UsageError
@@ -33,6 +33,7 @@ def calibrate(
     by: str | Sequence[str],
     labels: Any = None,  # noqa: ANN401  as above
     per: str | None = None,
+    unit: Literal["row", "context"] | None = None,
     precision: float | None = None,
     recall: float | None = None,
     sure: float = 0.9,
@@ -51,6 +52,8 @@ def calibrate(
         labels: table of labels with the ids of rows (output_id, id, or context_id and system), as `table`; or a list of
             paths of such tables. None: the labels are in `table`.
         per: keep only the best row of each value of this column, such as `context_id`.
+        unit: what was drawn at random to be labelled: `"row"`, or `"context"` with some or all of its rows. None:
+            contexts, where rows have one.
         precision: promised share of good rows among those kept, between 0 and 1.
         recall: promised share of the good rows that are kept, instead of `precision`.
         sure: probability of the promise, between 0 and 1.
@@ -71,7 +74,9 @@ def calibrate(
         stack.enter_context(in_words_of_python(given))
         promise = calibrating.Promise(precision=precision, recall=recall, sure=None if on_average else sure)
         conditions = tuple(map(Good, _names(good)))
-        pool, asked = _pool(stack, table, labels, by=_names(by), label=_names(label), good=conditions, per=per)
+        pool, asked = _pool(
+            stack, table, labels, by=_names(by), label=_names(label), good=conditions, per=per, unit=unit
+        )
         result = calibrating.calibrate(pool, asked, promise)
         if out is not None:
             write_record(output_path(out), result.threshold)
@@ -114,7 +119,7 @@ def human_scale(
     """
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(("label", "by", "labels", "per", "out")))
-        pool, asked = _pool(stack, table, labels, by=(by,), label=(label,), good=(), per=per)
+        pool, asked = _pool(stack, table, labels, by=(by,), label=(label,), good=(), per=per, unit=None)
         scale = fitted_scale(pool, asked)
         if out is not None:
             write_record(output_path(out), scale)
@@ -136,11 +141,12 @@ def _pool(
     label: tuple[str, ...],
     good: tuple[Good, ...],
     per: str | None,
+    unit: Literal["row", "context"] | None,
 ) -> tuple[Pool, Asked]:
     """Scores and labels of the tables, and what the columns are."""
     if not label:
         raise UsageError("give the column of the labels: label=COLUMN")
-    asked = Asked(by=by, label=label, good=good, per=per)
+    asked = Asked(by=by, label=label, good=good, per=per, unit=unit)
     asked = replace(asked, labels=label_tables(stack, labels, asked))
     in_memory = not isinstance(table, str | Path)
     source = written(stack, table, asked.needed, "the table") if in_memory else str(table)

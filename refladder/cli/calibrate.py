@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from refladder.jobs.calibrate import Calibration, Promise
     from refladder.jobs.labelling import Asked, Pool
     from refladder.records import Threshold
+    from refladder.trust.rate import Rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class _Labelled:
     good: tuple[str, ...]
     by: tuple[str, ...]
     per: str | None
+    unit: Literal["row", "context"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,12 @@ class _Promised:
 )
 @click.option(
     "--per", metavar="COLUMN", help="Keep only the best row of each value of this column, such as context_id."
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["row", "context"]),
+    help="What was drawn at random to be labelled: rows, or contexts with some or all of their rows. Default: context, "
+    "where rows have one.",
 )
 @click.option("--precision", type=float, help="Promised share of good rows among those kept.")
 @click.option("--recall", type=float, help="Promised share of the good rows that are kept.")
@@ -129,6 +137,8 @@ def command(
         raise UsageError("--rate and --human-scale promise nothing; leave out --precision and --recall")
     if rate is not None and out is not None:
         raise UsageError("--rate prints its result and writes no file; leave out --out")
+    if human_scale and labelled.unit is not None:
+        raise UsageError("--human-scale holds out whole contexts; leave out --unit")
     threshold = None if rate is None else read_record(Threshold, rate)
     if threshold is not None and (labelled.by or labelled.per):
         raise UsageError("--rate takes --by and --per from the threshold file; leave them out")
@@ -138,6 +148,7 @@ def command(
         good=tuple(map(Good, labelled.good)),
         labels=labelled.labels,
         per=labelled.per if threshold is None else threshold.per,
+        unit=labelled.unit or (threshold.unit if threshold else None),
     )
     _check_labels(asked, plan=plan, human_scale=human_scale)
     promise = None if human_scale or threshold is not None else promised.promise()
@@ -225,7 +236,7 @@ def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> i
         console.say(f"{result.reused:,} labels chose the threshold and are left out")
     for words, rate in (("good among the rows kept", result.rate), ("the same with the scores", result.powered)):
         if rate is not None:
-            console.say(f"{words}: {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] (95 % interval)")
+            console.say(f"{words}: {_interval(rate)}")
     if result.rate is None:
         bound = (
             "" if result.bound is None else f" Its lower bound is {result.bound:g}, with probability {result.sure:g}."
@@ -397,11 +408,11 @@ def _sentences(result: Calibration) -> Iterator[str]:
         if result.surface_suffices:
             yield "the surface measure alone can make this promise, and does no worse"
     if result.rate is not None:
-        powered = result.powered
-        scores = (
-            "" if powered is None else f"; with the scores {powered.value:.3f} [{powered.low:.3f}, {powered.high:.3f}]"
-        )
-        yield (
-            f"good among all rows: {result.rate.value:.3f} [{result.rate.low:.3f}, {result.rate.high:.3f}]{scores} "
-            "(95 % intervals)"
-        )
+        scores = "" if result.powered is None else f"; with the scores {_interval(result.powered)}"
+        yield f"good among all rows: {_interval(result.rate)}{scores}"
+
+
+def _interval(rate: Rate) -> str:
+    if rate.low is None or rate.high is None:
+        return f"{rate.value:.3f} (no interval)"
+    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] (95 % interval)"

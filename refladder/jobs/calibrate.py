@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -9,10 +10,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.errors import DataError, UsageError
+from refladder.jobs.good_share import good_shares
 from refladder.methods.surface_scores import FOLDS, best_surface, measured
 from refladder.records import Threshold
-from refladder.trust.rate import LEAST as LEAST_POWERED
-from refladder.trust.rate import Rate, cross_fitted, prediction_powered, wilson
 from refladder.trust.threshold import (
     Candidates,
     area_under_curve,
@@ -31,6 +31,7 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.jobs.labelling import Asked, Pool
+    from refladder.trust.rate import Rate
 
 _TWO = 2
 
@@ -174,7 +175,8 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
     kept = steps[chosen] if chosen >= 0 else None
     overall = _combined(path, pool.scores)
     labelled_all = pool.lowest is None and bool(inside.all())
-    rate, powered = _rates(pool, overall, good) if labelled_all else (None, None)
+    everything = np.ones(len(pool.scores), np.bool_)
+    rate, powered, more = good_shares(pool, good, inside, everything, overall) if labelled_all else (None, None, [])
     return Calibration(
         threshold=Threshold(
             columns=asked.by,
@@ -191,8 +193,9 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
             bad_above=kept.bad_above if kept else 0,
             rows=len(pool.scores),
             kept=kept.kept if kept else 0,
-            used=tuple(pool.digests),
+            used=tuple(dict.fromkeys(itertools.chain.from_iterable(pool.digests))),
             version=__version__,
+            unit=pool.unit,
         ),
         promise=promise,
         steps=steps,
@@ -205,7 +208,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
         rate=rate,
         powered=powered,
         unscored=pool.unscored,
-        notes=(*pool.notes, *_notes(pool, asked, good, overall, positions)),
+        notes=(*pool.notes, *_notes(pool, asked, good, overall, positions), *more),
     )
 
 
@@ -259,17 +262,6 @@ def _reached(pool: Pool) -> BoolArray:
     """The rows from which the labels were drawn."""
     lowest = -np.inf if pool.lowest is None else pool.lowest
     return cast("BoolArray", np.logical_and.reduce(pool.scores >= lowest, axis=1))
-
-
-def _rates(pool: Pool, overall: FloatArray, good: BoolArray) -> tuple[Rate, Rate | None]:
-    """The share of good rows among all: Wilson's interval, and that with predictions where it covers enough."""
-    plain = wilson(int(good.sum()), len(good))
-    others = np.ones(len(overall), np.bool_)
-    others[pool.labelled] = False
-    if len(good) < LEAST_POWERED or others.sum() < _TWO or len(np.unique(pool.contexts)) < _TWO:
-        return plain, None
-    predicted, rest = cross_fitted(good, overall[pool.labelled], pool.contexts, overall[others])
-    return plain, prediction_powered(good, predicted, rest)
 
 
 def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -> Surface | None:

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError
+from refladder.jobs.good_share import good_shares
+from refladder.jobs.labelling import TEXT
 from refladder.records import scale_of
-from refladder.trust.rate import LEAST, Rate, cross_fitted, prediction_powered, wilson
 
 if TYPE_CHECKING:
     from refladder.jobs.labelling import Asked, Pool
     from refladder.records import Threshold
-
-_TWO = 2
+    from refladder.trust.rate import Rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRate:
     """The result of `kept_rate`.
 
-    `rate` is the share of good rows among the labels of kept rows with Wilson's interval, `powered` the same with the
-    scores; both are None where there are no labels to take them from. `labels` were used, and `reused` others were not
+    `rate` is the share of good rows among the labels of kept rows, `powered` the same with the scores; both are None
+    where there are no labels to take them from. `labels` were used, and `reused` others were not
     because they chose the threshold. `kept` of `rows` rows are kept. `bound` is the promised precision, or None.
     """
 
@@ -58,18 +58,14 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
         )
     kept = np.logical_and.reduce(pool.scores >= np.array(threshold.cutoffs), axis=1)
     used = set(threshold.used)
-    fresh = np.array([digest not in used for digest in pool.digests], dtype=np.bool_)
+    fresh = np.array([used.isdisjoint(digests) for digests in pool.digests], dtype=np.bool_)
     chosen = fresh & kept[pool.labelled]
     good = pool.good(asked.conditions)[chosen]
-    rate = wilson(int(good.sum()), len(good)) if len(good) else None
-    powered = None
-    if len(good) >= LEAST and len(np.unique(pool.contexts[chosen])) >= _TWO:
-        others = kept.copy()
-        others[pool.labelled] = False
-        if others.sum() >= _TWO:
-            scores = pool.scores.mean(axis=1)
-            predicted = cross_fitted(good, scores[pool.labelled[chosen]], pool.contexts[chosen], scores[others])
-            powered = prediction_powered(good, *predicted)
+    notes = _notes(used, pool)
+    rate = powered = None
+    if len(good):
+        rate, powered, more = good_shares(pool, good, chosen, kept, pool.scores.mean(axis=1))
+        notes += more
     return KeptRate(
         rate=rate,
         powered=powered,
@@ -79,5 +75,15 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
         rows=len(kept),
         bound=threshold.precision if threshold.sure is not None else None,
         sure=threshold.sure,
-        notes=tuple(pool.notes),
+        notes=(*pool.notes, *notes),
     )
+
+
+def _notes(used: set[str], pool: Pool) -> list[str]:
+    with_texts = any(digest.startswith(TEXT) for digests in pool.digests for digest in digests)
+    if not used or not with_texts or any(digest.startswith(TEXT) for digest in used):
+        return []
+    note = (
+        "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
+    )
+    return [f"{note}be used again; calibrate again on a table with texts"]

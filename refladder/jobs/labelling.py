@@ -8,14 +8,14 @@ import random
 import re
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, number_in, parse_number, read_rows
 from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
-from refladder.loaders.fields import without_number
+from refladder.loaders.fields import numbers_of, without_number
 from refladder.records import scale_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from refladder.records import Progress
 
 SAMPLED = 2000  # texts that are measured for the surface baseline, besides those with labels
+TEXT = "text:"  # before digests of a text, which files of older versions do not have
 _IDS = (("output_id",), ("id",), ("context_id", "system", "output"))
 _CONDITION = re.compile(r"\s*(>=|<=|==|!=|>|<|=)\s*(.*\S)\s*")
 _PROGRESS_EVERY = 8192
@@ -55,7 +56,7 @@ class Good:
             DataError: with path:line, there is no such column, or it holds no finite number.
         """
         if self.number is not None or column not in row.fields:
-            return number_in(row, column)
+            return rating_in(row, column)
         value = row.fields[column]
         return None if value is None or value == "" else str(value).lower() if type(value) is bool else str(value)
 
@@ -78,7 +79,9 @@ class Asked:
     """What to read: score columns, label columns with their conditions, and where labels are.
 
     `labels` are tables of labels; without one, the label columns are in the scored table. `per` is the column of
-    which only the best row of each value counts. `good` is empty where labels are used as ratings.
+    which only the best row of each value counts. `good` is empty where labels are used as ratings. `unit` is what was
+    drawn at random to be labelled: rows, or contexts with any number of their rows; None is `context` where rows have
+    one.
     """
 
     by: tuple[str, ...]
@@ -86,10 +89,13 @@ class Asked:
     good: tuple[Good, ...] = ()
     labels: tuple[str, ...] = ()
     per: str | None = None
+    unit: Literal["row", "context"] | None = None
 
     def __post_init__(self) -> None:
         if not self.by:
             raise UsageError("give the column of the scores: --by COLUMN")
+        if self.unit not in {None, "row", "context"}:
+            raise UsageError(f"--unit {self.unit!r}: must be row or context")
         if len(set(self.by)) < len(self.by):
             raise UsageError(f"--by names a column twice: {', '.join(self.by)}; name each once")
         if self.per is not None and len(self.by) > 1:
@@ -128,15 +134,18 @@ class Pool:
 
     `scores` has shape (rows, columns); `row_numbers` has shape (rows,) and counts the rows of the table from 0.
     `labelled` holds the positions of labelled rows in these; `labels` (a list for each label column), `contexts` (a
-    number for each context), `digests` (of the ids) and `texts` (empty where one has none) are in the same order.
-    `sample` holds the texts of a random sample of all rows.
+    number for each context), `digests` (see `_digests`) and `texts` (empty where one has none) are in the same order.
+    `sample` holds the texts of a random sample of all rows. `units` has shape (rows,), the number of each row's `unit`:
+    its context, or the row itself where it has none or rows are the unit.
     """
 
     scores: FloatArray
+    unit: Literal["row", "context"]
+    units: IntArray
     labelled: IntArray
     labels: list[list[float | str]]
     contexts: IntArray
-    digests: list[str]
+    digests: list[tuple[str, ...]]
     row_numbers: IntArray
     signature: str | None
     lowest: FloatArray | None
@@ -149,6 +158,19 @@ class Pool:
         """Which labelled rows meet every condition."""
         met = [condition.meets(column) for condition, column in zip(conditions, self.labels, strict=True)]
         return np.logical_and.reduce(met) if met else np.ones(len(self.labelled), np.bool_)
+
+
+def rating_in(row: Row, column: str) -> float | None:
+    """The rating in a column, or the mean of a list of several people's; None where none is given.
+
+    Raises:
+        DataError: with path:line, there is no such column, or a rating is no finite number.
+    """
+    cell = row.fields.get(column)
+    if not isinstance(cell, list) and not str(cell).lstrip().startswith("["):
+        return number_in(row, column)
+    given = [number for number in numbers_of(row, column) if number is not None]
+    return sum(given) / len(given) if given else None
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
@@ -180,11 +202,12 @@ class _Reader:
         self.columns = [array("d") for _ in asked.by]
         self.positions: list[int] = []
         self.cells: list[tuple[float | str, ...]] = []
-        self.contexts: list[Any] = []
-        self.digests: list[str] = []
+        self.digests: list[tuple[str, ...]] = []
         self.groups: dict[Any, int] = {}
         self.group_of = array("q")
         self.row_numbers = array("q")
+        self.context_of = array("q")  # a hash: names of a million contexts would be kept otherwise
+        self.with_context = False
         self.texts: dict[int, Texts] = {}
         self.sample: list[Texts] = []
         self.with_text = 0
@@ -241,6 +264,9 @@ class _Reader:
         position = len(self.columns[0])
         for column, value in zip(self.columns, values, strict=True):
             column.append(value or 0.0)
+        context = _context(row)
+        self.with_context = self.with_context or context is not None
+        self.context_of.append(hash((position,) if context is None else context))
         if self.asked.per is not None:
             self.group_of.append(self.groups.setdefault(_cell(row, self.asked.per), len(self.groups)))
         return position
@@ -296,16 +322,14 @@ class _Reader:
         if asked.good:
             cells = [good.read(row, column) for good, column in zip(asked.conditions, asked.label, strict=True)]
         else:
-            cells = [number_in(row, column) for column in asked.label]
+            cells = [rating_in(row, column) for column in asked.label]
         values = tuple(cell for cell in cells if cell is not None)
         return values if len(values) == len(cells) else None
 
-    def _add_label(self, row: Row, position: int, key: object, cells: tuple[float | str, ...]) -> None:
-        fields = row.fields
+    def _add_label(self, row: Row, position: int, key: tuple[str, ...], cells: tuple[float | str, ...]) -> None:
         self.positions.append(position)
         self.cells.append(cells)
-        self.contexts.append(str(fields.get("context_id", fields.get("context", row.where))))
-        self.digests.append(hashlib.blake2b(repr(key).encode("utf-8", "replace"), digest_size=6).hexdigest())
+        self.digests.append(_digests(row, key))
 
     def _sample(self, row: Row, position: int, *, labelled: bool) -> None:
         """Keep the texts of labelled rows, and of a random sample of all rows (reservoir sampling)."""
@@ -325,13 +349,18 @@ class _Reader:
 
     def _pool(self, lowest: FloatArray | None) -> Pool:
         scores = np.array([np.frombuffer(column) for column in self.columns], dtype=np.float64).T
-        codes: dict[Any, int] = {}
-        contexts = np.array([codes.setdefault(name, len(codes)) for name in self.contexts], dtype=np.int64)
+        if self.asked.unit == "context" and not self.with_context and len(self.row_numbers):
+            raise DataError(f"{self.first}: no row has a context_id or a context; leave out --unit context")
+        unit: Literal["row", "context"] = self.asked.unit or ("context" if self.with_context else "row")
+        contexts = _numbered(np.array(self.context_of, dtype=np.int64))
+        labelled = np.array(self.positions, dtype=np.int64)
         pool = Pool(
             scores=scores.reshape(-1, len(self.columns)),
-            labelled=np.array(self.positions, dtype=np.int64),
+            unit=unit,
+            units=contexts if unit == "context" else np.arange(len(contexts)),
+            labelled=labelled,
             labels=[list(column) for column in zip(*self.cells, strict=True)] or [[] for _ in self.asked.label],
-            contexts=contexts,
+            contexts=_numbered(contexts[labelled]),
             digests=self.digests,
             row_numbers=np.array(self.row_numbers, dtype=np.int64),
             signature=self.signature,
@@ -357,6 +386,8 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
         pool.notes.append(f"{left:,} labels are of rows that are not the best of their group; they are not used")
     return Pool(
         scores=pool.scores[best],
+        unit=pool.unit,
+        units=pool.units[best],
         labelled=np.array([number_of[int(pool.labelled[index])] for index in chosen], dtype=np.int64),
         labels=[[column[index] for index in chosen] for column in pool.labels],
         contexts=pool.contexts[chosen],
@@ -371,6 +402,19 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
     )
 
 
+def _numbered(values: IntArray) -> IntArray:
+    """Numbers instead of values, in the order in which each value is first seen."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    numbers: IntArray = np.argsort(np.argsort(first))[inverse]
+    return numbers
+
+
+def _context(row: Row) -> str | None:
+    """The id of a row's context, else its text; None where it has neither."""
+    cells = (row.fields.get(name) for name in ("context_id", "context"))
+    return next((str(cell) for cell in cells if cell is not None and cell != ""), None)
+
+
 def _cell(row: Row, column: str) -> Any:  # noqa: ANN401  a cell may hold anything
     if column not in row.fields:
         raise DataError(f"{row.where}: no column {column!r}. Columns: {', '.join(map(str, row.fields)) or 'none'}")
@@ -383,6 +427,24 @@ def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
     if len(ids) == 1:
         return (str(without_number(row.fields.get(ids[0]))),)
     return tuple([str(without_number(row.fields.get(name))) for name in ids]) or (row.where,)
+
+
+def _digests(row: Row, key: tuple[str, ...]) -> tuple[str, ...]:
+    """Digests by which a labelled row is known again: of its key and ids, and of its text with its context.
+
+    The context is its text or its id. Rows of other ids or systems that say the same are the same row.
+    """
+    cells = {name: cell for name, cell in row.fields.items() if cell is not None and cell != ""}
+    names = [key, *((str(cells[name]),) for name in ("output_id", "id") if name in cells)]
+    known = [_digest(name) for name in names]
+    if type(text := cells.get("output")) is str:
+        contexts = [str(cells[name]) for name in ("context", "context_id") if name in cells]
+        known += [TEXT + _digest((context, text)) for context in contexts or [""]]
+    return tuple(dict.fromkeys(known))
+
+
+def _digest(parts: tuple[str, ...]) -> str:
+    return hashlib.blake2b(repr(parts).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def _named(ids: Sequence[str], key: Sequence[str]) -> str:

@@ -118,7 +118,8 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
             f"judges with the same texts; at least {LEAST_ROWS} rows of {LEAST_CONTEXTS} contexts are needed. "
             "Score the same table with both judges"
         )
-    odds = [linking.log_odds(_probabilities(judged, common, rungs)) for judged in (first, second)]
+    read = [_probabilities(judged, common, rungs) for judged in (first, second)]
+    odds = [linking.log_odds(probabilities) for probabilities in read]
     score, grade, *_ = column_names(dimension.name)
     human = (dimension.low, dimension.high)
     linked = []
@@ -128,30 +129,37 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
         ends[np.arange(1, rungs + 1), np.arange(rungs)] = (1.0, 0.0, 0.0)
         values = rule(ends, human)
         of = linking.Scale((values[1:] - values[0]) / 2, float(values[0] + np.sum(values[1:] - values[0]) / 2))
-        linked.append(_column(column, odds, contexts, of))
+        linked.append(_column(column, odds, (rule(read[0], human), rule(read[1], human)), contexts, of))
     return linked
 
 
-def _column(column: str, odds: Sequence[FloatArray], contexts: IntArray, scale: linking.Scale) -> LinkedColumn:
+def _column(
+    column: str,
+    odds: Sequence[FloatArray],
+    scores: tuple[FloatArray, FloatArray],
+    contexts: IntArray,
+    scale: linking.Scale,
+) -> LinkedColumn:
     common = linking.common_rows(odds[0], odds[1], contexts, scale)
-    knots = linking.knots_of(scale)
     lines = linking.lines_between(common, np.ones((1, len(common.rows))))
-    least, most = linking.intervals_of(knots, common)
-    held = linking.held_out(odds[0], odds[1], contexts, scale)
+    held = linking.held_out(odds[0], odds[1], contexts, scale, scores)
+    used = linking.map_of(held.best, common, scores, contexts)
     return LinkedColumn(
         column=column,
-        scores=tuple(knots.tolist()),
-        values=tuple(linking.linked(knots, common)[0].tolist()),
-        least=tuple(least.tolist()),
-        most=tuple(most.tolist()),
-        half_width=linking.half_width(held.residuals),
+        scores=tuple(used.scores.tolist()),
+        values=tuple(used.values.tolist()),
+        least=tuple(used.least.tolist()),
+        most=tuple(used.most.tolist()),
+        half_width=linking.half_width(held.residuals[held.best]),
         slope=float(lines.slopes[0]),
         shift=float(lines.shifts[0]),
         rows=len(contexts),
         contexts=len(common.rows),
-        error=held.linked,
-        identity_error=held.identity,
-        equipercentile_error=held.equipercentile,
+        map=held.best,
+        error=held.error(held.best),
+        line_error=held.error("line"),
+        identity_error=held.error("identity"),
+        equipercentile_error=held.error("equipercentile"),
     )
 
 

@@ -29,6 +29,7 @@ from refladder.records import scale_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from refladder.arrays import FloatArray
     from refladder.files.ladder_sets import LadderSet
     from refladder.files.tables import Write
     from refladder.jobs.score import Item, Mapped
@@ -46,8 +47,8 @@ class PairReport:
     """Counts of a run.
 
     Of the `rows`, `unscored` have no score or no output. Of the pairs of scored rows of one context, `pairs` are
-    written; the others have equal scores (`ties`), differ by less than the margin (`below_margin`), are more than
-    wanted of a context (`over_limit`), or have the same text (`same_text`). `single` contexts have one scored row.
+    written; the others have equal scores (`ties`), differ by less than the margin (`below_margin`), have the same text
+    (`same_text`), or are more than wanted of a context (`over_limit`). `single` contexts have one scored row.
     `column` is the column of the scores, `widest` the largest difference within a context.
     """
 
@@ -115,9 +116,10 @@ def preference_pairs(
     Source: the documentation of TRL 1.16, "Dataset formats and types".
 
     The pairs of a context are taken in the order of their difference, the widest first; of equal ones, those whose rows
-    come first. A pair is written where its second text is in the table, so the output is the same every time.
+    come first. Two rows with the same text are no pair. A pair is written where its second text is in the table, so the
+    output is the same every time.
 
-    The table is read twice. Kept in memory are 24 bytes a row, about 200 bytes a pair, and the texts of pairs whose
+    The table is read twice. Kept in memory are 32 bytes a row, about 200 bytes a pair, and the texts of pairs whose
     other text is still to be read: none but those of one context if the rows of a context follow each other.
 
     Args:
@@ -184,11 +186,11 @@ def _items(path: str, form: str, mapped: Mapped, report: PairReport) -> Iterator
 
 def _scored_rows(
     path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], report: PairReport, *, mix: bool
-) -> tuple[array[int], array[int], array[float]]:
-    """Context number, row number and score of each scored row."""
+) -> tuple[array[int], array[int], array[int], array[float]]:
+    """Context number, row number, hash of the text and score of each scored row."""
     scale = one_scale([report.column], mix=mix)
     number_of: dict[str, int] = {}
-    groups, numbers, scores = array("q"), array("q"), array("d")
+    groups, numbers, texts, scores = array("q"), array("q"), array("q"), array("d")
     for number, (item, score) in enumerate(_items(path, form, mapped, report)):
         report.rows += 1
         if item.output is None or score is None:
@@ -203,39 +205,49 @@ def _scored_rows(
             )
         groups.append(number_of.setdefault(item.output.context_id, len(number_of)))
         numbers.append(number)
+        texts.append(hash(item.output.text))
         scores.append(score)
     report.contexts = len(number_of)
-    return groups, numbers, scores
+    return groups, numbers, texts, scores
 
 
 def _choose(
-    scored: tuple[array[int], array[int], array[float]], report: PairReport, margin: float, most: int | None
+    scored: tuple[array[int], array[int], array[int], array[float]], report: PairReport, margin: float, most: int | None
 ) -> list[tuple[int, int]]:
     """The pairs as (chosen row, rejected row)."""
-    groups, numbers, scores = (np.asarray(column) for column in scored)
+    groups, numbers, texts, scores = (np.asarray(column) for column in scored)
     order = np.argsort(groups, kind="stable")
     ends = np.flatnonzero(np.diff(groups[order])) + 1
     pairs: list[tuple[int, int]] = []
     for members in np.split(order, ends) if len(order) else ():
-        values = scores[members]
-        ascending = np.sort(values)
-        equal = np.searchsorted(ascending, ascending, "left")
-        far = np.minimum(equal, np.searchsorted(ascending, ascending - margin + _ROUNDING, "right"))
-        reached, total = int(far.sum()), len(values) * (len(values) - 1) // 2
-        different = int(equal.sum())
-        wanted = reached if most is None else min(reached, most)
+        values, total = scores[members], len(members) * (len(members) - 1) // 2
+        different, reached = _differences(values, margin)
+        same, counts = np.unique(texts[members], return_counts=True)
+        alike = sum(_differences(values[texts[members] == text], margin)[1] for text in same[counts > 1])
+        wanted = reached - alike if most is None else min(reached - alike, most)
         report.single += len(values) == 1
         report.ties += total - different
         report.below_margin += different - reached
-        report.over_limit += reached - wanted
+        report.same_text += alike
+        report.over_limit += reached - alike - wanted
         if len(values) > 1:
-            report.widest = max(report.widest or 0.0, float(ascending[-1] - ascending[0]))
-        pairs += _widest(values.tolist(), numbers[members].tolist(), wanted)
+            report.widest = max(report.widest or 0.0, float(values.max() - values.min()))
+        pairs += _widest(values.tolist(), numbers[members].tolist(), texts[members].tolist(), wanted)
     return pairs
 
 
-def _widest(values: Sequence[float], rows: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
-    """The pairs with the largest differences, as (row of the higher, row of the lower value).
+def _differences(values: FloatArray, margin: float) -> tuple[int, int]:
+    """How many pairs of values differ, and how many of these by the margin or more."""
+    ascending = np.sort(values)
+    equal = np.searchsorted(ascending, ascending, "left")
+    far = np.minimum(equal, np.searchsorted(ascending, ascending - margin + _ROUNDING, "right"))
+    return int(equal.sum()), int(far.sum())
+
+
+def _widest(
+    values: Sequence[float], rows: Sequence[int], texts: Sequence[int], count: int
+) -> Iterator[tuple[int, int]]:
+    """The pairs of different texts with the largest differences, as (row of the higher, row of the lower value).
 
     With the values in falling and in rising order, a step on either side never makes a difference larger, so the next
     pair is always a neighbour of an earlier one.
@@ -250,8 +262,9 @@ def _widest(values: Sequence[float], rows: Sequence[int], count: int) -> Iterato
     heap = [entry(0, 0)] if count else []
     while count:
         _, chosen, rejected, high, low = heapq.heappop(heap)
-        yield chosen, rejected
-        count -= 1
+        if texts[falling[high]] != texts[rising[low]]:
+            yield chosen, rejected
+            count -= 1
         if low + 1 < len(values):
             heapq.heappush(heap, entry(high, low + 1))
         if low == 0 and high + 1 < len(values):
@@ -314,9 +327,6 @@ def _write_pair(chosen: _Text, rejected: _Text, write: Write, report: PairReport
             f"{rejected.where}: context {chosen.context_id!r} has another text than in {chosen.where}; a pair needs "
             "one prompt, so give different contexts different ids"
         )
-    if chosen.output == rejected.output:
-        report.same_text += 1
-        return
     report.pairs += 1
     values = (chosen.prompt, chosen.output, rejected.output, chosen.context_id, chosen.name, rejected.name)
     write(

@@ -45,12 +45,23 @@ def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
         raise ShapeError(
             f"points and counts of contexts must have the same shape; got {points.shape} and {counts.shape}"
         )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(np.count_nonzero(counts, axis=-1) > 1, points.sum(axis=-1) / counts.sum(axis=-1), np.nan)
+    residuals = points - share[..., None] * counts
+    return residual_intervals(share, np.where(np.abs(residuals) <= _SAME * counts, 0.0, residuals), counts)
+
+
+def residual_intervals(share: FloatArray, residuals: FloatArray, counts: FloatArray) -> FloatArray:
+    """The intervals of `share_intervals` from the residuals of contexts: what each adds to the error, in trials.
+
+    Args:
+        share: shape (...), between 0 and 1, or NaN.
+        residuals: shape (..., contexts).
+        counts: the same shape, trials of each context, from 0.
+    """
     trials = counts.sum(axis=-1)
     contexts = np.count_nonzero(counts, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(contexts > 1, points.sum(axis=-1) / trials, np.nan)
-        residuals = points - share[..., None] * counts
-        residuals = np.where(np.abs(residuals) <= _SAME * counts, 0.0, residuals)
         squares = residuals**2 / (1 - counts / trials[..., None])
         spread = squares.sum(axis=-1)
         kurtosis = contexts * (squares**2).sum(axis=-1) / spread**2

@@ -242,7 +242,8 @@ def _thresholds(comparisons: Sequence[Comparisons], *, sampled: bool) -> tuple[d
             outcome = (
                 f"the best threshold, {threshold:.3f}, leaves P(first) at {first:.3f}"
                 if changed
-                else f"no threshold brings P(first) near 1/2 (it stays at {first:.3f}), so p is used as it is"
+                else f"no threshold that leaves ties alone brings P(first) near 1/2 (it stays at {first:.3f}), so p is "
+                "used as it is"
             )
             notes.append(f"{name}: {outcome}{_MORE if sampled else ''}")
     return thresholds, notes

@@ -40,7 +40,7 @@ class ContextWords:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case: runs of letters and digits, inner apostrophes included."""
+    """The words of a text, in lower case: runs of letters, digits and underscores, inner apostrophes included."""
     return _WORD.findall(text.lower())
 
 

@@ -67,16 +67,17 @@ def fit_threshold(probabilities: FloatArray) -> float:
 
     Sampled answers have few distinct probabilities. A threshold of 0 or 1 would turn all answers for one position into
     ties. The threshold is therefore strictly between 0 and 1: the median, or halfway to the next probability on either
-    side. P(first) may stay far from 1/2; `share_of_first` computes it. If all answers are 0 or 1, the threshold is 1/2,
-    which changes no decision.
+    side. P(first) may stay far from 1/2; `share_of_first` computes it. The threshold is 1/2, which changes no decision,
+    if all answers are 0 or 1, or if most of the decisions that it would change are ties: it would then decide what the
+    judge left open.
 
-    Source: arXiv 2307.07889, equation 10.
+    Source: arXiv 2307.07889, equation 10. Ties: bench/results/statistics.md, section `ties`.
 
     Args:
         probabilities: probability that the first is better; NaN for an unparsed answer.
 
     Returns:
-        Above 0 and below 1; 1/2 if all probabilities are 0 or all are 1; NaN without answers.
+        Above 0 and below 1; NaN without answers.
     """
     answers = probabilities[~np.isnan(probabilities)]
     if not answers.size:
@@ -87,7 +88,10 @@ def fit_threshold(probabilities: FloatArray) -> float:
     # P(first) falls with the threshold, so one of these brings it nearest to 1/2.
     thresholds = [median, (lower + median) / 2, (median + upper) / 2]
     inner = [float(threshold) for threshold in thresholds if SAME < threshold < 1 - SAME]
-    return min(inner, key=lambda threshold: abs(share_of_first(answers, threshold) - 0.5), default=0.5)
+    best = min(inner, key=lambda threshold: abs(share_of_first(answers, threshold) - 0.5), default=0.5)
+    plain = decisions(answers)
+    changed = plain[plain != decisions(answers, best)]
+    return 0.5 if 2 * np.count_nonzero(changed == 0.5) > len(changed) else best  # noqa: PLR2004  a tie
 
 
 def alpha_of(threshold: float) -> float:

@@ -108,8 +108,9 @@ def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
     if not biased:
         return []
     note = (
-        f"budget curve of {dimension}: no threshold brings P(first) near 1/2 in {len(biased)} of {len(debiased)} "
-        f"debiased points (it stays at {min(biased):.3f} to {max(biased):.3f}), so position bias remains in them"
+        f"budget curve of {dimension}: no threshold that leaves ties alone brings P(first) near 1/2 in {len(biased)} "
+        f"of {len(debiased)} debiased points (it stays at {min(biased):.3f} to {max(biased):.3f}), so position bias "
+        "remains in them"
     )
     return [note]
 

@@ -11,16 +11,18 @@ if TYPE_CHECKING:
 
 LEGEND = (
     ("slope, shift", "of the log-odds of a win: second judge = slope * first judge + shift"),
-    ("error", "mean absolute error of linked scores, on contexts that were held out"),
+    ("map", "the map that the link uses: the one with the least error"),
+    ("line", "mean absolute error of scores linked by slope and shift, on contexts that were held out"),
     ("unlinked", "the same error of the scores as they are"),
     ("equipercentile", "the same error where scores of equal rank are taken as equal"),
     ("one text", "half of the 95 % interval for the score of a single text"),
 )
+_NAMES = {"identity": "unlinked"}
 
 
 def link_table(link: Link) -> PlainTable:
-    """Each linked column with its line and its errors."""
-    heads = ["column", "rows", "contexts", "slope", "shift", "error", "unlinked", "equipercentile", "one text"]
+    """Each linked column with its map, its line and the errors of all maps."""
+    heads = ["column", "rows", "contexts", "slope", "shift", "map", "line", "unlinked", "equipercentile", "one text"]
     rows = [
         [
             column.column,
@@ -28,7 +30,8 @@ def link_table(link: Link) -> PlainTable:
             f"{column.contexts:,}",
             number(column.slope, 2),
             number(column.shift, 2),
-            number(column.error, 2),
+            _NAMES.get(column.map, column.map),
+            number(column.error if column.line_error is None else column.line_error, 2),
             number(column.identity_error, 2),
             number(column.equipercentile_error, 2),
             number(column.half_width, 2),
@@ -39,6 +42,6 @@ def link_table(link: Link) -> PlainTable:
 
 
 def link_warnings(link: Link) -> list[str]:
-    """A warning about columns for which the link is of no use, or none."""
-    worse = [column.column for column in link.columns if column.error >= column.identity_error]
-    return [f"No better than unlinked scores on held-out contexts: {', '.join(worse)}."] if worse else []
+    """A warning about columns whose scores stay as they are, or none."""
+    same = [column.column for column in link.columns if column.map == "identity"]
+    return [f"Left as they are, since no map did better on held-out contexts: {', '.join(same)}."] if same else []

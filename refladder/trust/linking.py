@@ -4,22 +4,28 @@ Model: the log-odds that a row beats rung k are  a_J (theta - b_k) + c_J  under 
 both judges. The log-odds of one judge are then a line in those of the other. Its slope comes from the rungs: mean-sigma
 to start, the criterion of Stocking and Lord (1983) to finish. Its shift comes from the rows. A score is carried over by
 true score equating (Kolen and Brennan, Test Equating, Scaling, and Linking, chapter 6).
+
+The model does not fit verdicts without probabilities (hard verdicts). So equipercentile equating (chapter 2) and the
+scores as they are stand beside it, and the map with the least error on held-out contexts is used.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from refladder.arrays import FloatArray, IntArray
 
 MOST_ODDS = 8.0  # log-odds are cut here: p = .9997
 THETAS = np.linspace(-14.0, 14.0, 281)  # positions at which a characteristic curve is computed
-KNOTS = 41  # scores at which a link is stored
+KNOTS = 41  # scores at which a line is stored
+MOST_KNOTS = 400  # scores at which an equipercentile map is stored
+MapName = Literal["identity", "line", "equipercentile"]
+MAPS: tuple[MapName, ...] = ("identity", "line", "equipercentile")
 RESAMPLES = 400
 FOLDS = 5
 _GOLDEN = (5**0.5 - 1) / 2
@@ -66,12 +72,27 @@ class Common(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Mean absolute errors on contexts that were not used for the link, and the residuals of the link there."""
+    """Absolute errors of each map of `MAPS` on contexts that it was not made from, shape (rows,) each."""
 
-    linked: float
-    identity: float
-    equipercentile: float
-    residuals: FloatArray
+    residuals: Mapping[str, FloatArray]
+
+    def error(self, name: str) -> float:
+        """The mean absolute error of a map."""
+        return float(np.mean(self.residuals[name]))
+
+    @property
+    def best(self) -> MapName:
+        """The map with the least error; of equal ones, the first of `MAPS`."""
+        return min(MAPS, key=lambda name: round(self.error(name), 9))
+
+
+class Map(NamedTuple):
+    """Scores under the first judge, rising, and the same under the second with the ends of an interval."""
+
+    scores: FloatArray
+    values: FloatArray
+    least: FloatArray
+    most: FloatArray
 
 
 def log_odds(probabilities: FloatArray) -> FloatArray:
@@ -202,15 +223,65 @@ def equipercentile(scores: FloatArray, first: FloatArray, second: FloatArray) ->
     return cast("FloatArray", np.quantile(second, np.clip(ranks, 0.0, 1.0)))
 
 
+def by_rank(first: FloatArray, second: FloatArray, scale: Scale) -> tuple[FloatArray, FloatArray]:
+    """The equipercentile map of common rows: knots and their values.
+
+    The knots are the scores of the first judge, so that hard verdicts, which give few different scores, are mapped
+    exactly; at most `MOST_KNOTS` of them, and the ends of the scale.
+    """
+    seen = np.unique(np.round(first, 9))
+    if len(seen) > MOST_KNOTS:
+        seen = seen[np.linspace(0, len(seen) - 1, MOST_KNOTS).round().astype(np.int64)]
+    knots = np.union1d(seen, scale.ends)
+    return knots, equipercentile(knots, np.round(first, 9), second)
+
+
 def knots_of(scale: Scale) -> FloatArray:
-    """The scores at which a link is stored: equally spaced from the least to the greatest."""
+    """The scores at which a line is stored: equally spaced from the least to the greatest."""
     return np.linspace(*scale.ends, KNOTS)
+
+
+def map_of(
+    name: str, common: Common, scores: tuple[FloatArray, FloatArray], contexts: IntArray, *, seed: int = 0
+) -> Map:
+    """A map of `MAPS` from common rows, with its 95 % interval.
+
+    The interval of `equipercentile`, whose errors are not symmetric, also holds the quantiles .025 and .975 of its
+    resamples. That of `identity`, which estimates nothing, is the line's, widened to hold the scores themselves.
+
+    Args:
+        name: of the map.
+        common: rows that both judges have judged; two contexts or more.
+        scores: of these rows under the first and the second judge.
+        contexts: the number of the context of each row, from 0 without gaps.
+        seed: of the resamples.
+    """
+    if name == "equipercentile":
+        first, second = scores
+        knots, values = by_rank(first, second, common.scale)
+        order, ends = np.argsort(contexts, kind="stable"), np.cumsum(common.rows).astype(np.int64)
+        rows = np.split(order, ends[:-1])
+        drawn = (np.concatenate([rows[number] for number in draw]) for draw in _draws(len(rows), seed))
+        resampled = np.array([equipercentile(knots, np.round(first[each], 9), second[each]) for each in drawn])
+        low, high = np.quantile(resampled, [0.025, 0.975], axis=0)
+        least, most = _ends(values, resampled, common)
+        return Map(knots, values, np.minimum(least, low), np.maximum(most, high))
+    knots = knots_of(common.scale)
+    least, most = intervals_of(knots, common, seed=seed)
+    if name == "line":
+        return Map(knots, linked(knots, common)[0], least, most)
+    return Map(knots, knots, np.minimum(least, knots), np.maximum(most, knots))
+
+
+def _draws(contexts: int, seed: int) -> IntArray:
+    """Contexts drawn with replacement, shape (`RESAMPLES`, contexts)."""
+    return np.random.default_rng(seed).integers(0, contexts, (RESAMPLES, contexts))
 
 
 def intervals_of(
     scores: FloatArray, common: Common, *, alpha: float = 0.05, seed: int = 0
 ) -> tuple[FloatArray, FloatArray]:
-    """The ends of intervals of linked scores, from resamples of whole contexts.
+    """The ends of intervals of scores that the line links, from resamples of whole contexts.
 
     linked +- t * s * sqrt(c / (c - 1)), with the standard deviation s of the resamples and the quantile t of Student's
     distribution with c - 1 degrees of freedom for c contexts (the bootstrap variance is that of a mean, which is too
@@ -222,36 +293,48 @@ def intervals_of(
         alpha: the share of intervals that miss the map of all contexts there could be.
         seed: of the resamples.
     """
+    contexts = len(common.rows)
+    counts = np.array([np.bincount(draw, minlength=contexts) for draw in _draws(contexts, seed)], dtype=np.float64)
+    return _ends(linked(scores, common)[0], linked(scores, common, counts), common, alpha)
+
+
+def _ends(
+    middle: FloatArray, resampled: FloatArray, common: Common, alpha: float = 0.05
+) -> tuple[FloatArray, FloatArray]:
     from scipy.special import stdtrit  # noqa: PLC0415  0.2 s, and a link that is only used needs none of it
 
     contexts = len(common.rows)
-    counts = np.random.default_rng(seed).multinomial(contexts, np.full(contexts, 1 / contexts), size=RESAMPLES)
-    spread = np.std(linked(scores, common, counts.astype(np.float64)), axis=0, ddof=1)
-    half = stdtrit(contexts - 1, 1 - alpha / 2) * spread * np.sqrt(contexts / (contexts - 1))
-    middle = linked(scores, common)[0]
+    spread = np.std(resampled, axis=0, ddof=1) * np.sqrt(contexts / (contexts - 1))
+    half = stdtrit(contexts - 1, 1 - alpha / 2) * spread
     low, high = common.scale.ends
     return np.maximum(middle - half, low), np.minimum(middle + half, high)
 
 
-def held_out(first: FloatArray, second: FloatArray, contexts: IntArray, scale: Scale) -> HeldOut:
-    """Errors of the link on contexts that it was not made from, in `FOLDS` folds of contexts.
+def held_out(
+    first: FloatArray,
+    second: FloatArray,
+    contexts: IntArray,
+    scale: Scale,
+    scores: tuple[FloatArray, FloatArray] | None = None,
+) -> HeldOut:
+    """Errors of the maps on contexts that they were not made from, in `FOLDS` folds of contexts.
 
     Args:
-        first: shape (rows, rungs).
+        first: log-odds under the first judge, shape (rows, rungs).
         second: likewise.
         contexts: the number of the context of each row, from 0 without gaps.
         scale: of the score.
+        scores: of the rows under both judges; None for those of the log-odds, which are cut at +-`MOST_ODDS`.
     """
-    before, after = scores_of(first, scale), scores_of(second, scale)
+    before, after = scores or (scores_of(first, scale), scores_of(second, scale))
     common = common_rows(first, second, contexts, scale)
     rest = np.arange(len(common.rows)) % FOLDS != np.arange(FOLDS)[:, None]
-    predicted, by_rank = np.empty_like(before), np.empty_like(before)
+    line, ranks = np.empty_like(before), np.empty_like(before)
     for counts in rest:
         test = ~counts[contexts]
-        predicted[test] = linked(before[test], common, counts[None].astype(np.float64))[0]
-        by_rank[test] = equipercentile(before[test], before[~test], after[~test])
-    errors = [float(np.mean(np.abs(guess - after))) for guess in (predicted, before, by_rank)]
-    return HeldOut(errors[0], errors[1], errors[2], np.abs(predicted - after))
+        line[test] = linked(before[test], common, counts[None].astype(np.float64))[0]
+        ranks[test] = np.interp(before[test], *by_rank(before[~test], after[~test], scale))
+    return HeldOut({name: np.abs(guess - after) for name, guess in zip(MAPS, (before, line, ranks), strict=True)})
 
 
 def half_width(residuals: FloatArray, alpha: float = 0.05) -> float | None:

@@ -145,7 +145,7 @@ def test_a_link_that_is_of_no_use_is_a_warning(judged, caplog, tmp_path):
     with caplog.at_level(logging.WARNING, logger="refladder"):
         record = refladder.link(judged[1], to=tmp_path / "copy.jsonl")
     assert record.columns[0].identity_error == 0
-    assert "No better than unlinked scores on held-out contexts: " in caplog.text
+    assert "Left as they are, since no map did better on held-out contexts: " in caplog.text
     assert "coherence_score" in caplog.text
 
 

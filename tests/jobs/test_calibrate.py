@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from dataclasses import replace
 
@@ -236,7 +237,7 @@ def test_a_plan_without_labels(command, files):
 
 
 def test_the_rate_is_taken_from_other_labels(command, files, write_jsonl, tmp_path):
-    rows = scored(2000)
+    rows = [{**row, "output": f"Text {number}."} for number, row in enumerate(scored(2000))]
     table, labels = files(rows, 200)
     out = tmp_path / "t.json"
     command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out)
@@ -257,6 +258,56 @@ def test_the_rate_is_taken_from_other_labels(command, files, write_jsonl, tmp_pa
     truth = np.mean([row["rating"] >= 4 for row in rows if row["clarity_score"] >= cut])
     for rate in (told["rate"], told["powered"]):
         assert rate["low"] <= truth <= rate["high"]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "renamed"),
+    [
+        (("output_id",), {}),  # context_id names the row now
+        (("output_id", "context"), {}),
+        (("output_id", "context_id"), {}),  # only the texts are left
+        (("context", "context_id"), {}),  # the id alone
+        (("context_id",), {"output_id": "again"}),  # a copied table with ids of its own
+    ],
+)
+def test_a_row_under_another_id_is_not_used_again(command, write_jsonl, tmp_path, dropped, renamed):
+    rows = [{**row, "output": f"Text {number}."} for number, row in enumerate(scored())]
+    out = tmp_path / "t.json"
+    command("calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out)
+    copied = [
+        {name: f"{renamed.get(name, '')}{cell}" if name in renamed else cell for name, cell in row.items()
+         if name not in dropped}
+        for row in rows
+    ]  # fmt: skip
+    done = command("calibrate", write_jsonl(copied, "copy.jsonl"), *GOOD, "--rate", out, "--json")
+    told = json.loads(done.out)
+    cut = read_record(Threshold, out).cutoffs[0]
+    assert told["reused"] == 300
+    assert told["labels"] == sum(row["clarity_score"] >= cut for row in rows[300:])
+    assert told["notes"] == []
+
+
+def test_a_text_of_another_context_is_another_row(command, write_jsonl, tmp_path):
+    rows, out = scored(), tmp_path / "t.json"  # few different texts; a context_id of two rows each
+    command("calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out)
+    others = [{**row, "output_id": f"x{number}", "context": f"{number}"} for number, row in enumerate(rows[300:])]
+    told = json.loads(command("calibrate", write_jsonl(others, "new.jsonl"), *GOOD, "--rate", out, "--json").out)
+    assert told["reused"] == 0
+
+
+def test_a_threshold_file_that_knows_only_ids_is_said_to(command, write_jsonl, tmp_path):
+    rows, out = scored(), tmp_path / "t.json"
+    command("calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out)
+    record = json.loads(out.read_text())
+    # what version 0.1 wrote: hashlib.blake2b(b"('o0',)", digest_size=6)
+    record["used"] = [hashlib.blake2b(f"('o{n}',)".encode(), digest_size=6).hexdigest() for n in range(300)]
+    out.write_text(json.dumps(record))
+    told = json.loads(command("calibrate", write_jsonl(rows, "all.jsonl"), *GOOD, "--rate", out, "--json").out)
+    assert told["reused"] == 300
+    note = (
+        "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
+    )
+    assert told["notes"] == [f"{note}be used again; calibrate again on a table with texts"]
 
 
 def test_a_human_scale_adds_expected_ratings(command, stories, tmp_path, write_jsonl):
@@ -281,6 +332,28 @@ def test_a_human_scale_adds_expected_ratings(command, stories, tmp_path, write_j
     assert "--calibration: a scale for scores with another signature" in other.err
     other = command("score", stories, "--ladders", "demo/story", "--dimension", "creativity", "--calibration", scale)
     assert other.code == 2
+
+
+@pytest.mark.parametrize("listed", [lambda ratings: ratings, json.dumps])
+def test_ratings_of_several_people_are_their_mean(command, write_jsonl, listed):
+    """A list, or JSON in a cell: [4, 5, 3] is 4, as `evaluate own` reads it; null and blank are not given."""
+    rows = scored()
+    lists = [{**row, "rating": listed([row["rating"] + 1, None, row["rating"] - 1])} for row in rows]
+    told = [
+        json.loads(command("calibrate", write_jsonl(table), *GOOD, *BY, *PROMISE, "--json").out)
+        for table in (rows, lists)
+    ]
+    assert told[0] == told[1]
+    path = write_jsonl([{**lists[0], "rating": "[4, x]"}])
+    done = command("calibrate", path, *GOOD, *BY, *PROMISE)
+    assert done.err == f"refladder: {path}:1: column 'rating': expected a finite number, found '[4, x]'\n"
+    empty = write_jsonl([{**row, "rating": []} for row in rows])
+    assert "no scored row has a label in rating" in command("calibrate", empty, *GOOD, *BY, *PROMISE).err
+    scale = ("--label", "rating", *BY, "--human-scale", "--json")
+    assert (
+        json.loads(command("calibrate", write_jsonl(rows), *scale).out)["ratings"]
+        == json.loads(command("calibrate", write_jsonl(lists), *scale).out)["ratings"]
+    )
 
 
 def test_the_files_survive_a_round_trip(tmp_path):

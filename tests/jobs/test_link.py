@@ -30,6 +30,22 @@ class Milder(Builtin):
         ]
 
 
+class Hard(Milder):
+    """The milder judge, which names the most probable label and gives no probabilities."""
+
+    @property
+    def fingerprint(self):
+        return "hard/1"
+
+    def read_labels(self, prompts, labels):
+        return [
+            LabelReading(
+                logprobs=tuple(0.0 if each == max(reading.logprobs) else -60.0 for each in reading.logprobs), mass=1.0
+            )
+            for reading in super().read_labels(prompts, labels)
+        ]
+
+
 @pytest.fixture
 def judged(command, tmp_path, monkeypatch):
     """Two scored tables of the same outputs, by two judges, with their judgments."""
@@ -90,6 +106,50 @@ def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, t
     second.write_text(json.dumps({**line, "signature": "other"}) + "\n")
     text = fails(2, "filter", second, *limit[:2], "--link", link, "--out", tmp_path / "x.jsonl")
     assert "and this row has other; link its judgments with `refladder link`" in text
+
+
+def test_hard_verdicts_are_linked_by_the_map_with_the_least_error(command, judged, tmp_path, monkeypatch):
+    first, _ = judged
+    monkeypatch.setattr("refladder.backends.builtin.Builtin", Hard)
+    hard, link = tmp_path / "hard.jsonl", tmp_path / "link.json"
+    assert command("score", tmp_path / "outputs.jsonl", *ONE, "--out", hard).code == 0
+    done = command("link", "--from", judgments(hard), "--to", judgments(first), "--out", link)
+    assert "map" in done.out
+    assert "equipercentile" in done.out
+    column = json.loads(link.read_text())["columns"][0]
+    assert column["map"] == "equipercentile"
+    errors = [column[f"{name}_error"] for name in ("equipercentile", "line", "identity")]
+    assert column["error"] == errors[0] == min(errors)
+    mapped = np.interp(scores(hard), column["scores"], column["values"])
+    assert np.mean(np.abs(mapped - scores(first))) < 0.9 * np.mean(np.abs(scores(hard) - scores(first)))
+    assert set(scores(hard)) <= {round(score, 9) for score in column["scores"]}  # each has a knot of its own
+
+
+def test_scores_that_no_map_improves_stay_as_they_are(command, judged, tmp_path, monkeypatch):
+    first, _ = judged
+    monkeypatch.setattr("refladder.backends.builtin.Builtin", type("Same", (Builtin,), {"fingerprint": "same/1"}))
+    same, link = tmp_path / "same.jsonl", tmp_path / "link.json"
+    assert command("score", tmp_path / "outputs.jsonl", *ONE, "--out", same).code == 0
+    done = command("link", "--from", judgments(same), "--to", judgments(first), "--out", link)
+    assert (
+        "Left as they are, since no map did better on held-out contexts: coherence_score, coherence_grade." in done.err
+    )
+    column = json.loads(link.read_text())["columns"][0]
+    assert (column["map"], column["error"], column["values"]) == ("identity", 0.0, column["scores"])
+
+
+def test_a_link_file_of_an_older_version(command, judged, tmp_path):
+    first, second = judged
+    link = tmp_path / "link.json"
+    assert command("link", "--from", judgments(second), "--to", judgments(first), "--out", link).code == 0
+    limit = ("--min", "coherence_score=0", "--link", link, "--out", tmp_path / "kept.jsonl", "--json")
+    new = json.loads(command("filter", second, *limit).out)
+    record = json.loads(link.read_text())
+    for column in record["columns"]:
+        assert column.pop("map") == "line"
+        assert column.pop("line_error") == column["error"]
+    link.write_text(json.dumps(record))
+    assert json.loads(command("filter", second, *limit).out) == new
 
 
 def test_refusals(fails, judged, tmp_path):

@@ -152,6 +152,18 @@ def test_the_same_text_is_no_pair(command, write_jsonl):
     assert (done.rows, "0 pairs by worth_score" in done.err, "1 with the same text" in done.err) == ([], True, True)
 
 
+def test_two_equal_texts_take_no_place_of_a_context(command, write_jsonl):
+    # Rows 0 and 1 have one text.
+    rows = table({"a": [5.0, 1.0, 2.0, 4.0]})
+    rows[1]["output"] = rows[0]["output"]
+    path = write_jsonl(rows)
+    done = command("pairs", path, "--margin", "2", "--per-context", "1")
+    assert ids(done) == [("a0", "a2")]  # 3 apart, the widest of different texts
+    # reach 2: (0, 1) 4 with the same text, (0, 2) 3, (3, 1) 3, (3, 2) 2; below: (0, 3) 1, (2, 1) 1
+    assert "2 below the margin, 2 over --per-context, 1 with the same text" in done.err
+    assert ids(command("pairs", path, "--margin", "2")) == [("a0", "a2"), ("a3", "a1"), ("a3", "a2")]
+
+
 def test_what_cannot_be_paired_is_refused(command, fails, write_jsonl):
     rows = table()
     rows[1]["signature"] = "judge:2|rule:sum"

@@ -475,8 +475,8 @@ def test_single_answers_that_no_threshold_can_debias_are_left_as_they_are(name):
     assert plain.result.notes == ()
     (note,) = debiased.result.notes
     assert note == (
-        f"worth: no threshold brings P(first) near 1/2 (it stays at {first:.3f}), so p is used as it is; "
-        "read label probabilities instead (--answers 0), or sample more answers"
+        f"worth: no threshold that leaves ties alone brings P(first) near 1/2 (it stays at {first:.3f}), so p is used "
+        "as it is; read label probabilities instead (--answers 0), or sample more answers"
     )
 
 
@@ -485,7 +485,9 @@ def test_a_judge_that_always_chooses_the_first_gives_scores_and_a_note(name):
     (debiased,) = run([name], Simulated(first=99.0), answers=1, sampling=Sampling())
     assert set(debiased.result.method.scores.values()) == {0.5}
     (note,) = debiased.result.notes
-    words = "worth: no threshold brings P(first) near 1/2 (it stays at 1.000), so p is used as it is"
+    words = (
+        "worth: no threshold that leaves ties alone brings P(first) near 1/2 (it stays at 1.000), so p is used as it is"
+    )
     assert note == f"{words}; read label probabilities instead (--answers 0), or sample more answers"
     (read,) = run([name], Simulated(first=99.0))  # probabilities of 1, not only answers
     assert set(read.result.method.scores.values()) == {0.5}

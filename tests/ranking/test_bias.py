@@ -62,8 +62,13 @@ def test_a_judge_that_only_says_yes_or_no_has_no_alpha():
         ([2e-22, 2e-22, 1.0], 0.5, 1 / 3),
         # three answers each, median 1: between 2/3 and 1 the first wins 3 of 5, between 1/3 and 2/3 4 of 5
         ([1 / 3, 2 / 3, 1.0, 1.0, 1.0], 5 / 6, 3 / 5),
-        # two answers each, median 1/2: as a tie it gives the first (0 + 3/2) / 5, just below it 3 of 5
-        ([0.0, 0.0, 0.5, 0.5, 0.5], 0.25, 3 / 5),
+        # only ties lie between 0 and 1: a threshold of .25 would make wins of them, one of .75 losses
+        ([0.0, 0.0, 0.5, 0.5, 0.5], 0.5, 3 / 10),
+        ([1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.0], 0.5, 5 / 7),
+        # .7 is the median: it turns a win into a tie and two ties into losses, and 2 of 3 is most of them
+        ([0.5, 0.5, 0.7, 0.8, 0.9], 0.5, 4 / 5),
+        # three answers become losses, and one of them was a tie
+        ([0.5, 0.6, 0.65, 0.7, 0.8, 0.9], 0.675, 1 / 2),
         # a tie at the median is exact: (1 + 1/2) / 3
         ([0.2, 0.7, 0.9], 0.7, 1 / 2),
         # no threshold tells these apart
@@ -81,9 +86,26 @@ def test_no_threshold_is_nearer_to_half_than_the_fitted_one():
     random = np.random.default_rng(4)
     for answers in (1, 2, 3, 5, 10):
         p = random.binomial(answers, random.beta(4, 1, 200)) / answers
+        p = p[np.abs(p - 0.5) > 1e-9]  # a threshold between ties and other answers is not taken
         reached = abs(bias.share_of_first(p, bias.fit_threshold(p)) - 0.5)
         every = [abs(bias.share_of_first(p, threshold) - 0.5) for threshold in np.linspace(0.004, 0.996, 997)]
         assert reached == pytest.approx(min(every))
+
+
+@pytest.mark.parametrize(("scheme", "budget"), [("no-repeat", 14), ("random", 56)])
+def test_debiasing_of_single_answers_with_ties_does_no_harm(scheme, budget):
+    random = np.random.default_rng(5)
+    plain, repaired = [], []
+    for seed in range(40):
+        quality = random.standard_normal(8)
+        pairs = select_pairs(8, budget, scheme, seed)
+        p = simulated(random, quality, pairs, first=1.0)
+        answers = np.where(random.random(len(p)) < 0.3, 0.5, random.random(len(p)) < p)
+        scores = win_ratio(8, pairs, answers), win_ratio(8, pairs, answers, bias.fit_threshold(answers))
+        jitter = 1e-9 * random.standard_normal(8)
+        plain.append(spearman(scores[0] + jitter, quality))
+        repaired.append(spearman(scores[1] + jitter, quality))
+    assert np.mean(repaired) >= np.mean(plain)
 
 
 def test_nothing_read_gives_no_threshold():

@@ -76,8 +76,8 @@ def test_debiased_curves_of_single_answers_are_the_plain_ones_and_say_so():
     _, notes = draw_figures(rows, cards, runs, MADE, dimensions=MADE.dimensions)
     (note,) = notes
     assert re.fullmatch(
-        r"budget curve of worth: no threshold brings P\(first\) near 1/2 in (\d+) of \1 debiased points "
-        r"\(it stays at 0\.\d{3} to 0\.\d{3}\), so position bias remains in them",
+        r"budget curve of worth: no threshold that leaves ties alone brings P\(first\) near 1/2 in (\d+) of \1 "
+        r"debiased points \(it stays at 0\.\d{3} to 0\.\d{3}\), so position bias remains in them",
         note,
     )
     fair = curve(Simulated(first=1.0), [28])

@@ -7,7 +7,9 @@ import pytest
 from scipy import optimize, special
 
 from refladder.trust.linking import (
+    MAPS,
     Scale,
+    by_rank,
     common_rows,
     equipercentile,
     half_width,
@@ -17,6 +19,7 @@ from refladder.trust.linking import (
     lines_between,
     linked,
     log_odds,
+    map_of,
     scores_of,
 )
 
@@ -120,10 +123,49 @@ def test_the_interval_of_the_map_covers():
 
 def test_held_out_errors():
     held = held_out(*judges(0.5, -1.0), SCORE)
-    assert held.linked < 0.3 * held.identity
-    assert held.residuals.shape == (360,)
+    assert held.error("line") < 0.3 * held.error("identity")
+    assert held.best == "line"
+    assert held.residuals["line"].shape == (360,)
     same = held_out(*judges(1.0, 0.0), SCORE)
-    assert same.linked == pytest.approx(same.identity, rel=0.1)
+    assert same.error("line") == pytest.approx(same.error("identity"), rel=0.1)
+    first, _, contexts = judges(1.0, 0.0)
+    assert held_out(first, first, contexts, SCORE).best == "identity"  # no error at all
+
+
+def test_hard_verdicts_are_mapped_by_rank():
+    """A judge that gives 1 or 0 has no log-odds that a line could map; other contexts measure the three maps."""
+    first, second, contexts = judges(0.6, -1.0, contexts=100)
+    first = np.where(first > 0, 8.0, -8.0)
+    made, others = contexts < 60, contexts >= 60
+    held = held_out(first[made], second[made], contexts[made], SCORE)
+    assert held.best == "equipercentile"
+    before, after = (scores_of(odds, SCORE) for odds in (first, second))
+    common = common_rows(first[made], second[made], contexts[made], SCORE)
+    errors = {}
+    for name in MAPS:
+        used = map_of(name, common, (before[made], after[made]), contexts[made])
+        errors[name] = np.mean(np.abs(np.interp(before[others], used.scores, used.values) - after[others]))
+        assert np.all(np.diff(used.scores) > 0)
+        assert (used.scores[0], used.scores[-1]) == (-15, 15)
+        assert np.all((used.least <= used.values) & (used.values <= used.most))
+        assert held.error(name) == pytest.approx(errors[name], rel=0.15)
+    assert errors["equipercentile"] < 0.8 * min(errors["line"], errors["identity"])
+
+
+def test_the_interval_of_equal_ranks_covers():
+    """As for the line: 40 maps from 12 contexts each, against the map that 1,000 contexts give."""
+    first, second, contexts = judges(0.6, -1.0, noise=1.0, contexts=1000, seed=1)
+    truth = by_rank(scores_of(np.where(first > 0, 8.0, -8.0), SCORE), scores_of(second, SCORE), SCORE)
+    covered = []
+    for seed in range(40):
+        first, second, contexts = judges(0.6, -1.0, noise=1.0, contexts=12, seed=seed + 2)
+        first = np.where(first > 0, 8.0, -8.0)
+        scores = scores_of(first, SCORE), scores_of(second, SCORE)
+        used = map_of("equipercentile", common_rows(first, second, contexts, SCORE), scores, contexts)
+        at = np.interp(np.array([-5.0, 1.0, 5.0]), *truth)
+        ends = [np.interp(np.array([-5.0, 1.0, 5.0]), used.scores, line) for line in (used.least, used.most)]
+        covered.append((ends[0] <= at) & (at <= ends[1]))
+    assert 0.88 <= np.mean(covered) <= 1.0
 
 
 def test_equal_ranks_by_hand():

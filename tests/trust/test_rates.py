@@ -18,21 +18,29 @@ def test_prediction_powered():
     number, others = np.arange(40), np.arange(400)
     predicted, everywhere = number * 7 % 40 / 40, others * 7 % 400 / 400
     good = number * 11 % 40 / 40 + predicted > 1
-    rate = prediction_powered(good, predicted, everywhere)
+    value, residuals = prediction_powered(good, predicted, everywhere, number, 40 + others)
     # ppi-python 0.2.3: ppi_mean_pointestimate(y, f, g) = 0.48154292 and ppi_mean_ci(y, f, g, alpha=.05) =
-    # (0.336782, 0.62630384), which has variances with n, and a normal quantile where this has t: 2.022691 / 1.959964
-    # with n - 1 (sqrt(40 / 39) of the part of the labels).
-    assert rate.value == pytest.approx(0.48154292, abs=2e-3)
-    half = (0.62630384 - 0.336782) / 2 * 2.022691 / 1.959964
-    assert (rate.high - rate.low) / 2 == pytest.approx(half, rel=0.02)
+    # (0.336782, 0.62630384), with a normal quantile.
+    assert value == pytest.approx(0.48154292, abs=2e-3)
+    assert 1.959964 * np.sqrt(np.sum(residuals**2)) / 40 == pytest.approx((0.62630384 - 0.336782) / 2, rel=0.02)
+
+
+def test_the_residuals_of_a_context_are_those_of_its_rows():
+    random = np.random.default_rng(0)
+    good, predicted, everywhere = random.random(12) < 0.5, random.random(12), random.random(30)
+    by_row = prediction_powered(good, predicted, everywhere, np.arange(12), 12 + np.arange(30))[1]
+    units, others = np.arange(12) // 3, np.arange(30) % 6
+    by_unit = prediction_powered(good, predicted, everywhere, units, others)[1]
+    assert by_unit == pytest.approx(np.bincount(units, by_row[:12], 6) + np.bincount(others, by_row[12:], 6))
 
 
 def test_predictions_that_say_nothing_leave_the_labels_alone():
-    good = np.array([True, False, True, True])
-    rate = prediction_powered(good, np.full(4, 0.3), np.full(50, 0.3))
-    assert rate.value == 0.75
+    good, units = np.array([True, False, True, True]), np.arange(4)
+    value, residuals = prediction_powered(good, np.full(4, 0.3), np.full(50, 0.3), units, 4 + np.arange(50))
+    assert value == 0.75
+    assert residuals.tolist() == [0.25, -0.75, 0.25, 0.25, *[0.0] * 50]
     with pytest.raises(ShapeError, match="4 labels, 3 predictions of them and 50 others"):
-        prediction_powered(good, np.zeros(3), np.zeros(50))
+        prediction_powered(good, np.zeros(3), np.zeros(50), units, units)
 
 
 def test_a_prediction_is_made_without_the_labels_of_its_context():

@@ -1,0 +1,100 @@
+"""The share of good rows with intervals that take what was drawn at random, rows or contexts, as the units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import stdtrit
+
+from refladder.metaeval.shares import CONFIDENCE, residual_intervals, share_intervals
+from refladder.trust.rate import LEAST, LEAST_EVEN, LEAST_UNITS, Rate, cross_fitted, prediction_powered, wilson
+
+if TYPE_CHECKING:
+    from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.jobs.labelling import Pool
+
+_TWO = 2
+
+
+def good_shares(
+    pool: Pool, good: BoolArray, chosen: BoolArray, rows: BoolArray, scores: FloatArray
+) -> tuple[Rate, Rate | None, list[str]]:
+    """The share of good rows from labels alone, with the scores where that covers enough, and notes on both.
+
+    Args:
+        pool: rows and labels.
+        good: which of the chosen labels are good, at least one.
+        chosen: which labels of the pool to use.
+        rows: the rows whose share is meant.
+        scores: one score for each row of the pool.
+    """
+    positions = pool.labelled[chosen]
+    units, contexts = pool.units[positions], pool.contexts[chosen]
+    plain = share_of_good(good, units)
+    if plain.low is None:
+        return plain, None, [_why_not(len(np.unique(units)))]
+    others = rows.copy()
+    others[pool.labelled] = False
+    if len(good) < LEAST or others.sum() < _TWO or len(np.unique(contexts)) < _TWO:
+        return plain, None, []
+    labelled = good, scores[positions], units
+    return plain, powered_share(*labelled, scores[others], pool.units[others], folds=contexts), []
+
+
+def _why_not(contexts: int) -> str:
+    words = f"no interval of the share of good rows: the labels are of {contexts:,} context{'s' * (contexts != 1)}"
+    if contexts < LEAST_UNITS:
+        return f"{words}; label rows of {LEAST_UNITS} or more"
+    return f"{words}, of which a few hold most of them; label more contexts"
+
+
+def share_of_good(good: BoolArray, units: IntArray) -> Rate:
+    """The share of good labels with its 95 % interval: Wilson's, or that of `share_intervals` if units have several.
+
+    Args:
+        good: shape (labels,), at least one.
+        units: shape (labels,), the number of the unit of each.
+    """
+    units = np.unique(units, return_inverse=True)[1]
+    counts = np.bincount(units).astype(np.float64)
+    if counts.max() == 1:
+        return wilson(int(good.sum()), len(good))
+    if not _covers(counts):
+        return Rate(float(good.mean()), None, None)
+    low, high = share_intervals(np.bincount(units, good).astype(np.float64), counts).tolist()
+    return Rate(float(good.mean()), low, high)
+
+
+def powered_share(
+    good: BoolArray, scores: FloatArray, units: IntArray, others: FloatArray, other_units: IntArray, *, folds: IntArray
+) -> Rate:
+    """The share of good rows from labels of some and scores of all, with its 95 % interval.
+
+    Args:
+        good: shape (labels,), two at least.
+        scores: shape (labels,).
+        units: shape (labels,), the number of the unit of each.
+        others: shape (rows,), scores of the rows without a label.
+        other_units: shape (rows,), the number of the unit of each.
+        folds: shape (labels,), whole numbers; predictions of a row are made without labels of the same number.
+    """
+    everyone = np.unique(np.concatenate([units, other_units]), return_inverse=True)[1]
+    units, other_units = everyone[: len(units)], everyone[len(units) :]
+    predicted, rest = cross_fitted(good, scores, folds, others)
+    value, residuals = prediction_powered(good, predicted, rest, units, other_units)
+    counts = np.bincount(units, minlength=len(residuals)).astype(np.float64)
+    share = min(max(value, 0.0), 1.0)
+    if counts.max() > 1:
+        low, high = residual_intervals(np.array(share), residuals, counts).tolist()
+        return Rate(share, low, high)
+    labels = len(good)
+    error = np.sqrt(np.sum(residuals**2) / (labels * (labels - 1)))
+    half = float(stdtrit(labels - 1, (1 + CONFIDENCE) / 2) * error)
+    return Rate(share, max(0.0, value - half), min(1.0, value + half))
+
+
+def _covers(counts: FloatArray) -> bool:
+    """Whether an interval over contexts with these numbers of labels covers: bench/results/statistics.md, `rates`."""
+    effective = float(counts.sum() ** 2 / np.sum(counts**2))
+    return effective >= max(LEAST_UNITS - 1e-9, LEAST_EVEN * len(counts))

@@ -1,0 +1,123 @@
+"""Intervals of the share of good rows, from labels of whole contexts and of single rows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from labelled_rows import scored
+from scipy.stats import binomtest
+
+from refladder.jobs.good_share import powered_share, share_of_good
+from refladder.trust.rate import LEAST_UNITS, cross_fitted, wilson
+
+ASKED = ("--label", "rating", "--good", ">=4", "--by", "clarity_score")
+
+
+def drawn(random, contexts, rows=12, share=0.8, correlation=0.4):
+    """Labels of whole contexts whose own shares have a beta distribution, and the context of each."""
+    both = (1 - correlation) / correlation
+    shares = random.beta(share * both, (1 - share) * both, contexts)
+    return (random.random((contexts, rows)) < shares[:, None]).ravel(), np.repeat(np.arange(contexts), rows)
+
+
+@pytest.mark.parametrize(("good", "labels"), [(0, 7), (7, 7), (18, 30)])
+def test_one_label_of_each_unit_is_wilson(good, labels):
+    exact = binomtest(good, labels).proportion_ci(0.95, method="wilson")
+    rate = share_of_good(np.arange(labels) < good, 3 * np.arange(labels))
+    assert rate == pytest.approx((good / labels, exact.low, exact.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("correlation", [0.1, 0.4, 0.8])
+def test_labels_of_whole_contexts_are_covered(correlation):
+    """Of 400 intervals that cover .95, fewer than 368 (.92) hold the share in 1 of 200 draws (binomial)."""
+    random = np.random.default_rng(0)
+    by_context, by_row = [], []
+    for _ in range(400):
+        good, contexts = drawn(random, 15, correlation=correlation)
+        for rate, found in ((share_of_good(good, contexts), by_context), (wilson(int(good.sum()), 180), by_row)):
+            found.append(rate.low <= 0.8 <= rate.high)
+    assert np.mean(by_context) >= 0.92
+    assert np.mean(by_row) < 0.85
+
+
+def test_the_interval_with_scores_covers_and_is_shorter():
+    random = np.random.default_rng(1)
+    covered, shorter = [], []
+    for _ in range(150):
+        good, contexts = drawn(random, 100)
+        scores = 2.5 * good + random.normal(size=len(good))
+        seen = contexts < 25
+        labels = good[seen], scores[seen], contexts[seen]
+        rate = powered_share(*labels, scores[~seen], contexts[~seen], folds=contexts[seen])
+        plain = share_of_good(good[seen], contexts[seen])
+        covered.append(rate.low <= 0.8 <= rate.high)
+        shorter.append((rate.high - rate.low) / (plain.high - plain.low))
+    assert np.mean(covered) >= 0.9
+    assert np.mean(shorter) < 0.95
+
+
+def test_the_share_with_scores_by_hand():
+    """Rows as units: lam mean(f) + mean(y - lam f), lam = cov(y, f) / ((1 + n / N) var f) with n = 40, N = 400."""
+    random = np.random.default_rng(2)
+    scores, good = random.normal(size=440), random.random(440) < 0.6
+    predicted, rest = cross_fitted(good[:40], scores[:40], np.arange(40), scores[40:])
+    rows = np.arange(440)
+    rate = powered_share(good[:40], scores[:40], rows[:40], scores[40:], rows[40:], folds=rows[:40])
+    spread = np.var(np.concatenate([predicted, rest]), ddof=1)
+    lam = min(max(np.cov(good[:40], predicted)[0, 1] / (1.1 * spread), 0), 1)
+    errors = good[:40] - lam * predicted
+    assert rate.value == pytest.approx(lam * rest.mean() + errors.mean())
+    half = 2.0226909 * np.sqrt(lam**2 * np.var(rest) / 400 * 40 / 39 + np.var(errors, ddof=1) / 40)  # t of 39
+    assert (rate.high - rate.low) / 2 == pytest.approx(half, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        np.repeat(np.arange(LEAST_UNITS - 1), 12),
+        # half of 40 contexts hold one label and half of them twenty: (420)^2 / (20 * 401) = 22 of 40 contexts
+        np.concatenate([np.arange(20), np.repeat(np.arange(20, 40), 20)]),
+    ],
+)
+def test_too_few_contexts_or_too_unequal_ones_have_no_interval(contexts):
+    rate = share_of_good(np.arange(len(contexts)) % 4 > 0, contexts)
+    assert (rate.low, rate.high) == (None, None)
+    assert rate.value == pytest.approx(0.75, abs=0.01)
+
+
+def test_calibrate_says_why_there_is_no_interval(command, write_jsonl):
+    rows = [{**row, "context_id": f"c{number % 5}"} for number, row in enumerate(scored(200))]
+    done = command("calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8")
+    share = np.mean([row["rating"] >= 4 for row in rows])
+    assert f"good among all rows: {share:.3f} (no interval)\n" in done.out
+    note = "Note: no interval of the share of good rows: the labels are of 5 contexts; label rows of 8 or more"
+    assert note in done.err
+    told = json.loads(command("calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8", "--json").out)
+    assert told["good_share"] == {"value": share, "low": None, "high": None}
+    assert told["good_share_with_scores"] is None
+    rowwise = json.loads(
+        command("calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8", "--unit", "row", "--json").out
+    )
+    assert tuple(rowwise["good_share"].values()) == pytest.approx(wilson(round(200 * share), 200))
+    unequal = [{**row, "context_id": f"c{min(number, 9)}"} for number, row in enumerate(rows)]
+    done = command("calibrate", write_jsonl(unequal), *ASKED, "--precision", "0.8")
+    assert "the labels are of 10 contexts, of which a few hold most of them; label more contexts" in done.err
+
+
+def test_the_rate_of_kept_rows_takes_contexts_as_units(command, write_jsonl, tmp_path):
+    rows = [{**row, "output": f"Text {number}.", "context_id": f"c{number // 8}"}
+            for number, row in enumerate(scored(800))]  # fmt: skip
+    out = tmp_path / "t.json"
+    command("calibrate", write_jsonl(rows[:400]), *ASKED, "--precision", "0.7", "--unit", "row", "--out", out)
+    cut = json.loads(out.read_text())["cutoffs"][0]
+    kept = [row for row in rows[400:] if row["clarity_score"] >= cut]
+    good = np.array([row["rating"] >= 4 for row in kept])
+    contexts = np.unique([row["context_id"] for row in kept], return_inverse=True)[1]
+    for unit, wanted in (("context", share_of_good(good, contexts)), ("row", wilson(int(good.sum()), len(good)))):
+        told = json.loads(
+            command("calibrate", write_jsonl(rows[400:], "new.jsonl"), "--label", "rating", "--good", ">=4", "--rate",
+                    out, "--unit", unit, "--json").out
+        )  # fmt: skip
+        assert tuple(told["rate"].values()) == pytest.approx(tuple(wanted))
