@@ -27,10 +27,12 @@ class Milder(Builtin):
         return "milder/1"
 
     def read_labels(self, prompts, labels):
-        return [
-            LabelReading(logprobs=tuple((np.array(reading.logprobs) / 2).tolist()), mass=reading.mass)
-            for reading in READ(self, prompts, labels)
-        ]
+        readings = []
+        for reading in READ(self, prompts, labels):
+            values = np.array(reading.logprobs) / 2
+            values -= np.logaddexp.reduce(values)
+            readings.append(LabelReading(logprobs=tuple(values.tolist()), mass=reading.mass))
+        return readings
 
 
 def lines_of(path):

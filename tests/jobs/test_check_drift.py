@@ -30,16 +30,13 @@ def shifted(by, noise=0.0):
 
     def read_labels(self, prompts, labels):
         better = [label.lower() for label in labels].index("better")
-        return [
-            LabelReading(
-                logprobs=tuple(
-                    value + (by + noise * random.standard_normal()) * (number == better)
-                    for number, value in enumerate(reading.logprobs)
-                ),
-                mass=reading.mass,
-            )
-            for reading in READ(self, prompts, labels)
-        ]
+        readings = []
+        for reading in READ(self, prompts, labels):
+            values = np.array(reading.logprobs)
+            values[better] += by + noise * random.standard_normal()
+            values -= np.logaddexp.reduce(values)
+            readings.append(LabelReading(logprobs=tuple(values.tolist()), mass=reading.mass))
+        return readings
 
     return read_labels
 

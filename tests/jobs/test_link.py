@@ -24,10 +24,12 @@ class Milder(Builtin):
     def read_labels(self, prompts, labels):
         worse = [label.lower() for label in labels].index("worse")
         bias = np.eye(3)[worse] * 0.5
-        return [
-            LabelReading(logprobs=tuple((np.array(reading.logprobs) / 2 + bias).tolist()), mass=reading.mass)
-            for reading in READ(self, prompts, labels)
-        ]
+        readings = []
+        for reading in READ(self, prompts, labels):
+            values = np.array(reading.logprobs) / 2 + bias
+            values -= np.logaddexp.reduce(values)
+            readings.append(LabelReading(logprobs=tuple(values.tolist()), mass=reading.mass))
+        return readings
 
 
 class Hard(Milder):

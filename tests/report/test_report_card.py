@@ -125,8 +125,9 @@ def test_the_keys_of_the_json_form_are_fixed():
     (card,) = cards_of(Simulated(), "win-ratio")
     assert list(json.loads(json_lines([card]))) == [
         "kind", "method", "benchmark", "dimension", "judgments", "unparsed", "low_mass", "unreadable", "faint",
-        "reused", "unscored", "calls", "characters", "prompt_tokens", "distinct_tokens", "usd", "seconds", "judge_seconds",
-        "tied", "first", "longer", "inconsistency", "intransitive", "conflict", "accuracy",
+        "reused", "unscored", "calls", "characters", "prompt_tokens",
+        "distinct_tokens", "usd", "seconds", "judge_seconds", "tied", "first", "longer",
+        "inconsistency", "intransitive", "conflict", "accuracy",
     ]  # fmt: skip
     assert list(json.loads(json_lines([card]))["tied"]) == ["value", "low", "high", "of"]
 
