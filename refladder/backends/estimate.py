@@ -168,40 +168,34 @@ class Unanswered(Wrapper):
     ) -> None:
         """Count the prompts that have no stored answer; where answers are stored, each different prompt once."""
         asked = self.asked
-        missing = [(key, prompt) for key, prompt, answer in zip(keys, prompts, stored, strict=True) if answer is None]
+        seen = asked.keys if self._bounds is None else set()
+        fresh = []
+        for key, prompt, answer in zip(keys, prompts, stored, strict=True):
+            if answer is None and not (key in seen and (self.stores_answers or self._bounds is not None)):
+                fresh.append((key, *_without_unwritten(prompt)))
+                seen.add(key)
+        written = [prompt for _, prompt, _ in fresh]
+        counts = self.count_tokens(written)
+        tokens = None
+        if counts is not None:
+            tokens = [count + unwritten for count, (_, _, unwritten) in zip(counts, fresh, strict=True)]
         if self._bounds is not None:
             most, least = self._bounds
-            asked.least += max(0, least - (len(keys) - len(dict(missing))))
-            sizes = zip(dict(missing), self._sizes(list(dict(missing).values())), strict=True)
-            asked.pools.append(_Pool(most, answer_tokens, dict(sizes)))
+            asked.least += max(0, least - (len(keys) - len(fresh)))
+            sizes = {
+                key: (None if tokens is None else tokens[row], characters(prompt))
+                for row, (key, prompt, _) in enumerate(fresh)
+            }
+            asked.pools.append(_Pool(most, answer_tokens, sizes))
             return
-        fresh = []
-        for key, prompt in missing:
-            if not (self.stores_answers and key in asked.keys):
-                fresh.append(prompt)
-                asked.keys.add(key)
+        unwritten = sum(limit for _, _, limit in fresh)
         asked.free += len(keys) - len(fresh)
-        bare = [_without_unwritten(prompt) for prompt in fresh]
-        written = [prompt for prompt, _ in bare]
-        unwritten = sum(tokens for _, tokens in bare)
+        asked.too_long += (counts or []).count(0)
         asked.unwritten = asked.unwritten or unwritten > 0
-        tokens = self.count_tokens(written)
-        if tokens is not None:
-            asked.too_long += tokens.count(0)
-            tokens = [count + more for count, (_, more) in zip(tokens, bare, strict=True)]
         distinct = self.count_distinct_tokens(written, labels)
         if tokens is not None and distinct is not None:  # a model on this machine
             asked.usage = replace(asked.usage, run_tokens=(asked.usage.run_tokens or 0) + distinct + unwritten)
         asked.usage = asked.usage.plus(written, tokens, answer_tokens)
-
-    def _sizes(self, prompts: Sequence[Prompt]) -> list[tuple[int | None, int]]:
-        """The tokens (None if unknown) and characters of prompts."""
-        bare = [_without_unwritten(prompt) for prompt in prompts]
-        tokens = self.count_tokens([prompt for prompt, _ in bare])
-        return [
-            (None if tokens is None else tokens[row] + unwritten, characters(prompt))
-            for row, (prompt, unwritten) in enumerate(bare)
-        ]
 
 
 def _without_unwritten(prompt: Prompt) -> tuple[Prompt, int]:

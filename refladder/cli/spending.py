@@ -93,8 +93,10 @@ class Spending:
 
     def without_store_of(self, name: str, given: Sequence[str] = ()) -> Backend:
         """A backend that `open` opened, with its meter only: every question is asked again."""
+        from refladder.backends.estimate import Unanswered  # noqa: PLC0415
+
         opened = self._opened[name, tuple(given)]
-        return type(opened.unanswered)(opened.metered, opened.unanswered) if self._rehearsing else opened.metered
+        return Unanswered(opened.metered, opened.unanswered) if self._rehearsing else opened.metered
 
     def progress(self, what: str) -> AbstractContextManager[Progress | None]:
         """The progress bar of a step; None in a dry run."""
@@ -162,7 +164,7 @@ class Spending:
         """For a dry run or a budget, estimate the run before it is made; print the estimate, or ask about it.
 
         Args:
-            rehearse: the run, on copies of its files; `open` gives backends that nobody answers. Returns how many
+            rehearse: the run, on copies of its files; `open` gives it backends that are `Unanswered`. Returns how many
                 judgments exist from earlier runs, where the command keeps judgments.
             as_json: print the estimate as one JSON object.
 
@@ -179,7 +181,8 @@ class Spending:
         self._rehearsing = False
         prices = [opened.metered.price for opened in self._opened.values()]
         estimates = [
-            (name, opened.unanswered.estimate(opened.metered.price)) for (name, _), opened in self._opened.items()
+            (name, opened.unanswered.estimate(price))
+            for ((name, _), opened), price in zip(self._opened.items(), prices, strict=True)
         ]
         if self._options.dry_run:
             _print_estimates(estimates, existing, as_json=as_json)

@@ -205,7 +205,7 @@ class MethodSettings:
     by `selection` (see `refladder.ranking.selection`). `shared` holds what was answered in this run, so that no method
     asks again what another has asked.
 
-    `dry_run` says that the judge gives no new answers, see the top of this module.
+    `dry_run` says that the judge gives no new answers, see the top of this module; `--dry-run` alone sets it.
 
     `progress(what)` gives a context manager with a function of (done, in all), or None.
     """

@@ -58,9 +58,11 @@ def run_methods(
 
     Raises:
         UnknownNameError: no such method, or an option of one that is not asked for.
-        UsageError: a name appears twice, or another process is writing to the folder `work`.
+        UsageError: a name appears twice, `dry_run` is set, or another process is writing to the folder `work`.
         RefladderError: see the methods.
     """
+    if settings.dry_run:
+        raise UsageError("dry_run=True: `--dry-run` of the command sets it; leave it out of the settings")
     methods = _methods(names, settings)
     with nullcontext() if settings.work is None else locked_folder(settings.work):
         return _run(methods, benchmark, dimensions, judge, settings)

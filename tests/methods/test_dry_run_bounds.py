@@ -8,6 +8,7 @@ from simulated import DIMENSION, Simulated, benchmark_of
 from refladder.backends.estimate import Unanswered
 from refladder.backends.metered import Metered
 from refladder.backends.prices import Price
+from refladder.errors import UsageError
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.prompts import fill, load_template
@@ -125,3 +126,9 @@ def test_the_range_is_told():
     assert sentences("pairs-beam", orders=2) == [("pairs-beam", words)]
     words = "worth: counted with the longest instruction; the fairest is not known yet"
     assert sentences("zepo") == [("zepo", words)]
+
+
+def test_a_run_is_no_dry_run():
+    settings = MethodSettings(dry_run=True)
+    with pytest.raises(UsageError, match="dry_run=True: `--dry-run` of the command sets it; leave it out of the sett"):
+        run_methods(["win-ratio"], MADE, [DIMENSION], Simulated, settings)
