@@ -74,12 +74,11 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
         what: how the error describes a text that is not TOML.
 
     Raises:
-        DataError: not UTF-8, not TOML, of more than 1 MiB, nested more than DEEPEST levels, or an integer too large for a
-            float.
+        DataError: not UTF-8, not TOML, over 1 MiB, nested over DEEPEST levels, or an integer too large for a float.
     """
+    if len(text) > _LONGEST_TOML:
+        raise DataError(f"{where}: {what} (more than {_LONGEST_TOML:,} bytes)")
     try:
-        if len(text) > _LONGEST_TOML:
-            raise ValueError(f"more than {_LONGEST_TOML:,} bytes")
         table = tomllib.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
         _check(table)
     except (ValueError, RecursionError) as error:
