@@ -394,7 +394,7 @@ class Threshold:
     used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows are kept.
     `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels that chose
     a cut-off. `unit` is what was drawn at random to be labelled; None in files of older versions, which took it to be
-    the row.
+    the row. `look` counts the runs that wrote to this file about the same scores with other labels or another promise.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
@@ -415,10 +415,13 @@ class Threshold:
     used: tuple[str, ...]
     version: str
     unit: Literal["row", "context"] | None = None
+    look: int = 1
 
     def __post_init__(self) -> None:
         if not self.columns or (self.cutoffs is not None and len(self.cutoffs) != len(self.columns)):
             raise ValueError("it needs one cut-off for each column, and at least one column")
+        if self.look < 1:
+            raise ValueError("its look must be 1 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

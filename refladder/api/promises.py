@@ -58,7 +58,8 @@ def calibrate(
         recall: promised share of the good rows that are kept, instead of `precision`.
         sure: probability of the promise, between 0 and 1.
         on_average: promise the precision on average over runs; `sure` is not used.
-        out: file for the cut-off, for `refladder filter --threshold`.
+        out: file for the cut-off, for `refladder filter --threshold`. It counts the looks: a run with other labels or
+            another promise has less of 1 - `sure` than the first.
 
     Returns:
         The result. Its `threshold` is what `refladder.filter` and `refladder.score` take; its `refused` says that no
@@ -77,7 +78,8 @@ def calibrate(
         pool, asked = _pool(
             stack, table, labels, by=_names(by), label=_names(label), good=conditions, per=per, unit=unit, out=out
         )
-        result = calibrating.calibrate(pool, asked, promise)
+        earlier = None if out is None else calibrating.earlier_threshold(output_path(out))
+        result = calibrating.calibrate(pool, asked, promise, earlier)
         if out is not None:
             write_record(output_path(out), result.threshold)
         if result.refused:

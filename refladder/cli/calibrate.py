@@ -185,10 +185,10 @@ def _threshold(
     pool: Pool, asked: Asked, promise: Promise, out: Path | None, plot: Path | None, *, as_json: bool
 ) -> int:
     from refladder.files.jsonl import atomic, write_record  # noqa: PLC0415
-    from refladder.jobs.calibrate import calibrate  # noqa: PLC0415
+    from refladder.jobs.calibrate import calibrate, earlier_threshold  # noqa: PLC0415
     from refladder.report.promise_tables import kept_chart  # noqa: PLC0415
 
-    result = calibrate(pool, asked, promise)
+    result = calibrate(pool, asked, promise, None if out is None else earlier_threshold(out))
     if out is not None:
         write_record(out, result.threshold)
     if plot is not None:
@@ -306,6 +306,9 @@ def _summary(result: Calibration) -> dict[str, Any]:
         "kept": record.kept,
         "kept_share": share,
         "labels_needed": result.labels_needed,
+        "units_needed": result.units_needed,
+        "unit": record.unit,
+        "look": record.look,
         "lowest_candidate": _cutoff(record.columns, result.lowest.cutoffs),
         "precision": record.precision,
         "recall": record.recall,
@@ -368,32 +371,57 @@ def _promised(result: Calibration) -> str:
 
 
 def _advice(result: Calibration) -> str:
-    from refladder.report.promise_tables import cutoff_words  # noqa: PLC0415
+    from refladder.report.promise_tables import cutoff_words, plural  # noqa: PLC0415
 
     promise, step, more = result.promise, result.lowest, result.labels_needed
+    units = ""
+    if 2 * result.units_needed <= more:
+        units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each,"
     if promise.recall is not None:
-        return f"{more:,} more labels of good rows would do."
+        return f"{plural(more, 'more label')} of good rows{units} would do{_next_look(result)}."
     where = cutoff_words(result.threshold.columns, step.cutoffs)
     what = "of any rows" if promise.sure is None else f"of rows with {where}"
     reached = step.precision is not None and step.precision >= promise.share
     doubt = (
         "" if reached else f" So far {step.bad_above} of {step.labels_above} labels there are bad, so this is unlikely."
     )
-    return f"{more:,} more labels {what} would do if no further row with {where} is bad.{doubt}"
+    nothing = f"if no further row with {where} is bad"
+    return f"{plural(more, 'more label')} {what}{units} would do{_next_look(result)} {nothing}.{doubt}"
+
+
+def _next_look(result: Calibration) -> str:
+    """The next look and its price."""
+    promise = result.promise
+    if promise.sure is None:
+        return ""
+    price = 1 - promise.certainty(promise.look + 1)
+    return f" in look {promise.look + 1} (which has {price:.3g} of the {1 - promise.sure:.3g} that may be wrong)"
 
 
 def _sentences(result: Calibration) -> Iterator[str]:
     """What the labels and scores show: counts, the naive cut-off, AUC, the promise and its notes, a line each."""
     from refladder.report.promise_tables import cutoff_words  # noqa: PLC0415
+    from refladder.trust.threshold import KEEP_ALL  # noqa: PLC0415
 
     record, surface = result.threshold, result.surface
     rows = "groups, each with its best row" if record.per else "rows"
     missing = f", {result.unscored:,} more without a score" if result.unscored else ""
     yield f"{record.rows:,} {rows}{missing}; {record.labels:,} labels, taken as a random sample of them"
+    promise = result.promise
+    if promise.sure is not None:
+        spent = 1 - promise.certainty(promise.look)
+        order = ""
+        if promise.recall is None:
+            order = (
+                f"; {KEEP_ALL * spent:.3g} for all rows, tested first, and {(1 - KEEP_ALL) * spent:.3g} for cut-offs "
+                "from the strictest on"
+            )
+        yield f"look {promise.look}: {spent:.3g} of the {1 - promise.sure:.3g} that may be wrong{order}"
     if record.cutoffs is not None:
         yield (
             f"kept: {record.kept:,} {'' if record.per is None else 'best '}rows "
             f"({record.kept / record.rows:.1%}); {record.labels_above:,} labels there, {record.bad_above:,} bad"
+            f"{'; all rows passed the test that comes first' if result.tested_first else ''}"
         )
     if result.naive is None:
         yield "without a promise: no cut-off reaches this on the labels"

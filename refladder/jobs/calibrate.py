@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError
+from refladder.files.jsonl import is_device, read_record
 from refladder.jobs.good_share import good_shares
 from refladder.methods.surface_scores import FOLDS, best_surface, measured
 from refladder.records import Threshold
 from refladder.trust.threshold import (
+    LEAST_UNITS,
     Candidates,
+    Counted,
     area_under_curve,
     candidates,
+    certainty,
     check_promise,
-    least_labels,
+    counted,
+    divisor,
+    keeps_all,
+    least,
     looks_random,
     lower_bound,
     naive_candidate,
+    passes,
     precise_on_average,
     surely_complete,
     surely_precise,
+    unit_sums,
+    walk_certainty,
 )
 from refladder.version import __version__
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.jobs.labelling import Asked, Pool
     from refladder.trust.rate import Rate
@@ -40,6 +51,8 @@ _TWO = 2
 class Promise:
     """What is promised: a precision or a recall, with probability `sure`, or a precision on average (`sure` None).
 
+    `look` counts the times that labels have been looked at for this promise; see `refladder.trust.threshold.certainty`.
+
     Raises:
         UsageError: both or neither is given, a recall on average, or a number is not between 0 and 1.
     """
@@ -47,6 +60,7 @@ class Promise:
     precision: float | None = None
     recall: float | None = None
     sure: float | None = 0.9
+    look: int = 1
 
     def __post_init__(self) -> None:
         if (self.precision is None) == (self.recall is None):
@@ -60,22 +74,30 @@ class Promise:
         """The promised precision or recall."""
         return float(self.recall if self.precision is None else self.precision)  # type: ignore[arg-type]
 
-    def choose(self, path: Candidates, levels: IntArray, good: BoolArray) -> IntArray:
+    def certainty(self, look: int) -> float:
+        """The certainty that a look must reach; 0.9 for a promise on average, for the bounds beside it."""
+        return 0.9 if self.sure is None else certainty(self.sure, look)
+
+    def choose(self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray) -> IntArray:
         """The promised candidate of each sample of labels, or -1.
 
         Args:
             path: the candidates.
             levels: shape (..., labels), see `Candidates.levels`.
             good: the same shape.
+            units: the same shape, numbers of what was drawn to be labelled.
         """
-        bad = counts(path, levels, ~good)
-        if self.sure is None:
-            labels = counts(path, levels, np.ones(good.shape, np.bool_))[..., -1]
-            return precise_on_average(bad, labels, path.rows, self.share)
+        sure, none = self.certainty(self.look), len(path.cutoffs)
         if self.recall is not None:
-            total = good.sum(axis=-1)
-            return surely_complete(total[..., np.newaxis] - counts(path, levels, good), total, self.share, self.sure)
-        return surely_precise(path.counts(levels), bad, self.share, self.sure)
+            of_good = counted(unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none))
+            missed, total = of_good.rows - of_good.bad, of_good.rows[..., 0]
+            return surely_complete(missed, total, self.share, sure, of_good.freedom)
+        labels = counted(unit_sums(levels, np.where(good, none, levels), units, none))
+        if self.sure is None:
+            total = labels.rows[..., -1:]
+            bad = counts(path, levels, ~good) * total / np.maximum(path.counts(levels)[..., -1:], 1)
+            return precise_on_average(bad, total[..., 0], path.rows, self.share)
+        return surely_precise(labels.rows, labels.bad, self.share, sure, labels.freedom)
 
 
 def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
@@ -85,13 +107,17 @@ def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A candidate cut-off with its labels: `low` is the lower bound of its precision if it were the only one."""
+    """A candidate cut-off with its labels: `low` is the lower bound of its precision if it were the only one.
+
+    `counted` is the number of independent labels that those above are worth, see `refladder.trust.threshold.counted`.
+    """
 
     cutoffs: tuple[float, ...]
     kept: int
     kept_share: float
     labels_above: int
     bad_above: int
+    counted: float
     precision: float | None
     low: float
 
@@ -111,8 +137,10 @@ class Calibration:
 
     `threshold` is the file's record. `steps` are the candidates, strictest first, and `chosen` the number of the
     promised one, None where it is refused; `naive` that of the cut-off without a promise. `labels_needed` more labels
-    of rows that reach `lowest` would do if none of them is bad (with `recall`: more labels of good rows); it is 0 for
-    a promise that is made. `auc` is None where all labels are good or none is. `rate` and `powered` are the share of
+    of rows that reach `lowest` would do at the next look if none of them is bad (with `recall`: more labels of good
+    rows), and `units_needed` of what was drawn to be labelled, with as many labelled rows each as so far; both are 0
+    for a promise that is made. `tested_first` says that all rows are kept because they passed the test before the walk.
+    `auc` is None where all labels are good or none is. `rate` and `powered` are the share of
     good rows among all, from the labels alone and with the scores; None where that would be no such share.
     """
 
@@ -123,6 +151,8 @@ class Calibration:
     naive: int | None
     lowest: Step
     labels_needed: int
+    units_needed: int
+    tested_first: bool
     auc: float | None
     surface: Surface | None
     rate: Rate | None
@@ -145,13 +175,54 @@ class Calibration:
         return more if self.promise.recall is None else self.refused or self.surface.kept_share <= kept
 
 
-def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
+def earlier_threshold(out: Path) -> Threshold | None:
+    """The record of an earlier run at `out`, which counts the looks; None where there is no such file.
+
+    Raises:
+        UsageError: the file is no threshold file, and would be overwritten.
+    """
+    if not out.exists() or is_device(out):
+        return None
+    try:
+        return read_record(Threshold, out)
+    except DataError as error:
+        raise UsageError(
+            f"{error}; --out counts looks there and would overwrite it: remove it or name another"
+        ) from error
+
+
+def look_at(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promise) -> Promise:
+    """The promise with the number of its look, one more than in an earlier file about the same scores and labels.
+
+    The same promise from the same labels is the same look.
+    """
+    if earlier is None or (earlier.columns, earlier.label, earlier.per, earlier.signature) != (
+        asked.by,
+        asked.label,
+        asked.per,
+        pool.signature,
+    ):
+        return promise
+    good = tuple(condition.text for condition in asked.conditions)
+    same = (earlier.precision, earlier.recall, earlier.sure, earlier.good, earlier.unit, set(earlier.used)) == (
+        promise.precision,
+        promise.recall,
+        promise.sure,
+        good,
+        pool.unit,
+        set(pool.used),
+    )
+    return replace(promise, look=earlier.look + (not same))
+
+
+def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None) -> Calibration:
     """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise.
 
     Args:
         pool: scores of all rows and labels of a random sample of them.
         asked: what the columns are.
         promise: what to promise.
+        earlier: the record that an earlier run left where this one will be written, which counts the looks.
 
     Raises:
         DataError: no row has a score, or no row has a label.
@@ -163,15 +234,21 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
         raise DataError(f"no scored row has a label in {', '.join(asked.label)}; fill that column for some rows")
     if pool.lowest is not None and promise.recall is not None:
         raise UsageError("these labels are of rows above a score only, which show no recall; label rows of all scores")
+    promise = look_at(earlier, pool, asked, promise)
     path, good = candidates(pool.scores, len(pool.labelled), pool.lowest), pool.good(asked.conditions)
     levels = path.levels(pool.scores[pool.labelled])
     inside = levels < len(path.cutoffs)
     levels, good, positions = levels[inside], good[inside], pool.labelled[inside]
+    units = pool.units[positions]
     above, bad = path.counts(levels), counts(path, levels, ~good)
-    chosen = int(promise.choose(path, levels, good))
+    none = len(path.cutoffs)
+    worth = counted(unit_sums(levels, np.where(good, none, levels), units, none))
+    chosen = int(promise.choose(path, levels, good, units))
     naive = int(_naive(promise, above, bad, good))
-    steps = _steps(path, above, bad, promise.sure or 0.9)
-    lowest, needed = _needed(promise, path, steps, naive, int(good.sum()))
+    sure = promise.certainty(promise.look)
+    steps = _steps(path, above, bad, worth, 0.9 if promise.sure is None else walk_certainty(sure))
+    lowest, needed, of_units = _needed(promise, path, steps, naive, (levels, good, units))
+    last = promise.precision is not None and promise.sure is not None and chosen == len(steps) - 1
     kept = steps[chosen] if chosen >= 0 else None
     overall = _combined(path, pool.scores)
     labelled_all = pool.lowest is None and bool(inside.all())
@@ -193,9 +270,10 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
             bad_above=kept.bad_above if kept else 0,
             rows=len(pool.scores),
             kept=kept.kept if kept else 0,
-            used=tuple(dict.fromkeys(itertools.chain.from_iterable(pool.digests))),
+            used=pool.used,
             version=__version__,
             unit=pool.unit,
+            look=promise.look,
         ),
         promise=promise,
         steps=steps,
@@ -203,12 +281,18 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise) -> Calibration:
         naive=naive if naive >= 0 else None,
         lowest=lowest,
         labels_needed=0 if kept else needed,
+        units_needed=0 if kept else of_units,
+        tested_first=last and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.freedom)),
         auc=area_under_curve(overall[positions], good),
         surface=_surface(pool, inside, good, promise),
         rate=rate,
         powered=powered,
         unscored=pool.unscored,
-        notes=(*pool.notes, *_notes(pool, asked, good, overall, positions), *more),
+        notes=(
+            *pool.notes,
+            *_notes(pool, asked, good, overall, positions, effective=float(worth.rows[-1])),
+            *more,
+        ),
     )
 
 
@@ -219,8 +303,8 @@ def _naive(promise: Promise, above: IntArray, bad: IntArray, good: BoolArray) ->
     return int(reached[0]) if good.any() else -1
 
 
-def _steps(path: Candidates, above: IntArray, bad: IntArray, sure: float) -> tuple[Step, ...]:
-    lows = lower_bound(bad, above, sure)
+def _steps(path: Candidates, above: IntArray, bad: IntArray, worth: Counted, sure: float) -> tuple[Step, ...]:
+    lows = lower_bound(worth.bad, worth.rows, sure, worth.freedom)
     return tuple(
         Step(
             cutoffs=tuple(path.cutoffs[number].tolist()),
@@ -228,6 +312,7 @@ def _steps(path: Candidates, above: IntArray, bad: IntArray, sure: float) -> tup
             kept_share=int(path.rows[number]) / path.total,
             labels_above=int(above[number]),
             bad_above=int(bad[number]),
+            counted=float(worth.rows[number]),
             precision=1 - int(bad[number]) / int(above[number]) if above[number] else None,
             low=float(lows[number]),
         )
@@ -235,22 +320,49 @@ def _steps(path: Candidates, above: IntArray, bad: IntArray, sure: float) -> tup
     )
 
 
-def _needed(promise: Promise, path: Candidates, steps: tuple[Step, ...], naive: int, good: int) -> tuple[Step, int]:
-    """The lowest candidate that the labels so far allow, and how many more good labels there would do."""
-    if promise.recall is not None:
-        return steps[-1], max(least_labels(0, promise.share, promise.sure or 0.9) - good, 0)
+def _needed(
+    promise: Promise,
+    path: Candidates,
+    steps: tuple[Step, ...],
+    naive: int,
+    sample: tuple[IntArray, BoolArray, IntArray],
+) -> tuple[Step, int, int]:
+    """The lowest candidate that the labels so far allow, and how many more good labels, of how many units, would do.
 
-    def missing(number: int) -> int:
-        step = steps[number]
-        if promise.sure is not None:
-            return max(least_labels(step.bad_above, promise.share, promise.sure) - step.labels_above, 0)
-        share = (1 - promise.share) * float(path.rows[number] / path.rows[-1])
-        return max(math.ceil((1 + step.bad_above) / share - 1 - 1e-9) - steps[-1].labels_above, 0)
+    The labels are those of the next look, and of as many rows of a unit as so far.
+    """
+    (levels, good, units), none = sample, len(path.cutoffs)
+    of_good = promise.recall is not None
+    rows, bad = (
+        (np.where(good, 0, none), np.full(len(good), none)) if of_good else (levels, np.where(good, none, levels))
+    )
+    sums = unit_sums(rows, bad, units, none)
+    alike, sure = float(counted(sums).alike), promise.certainty(promise.look + 1)
+    sizes = sums.rows_rows / np.maximum(sums.rows, 1)
+    equal = float(sums.rows[-1] / max(sizes[-1], 1))
+
+    def missing(number: int) -> tuple[int, int]:
+        have, wrong, size = float(sums.rows[number]), float(sums.bad[number]), float(max(sizes[number], 1))
+        of_unit = have / max(float(sums.units[number]), 1) or 1.0
+
+        def enough(more: int) -> bool:
+            total, less = have + more * of_unit, divisor(size, alike, max(equal + more, 1))
+            if promise.sure is None:
+                share = (1 - promise.share) * float(path.rows[number] / path.rows[-1])
+                return bool((1 + wrong / less) / ((float(sums.rows[-1]) + more * of_unit) / less + 1) <= share + 1e-12)
+            freedom = max(equal + more - 1, 0.5) if sizes[-1] > 1 else math.inf
+            test = sure if of_good else walk_certainty(sure)
+            fine = bool(passes(wrong / less, total / less, promise.share, test, freedom))
+            return fine and (size <= 1 or total >= LEAST_UNITS * size)
+
+        units_more = 0 if enough(0) else least(enough)
+        return math.ceil(units_more * of_unit - 1e-9), units_more
 
     others = sorted(range(len(steps)), key=lambda each: (missing(each), -each))
     # A candidate with enough labels was not reached, because a stricter one has too few of them.
-    number = next((each for each in [*([naive] if naive >= 0 else []), *others] if missing(each)), others[0])
-    return steps[number], missing(number)
+    first = [len(steps) - 1] if of_good else [naive] if naive >= 0 else []
+    number = next((each for each in [*first, *others] if missing(each)[0]), others[0])
+    return steps[number], *missing(number)
 
 
 def _combined(path: Candidates, scores: FloatArray) -> FloatArray:
@@ -275,12 +387,15 @@ def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -
     folds = pool.contexts[inside] % FOLDS
     scores, others, name = best_surface(values[: len(labelled)], good, folds, values[len(labelled) :])
     path = candidates(others[:, np.newaxis], len(labelled))
-    chosen = int(promise.choose(path, path.levels(scores[:, np.newaxis]), good))
+    units = pool.units[pool.labelled[inside]]
+    chosen = int(promise.choose(path, path.levels(scores[:, np.newaxis]), good, units))
     share = int(path.rows[chosen]) / path.total * float(reached.mean()) if chosen >= 0 else None
     return Surface(measure=name, kept_share=share, auc=area_under_curve(scores, good))
 
 
-def _notes(pool: Pool, asked: Asked, good: BoolArray, overall: FloatArray, positions: IntArray) -> list[str]:
+def _notes(
+    pool: Pool, asked: Asked, good: BoolArray, overall: FloatArray, positions: IntArray, *, effective: float
+) -> list[str]:
     notes = []
     if not good.any():
         met = " and ".join(dict.fromkeys(condition.text for condition in asked.conditions))
@@ -295,9 +410,16 @@ def _notes(pool: Pool, asked: Asked, good: BoolArray, overall: FloatArray, posit
         contexts = len(np.unique(pool.contexts))
         if contexts == 1 and len(good) > 1:
             notes.append("all labels are of one context, so they show nothing about rows of other contexts")
-        elif contexts < len(good):
+        elif contexts < len(good) and pool.unit == "row":
             notes.append(
-                f"the {len(good):,} labels are of {contexts:,} contexts; the promise is exact for one row of a context"
+                f"the {len(good):,} labels are of {contexts:,} contexts and taken as rows that were drawn one by one; "
+                "the promise does not hold if contexts were drawn, with several rows each"
+            )
+        elif contexts < len(good):
+            worth = f"and count as {effective:.0f} that were drawn one by one" if effective else "which are too few"
+            notes.append(
+                f"the {len(good):,} labels are of {contexts:,} contexts, {worth}; the test is approximate, and needs "
+                f"{LEAST_UNITS} contexts above a cut-off"
             )
     if not looks_random(overall[positions], overall[_reached(pool)]):
         notes.append(

@@ -12,7 +12,7 @@ from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate
 from refladder.jobs.labelling import id_columns, sampled_above
-from refladder.trust.threshold import least_labels
+from refladder.trust.threshold import least_labels, walk_certainty
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -28,9 +28,10 @@ _SHOWN = ("context_id", "system", "context", "output")
 class Batch:
     """What more labels can promise.
 
-    With `more` labels there are `labels` of rows from which the sample is drawn; the promise holds with at most
-    `bad_allowed` bad ones (None: not even with 0), and without any bad one it could be `precision`. `chance` is the
-    probability that the promise can be made if further labels are like those so far; None without labels.
+    With `more` labels there are `labels` of rows from which the sample is drawn; the promise holds at the next look
+    with at most `bad_allowed` bad ones (None: not even with 0), and without any bad one it could be `precision`.
+    `chance` is the probability that the promise can be made if further labels are like those so far; None without
+    labels.
     """
 
     more: int
@@ -76,7 +77,8 @@ def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, 
     reached[pool.labelled] = False
     drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[: BATCHES[-1]]
     labels, bad = (lowest.labels_above, lowest.bad_above) if lowest else (0, 0)
-    batches = tuple(_batch(more, labels, bad, promise.precision, promise.sure) for more in BATCHES)
+    sure = walk_certainty(promise.certainty(1 if result is None else result.promise.look + 1))
+    batches = tuple(_batch(more, labels, bad, promise.precision, sure) for more in BATCHES)
     plan = LabelPlan(batches=batches, lowest=lowest, drawn=len(drawn), rows=len(pool.scores), notes=tuple(pool.notes))
     return plan, pool.row_numbers[drawn].tolist()
 

@@ -16,7 +16,7 @@ _LEGEND = (
     ("labels", "labelled rows that reach it"),
     ("bad", "those of them that are not good"),
     ("precision", "share of good ones among these labels"),
-    ("bound", "lower bound of the precision, exact for this cut-off alone"),
+    ("bound", "lower bound of the precision for this cut-off alone, with which the promise is compared"),
     ("0 to 1", "-: up to the bound, =: from the bound to the precision, |: the promise"),
 )
 _MARKS = "*: the promised cut-off; n: the cut-off without a promise"
@@ -77,6 +77,11 @@ class Batch(Protocol):
 def cutoff_words(columns: Sequence[str], cutoffs: Sequence[float]) -> str:
     """A cut-off as a condition that a row meets."""
     return " and ".join(f"{column} >= {cutoff:.6g}" for column, cutoff in zip(columns, cutoffs, strict=True))
+
+
+def plural(count: int, noun: str) -> str:
+    """A number with its noun, such as `1 label` and `2 labels`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def steps_table(

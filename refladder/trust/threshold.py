@@ -7,27 +7,36 @@ good rows that it keeps (the recall):
 - on average: over many runs, the mean share of bad rows among those kept is at most 1 - precision.
 
 Candidate cut-offs come from all scores and never from labels. Assumption: the labelled rows are a random sample of all
-rows, or of the rows that reach the lowest candidate. The tests are exact for a sample with replacement; a sample
-without replacement is only safer. bench/results/promise.md shows how often the promises hold.
+rows, or of the rows that reach the lowest candidate; or all or some rows of a random sample of contexts. The tests are
+exact for one row of each context and approximate for several, which `counted` makes fewer. They are for a sample with
+replacement; a sample without replacement is only safer. bench/results/promise.md shows how often the promises hold.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from scipy.special import bdtr, betaincinv, ndtri
+from scipy.special import betainc, betaincinv, ndtri, stdtrit
 
 from refladder.errors import ShapeError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike
+
     from refladder.arrays import BoolArray, FloatArray, IntArray
 
 # Shares of the rows that the candidates keep, and shares that are tried first where there are labels enough. More
 # candidates keep less: a walk ends at its first chance failure, and one bad label among a few is one.
 _SHARES, _FIRST, _ENOUGH = tuple(step / 20 for step in range(1, 21)), (0.01, 0.02, 0.03, 0.04), 40
+LEAST_UNITS = 5  # contexts of which several rows are labelled, below which nothing is promised
+FIRST_LOOK = 0.8  # of the allowed error; every further look has half of what is left
+KEEP_ALL = 0.2  # of the error of a look, for the test of all rows, which comes before the walk
+_HALF, _LOOKS = 0.5, 30  # further looks have the error of the 30th, which is one in some billions
 _EQUAL = 1e-12  # probabilities that differ by less are equal: rounding must not turn a passing test into a failure
 
 
@@ -107,23 +116,140 @@ def candidates(scores: FloatArray, labels: int, lowest: FloatArray | None = None
     return Candidates(cutoffs=path[first], rows=rows[first], total=total)
 
 
+class UnitSums(NamedTuple):
+    """Sums over the contexts of which rows are labelled, each of shape (..., candidates).
+
+    `rows` and `bad` are labelled rows that a candidate keeps and the bad ones of them, `units` contexts of which it
+    keeps one; `rows_rows`, `rows_bad` and `bad_bad` are sums of products of the two numbers of a context.
+    """
+
+    rows: FloatArray
+    bad: FloatArray
+    units: FloatArray
+    rows_rows: FloatArray
+    rows_bad: FloatArray
+    bad_bad: FloatArray
+
+
+def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -> UnitSums:
+    """Count labelled rows in each context.
+
+    Args:
+        rows: shape (..., labels), the first candidate that keeps the row; `candidates` where none does.
+        bad: the same, for rows that are bad; `candidates` for others.
+        units: shape (..., labels), numbers of contexts.
+        candidates: number of candidates.
+    """
+    if not rows.shape[-1]:
+        return UnitSums(*np.zeros((6, *rows.shape[:-1], candidates)))
+    samples, wide = units.reshape(-1, rows.shape[-1]), candidates + 1
+    keys = samples + (samples.max() + 1) * np.arange(len(samples))[:, np.newaxis]
+    each, place = np.unique(keys, return_inverse=True)
+    kept, wrong = (
+        np.bincount(place.ravel() * wide + first.ravel(), minlength=wide * len(each))
+        .reshape(-1, wide)
+        .cumsum(axis=1)[:, :-1]
+        .astype(np.float64)
+        for first in (rows, bad)
+    )
+    starts = np.searchsorted(each, keys.min(axis=1))
+    parts = (kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong)
+    return UnitSums(*(np.add.reduceat(part * 1.0, starts).reshape(*rows.shape[:-1], candidates) for part in parts))
+
+
+class Counted(NamedTuple):
+    """Labels as a number of independent ones: of the rows that each candidate keeps, and the bad ones of them.
+
+    `rows` and `bad` have shape (..., candidates), `freedom` (..., 1): degrees of freedom of the contexts, infinite
+    where each gave one row. `alike` has shape (...): the correlation of bad ones within contexts.
+    """
+
+    rows: FloatArray
+    bad: FloatArray
+    freedom: FloatArray
+    alike: FloatArray
+
+
+def divisor(size: ArrayLike, alike: ArrayLike, equal: ArrayLike) -> FloatArray:
+    """By how much labels count less, see `counted`; `size` is m, `alike` c without 1/G, and `equal` G."""
+    less: FloatArray = 1 + np.maximum(np.asarray(size) - 1, 0) * np.minimum(
+        np.asarray(alike) + 1 / np.asarray(equal), 1
+    )
+    return less
+
+
+def counted(sums: UnitSums) -> Counted:
+    """How many independent labels the labelled rows of contexts are worth.
+
+    Rows are divided by 1 + (m - 1) c, where m is the mean number of kept rows in the context of a kept row, and c the
+    correlation of bad ones within contexts (from the squared residuals of contexts, over all candidates) plus 1/G, the
+    number of contexts as if they had equal sizes. Candidates that keep rows of less than 5 contexts count 0 rows. Where
+    each context has one row, nothing is changed.
+
+    Source: Kish 1965, Survey Sampling, for the divisor; Korn and Graubard 1998, Survey Methodology 24, for the exact
+    binomial test with fewer rows and Student's t. 1/G, and c over all candidates, are choices that
+    bench/results/promise.md measures.
+    """
+    n, b, units, squares, cross, bad_squares = sums
+    size, share = squares / np.maximum(n, 1), b / np.maximum(n, 1)
+    residual = (bad_squares - 2 * share * cross + share * share * squares) * units / np.maximum(units - 1, 1)
+    variance = n * share * (1 - share)
+    excess, most = (residual - variance).sum(axis=-1), (variance * (size - 1)).sum(axis=-1)
+    alike = np.maximum(excess, 0) / np.where(most > 0, most, 1)
+    equal = np.maximum(n[..., -1] / np.maximum(size[..., -1], 1), 1)
+    effect = divisor(size, alike[..., np.newaxis], equal[..., np.newaxis])
+    effect = np.where((size > 1) & (n < LEAST_UNITS * size), np.inf, effect)
+    freedom = np.where(size[..., -1] > 1, np.maximum(equal - 1, _HALF), np.inf)[..., np.newaxis]
+    return Counted(n / effect, b / effect, freedom, alike)
+
+
+def certainty(sure: float, look: int) -> float:
+    """The certainty that a look must reach, so that all looks together are wrong with probability 1 - sure at most.
+
+    1 - sure is spent: 0.8 of it at the first look, and half of what is left at every further one.
+    """
+    return 1 - (1 - sure) * (FIRST_LOOK if look == 1 else (1 - FIRST_LOOK) * 0.5 ** min(look - 1, _LOOKS))
+
+
+def walk_certainty(sure: float) -> float:
+    """The certainty of the tests of `surely_precise` from the strictest candidate on."""
+    return 1 - (1 - KEEP_ALL) * (1 - sure)
+
+
+def least(enough: Callable[[int], bool], low: int = 0) -> int:
+    """The least number above `low` that is enough, where every greater one is enough too."""
+    high = low + 1
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 def least_labels(bad: int, share: float, sure: float) -> int:
     """The fewest labels among which `bad` bad ones still show, with certainty `sure`, that the rest reaches a share.
 
     The least n with P(X <= bad) <= 1 - sure for X binomial of n and 1 - share. With 0 bad ones it is
     ln(1 - sure) / ln(share), rounded up.
     """
-    low, high = bad, bad + 1
-    while not _passes(bad, high, share, sure):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _passes(bad, middle, share, sure) else (middle, high)
-    return high
+    return least(lambda labels: bool(passes(bad, labels, share, sure)), bad)
 
 
-def _passes(bad: int, labels: int, share: float, sure: float) -> bool:
-    return bool(bdtr(bad, labels, 1 - share) <= 1 - sure + _EQUAL)
+def _fewer(freedom: ArrayLike, sure: float) -> FloatArray:
+    """The share of labels that is left by Student's t instead of the normal distribution."""
+    finite = np.where(np.isinf(freedom), 1, freedom)
+    ratio = np.square(ndtri(1 - sure) / stdtrit(finite, 1 - sure))
+    return cast("FloatArray", np.where(np.isinf(freedom) | (sure <= _HALF), 1, ratio))
+
+
+def passes(bad: ArrayLike, labels: ArrayLike, share: float, sure: float, freedom: ArrayLike = math.inf) -> BoolArray:
+    """Whether P(X <= bad) <= 1 - sure for X binomial of the labels and 1 - share."""
+    left = _fewer(freedom, sure)
+    wrong, fine = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
+    p = np.where(fine > 0, betainc(np.where(fine > 0, fine, 1), wrong + 1, share), 1)
+    passed: BoolArray = p <= 1 - sure + _EQUAL
+    return passed
 
 
 def check_promise(share: float, sure: float) -> None:
@@ -137,12 +263,15 @@ def check_promise(share: float, sure: float) -> None:
             raise UsageError(f"a promised {name} of {value}: it must be more than 0 and less than 1, such as 0.9")
 
 
-def surely_precise(above: IntArray, bad: IntArray, precision: float, sure: float) -> IntArray:
+def surely_precise(
+    above: ArrayLike, bad: ArrayLike, precision: float, sure: float, freedom: ArrayLike = math.inf
+) -> IntArray:
     """The candidate with the most rows for which P(precision < the promised one) <= 1 - sure.
 
-    Fixed-sequence testing: from the strictest candidate on, p = P(X <= bad) for X binomial of the labels above and
-    1 - precision. The walk ends before the first p above 1 - sure. Candidates with fewer labels above than
-    `least_labels(0)` cannot pass and are skipped, which looks at no label.
+    Fixed-sequence testing with two starts: p = P(X <= bad) for X binomial of the labels above and 1 - precision. The
+    last candidate is tested first, with 0.2 of 1 - sure. If it fails, a walk from the strictest candidate on ends
+    before the first p above 0.8 of 1 - sure. Candidates with fewer labels above than `least_labels(0)` cannot pass and
+    are skipped, which looks at no label.
 
     Source: Angelopoulos et al. 2021, Learn then Test, arXiv 2110.01052; Jung et al. 2024, arXiv 2407.18370.
 
@@ -151,17 +280,31 @@ def surely_precise(above: IntArray, bad: IntArray, precision: float, sure: float
         bad: the same shape, the bad ones of them.
         precision: between 0 and 1.
         sure: between 0 and 1.
+        freedom: shape (..., 1) or none, see `counted`.
 
     Returns:
         Shape (...): the number of the candidate, or -1 where none can be promised.
     """
     check_promise(precision, sure)
-    skipped = above < least_labels(0, precision, sure)
-    passed = bdtr(bad, np.maximum(above, 1), 1 - precision) <= 1 - sure + _EQUAL
-    return _last_of_run(passed | skipped, ~skipped)
+    above, bad = np.asarray(above), np.asarray(bad)
+    walk = walk_certainty(sure)
+    skipped = ~passes(np.zeros(above.shape), above, precision, walk, freedom)
+    walked = _last_of_run(passes(bad, above, precision, walk, freedom) | skipped, ~skipped)
+    everything = keeps_all(above, bad, precision, sure, freedom)
+    return cast("IntArray", np.where(everything, above.shape[-1] - 1, walked))
 
 
-def surely_complete(missed: IntArray, good: IntArray, recall: float, sure: float) -> IntArray:
+def keeps_all(
+    above: ArrayLike, bad: ArrayLike, precision: float, sure: float, freedom: ArrayLike = math.inf
+) -> BoolArray:
+    """Whether the last candidate passes the test that comes before the walk; arguments as for `surely_precise`."""
+    passed: BoolArray = passes(bad, above, precision, 1 - KEEP_ALL * (1 - sure), freedom)[..., -1]
+    return passed
+
+
+def surely_complete(
+    missed: ArrayLike, good: ArrayLike, recall: float, sure: float, freedom: ArrayLike = math.inf
+) -> IntArray:
     """The strictest candidate for which P(recall < the promised one) <= 1 - sure.
 
     As `surely_precise`, but the walk starts at the candidate that keeps the most rows, and p = P(X <= missed) for X
@@ -172,15 +315,15 @@ def surely_complete(missed: IntArray, good: IntArray, recall: float, sure: float
         good: shape (...), good labelled rows.
         recall: between 0 and 1.
         sure: between 0 and 1.
+        freedom: shape (..., 1) or none, see `counted`.
 
     Returns:
         Shape (...): the number of the candidate, or -1 where none can be promised.
     """
     check_promise(recall, sure)
-    enough = np.asarray(good)[..., np.newaxis]
-    passed = (bdtr(missed, np.maximum(enough, 1), 1 - recall) <= 1 - sure + _EQUAL) & (enough > 0)
+    passed = passes(missed, np.asarray(good)[..., np.newaxis], recall, sure, freedom)
     backwards = _last_of_run(passed[..., ::-1], np.ones(passed.shape, np.bool_))
-    return cast("IntArray", np.where(backwards < 0, -1, missed.shape[-1] - 1 - backwards))
+    return cast("IntArray", np.where(backwards < 0, -1, passed.shape[-1] - 1 - backwards))
 
 
 def _last_of_run(passed: BoolArray, tested: BoolArray) -> IntArray:
@@ -190,7 +333,7 @@ def _last_of_run(passed: BoolArray, tested: BoolArray) -> IntArray:
     return cast("IntArray", np.where(run.any(axis=-1), last, -1))
 
 
-def precise_on_average(bad: IntArray, labels: IntArray, rows: IntArray, precision: float) -> IntArray:
+def precise_on_average(bad: ArrayLike, labels: ArrayLike, rows: IntArray, precision: float) -> IntArray:
     """The candidate with the most rows whose mean share of bad rows, over many runs, is at most 1 - precision.
 
     Conformal selection: p = (1 + bad labels above) / (labels + 1) for the rows that a candidate adds, then
@@ -208,13 +351,13 @@ def precise_on_average(bad: IntArray, labels: IntArray, rows: IntArray, precisio
         Shape (...): the number of the candidate, or -1 where none passes.
     """
     check_promise(precision, 0.5)
-    p = (1 + bad) / (np.asarray(labels)[..., np.newaxis] + 1)
+    p = (1 + np.asarray(bad)) / (np.asarray(labels)[..., np.newaxis] + 1)
     passed = p <= (1 - precision) * rows / rows[-1] + _EQUAL
     last = passed.shape[-1] - 1 - passed[..., ::-1].argmax(axis=-1)
     return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
 
 
-def lower_bound(bad: IntArray, labels: IntArray, sure: float) -> FloatArray:
+def lower_bound(bad: ArrayLike, labels: ArrayLike, sure: float, freedom: ArrayLike = math.inf) -> FloatArray:
     """The exact one-sided bound of a share of good rows: it reaches a share just where the test of the share passes.
 
     Source: Clopper and Pearson 1934. It holds for a cut-off chosen in advance, not for the best of several.
@@ -223,9 +366,11 @@ def lower_bound(bad: IntArray, labels: IntArray, sure: float) -> FloatArray:
         bad: bad labels.
         labels: all labels, same shape; the bound of 0 labels is 0.
         sure: between 0 and 1.
+        freedom: see `counted`.
     """
-    good = np.maximum(labels - bad, 0)
-    return cast("FloatArray", np.where(good > 0, betaincinv(np.maximum(good, 1), bad + 1, 1 - sure), 0.0))
+    left = _fewer(freedom, sure)
+    wrong, good = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
+    return cast("FloatArray", np.where(good > 0, betaincinv(np.where(good > 0, good, 1), wrong + 1, 1 - sure), 0.0))
 
 
 def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArray:

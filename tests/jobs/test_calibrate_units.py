@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 
+import numpy as np
 import pytest
 from labelled_rows import scored, split
 
@@ -61,3 +63,102 @@ def test_contexts_are_asked_for_where_there_are_none(fails, write_jsonl):
     assert "--human-scale holds out whole contexts; leave out --unit" in fails(2, "calibrate", table, *scale)
     with pytest.raises(UsageError, match="--unit 'rows': must be row or context"):
         Asked(by=("clarity_score",), unit="rows")
+
+
+def whole(contexts, rows, bad=(), score=1.0):
+    """Rows of whole contexts, all with ratings; those of the contexts in `bad` are bad."""
+    return [
+        {"output_id": f"{c}-{r}", "context_id": f"c{c}", "clarity_score": score, "rating": 1 if c in bad else 5}
+        for c in range(contexts)
+        for r in range(rows)
+    ]
+
+
+def test_a_refusal_says_how_many_contexts_would_do(command, write_jsonl, tmp_path):
+    table, out = write_jsonl(whole(3, 10)), tmp_path / "threshold.json"
+    told = json.loads(command("calibrate", table, *ASKED, "--json").out)
+    assert (told["refused"], told["unit"], told["labels_needed"]) == (True, "context", 10 * told["units_needed"])
+    done = command("calibrate", table, *ASKED, "--out", out)
+    assert done.code == 3
+    more = told["units_needed"]
+    assert (
+        f"{10 * more} more labels of rows with clarity_score >= 1, of {more} contexts with as many labelled rows each, "
+        "would do in look 2 (which has 0.01 of the 0.1 that may be wrong) if no further row with clarity_score >= 1 is "
+        "bad." in done.out
+    )
+    assert (
+        "the 30 labels are of 3 contexts, which are too few; the test is approximate, and needs 5 contexts" in done.err
+    )
+    # followed in the second look: one context less does not do, and this many do
+    refusal = out.read_text()
+    assert command("calibrate", write_jsonl(whole(3 + more - 1, 10)), *ASKED, "--out", out).code == 3
+    out.write_text(refusal)
+    assert command("calibrate", write_jsonl(whole(3 + more, 10)), *ASKED, "--out", out).code == 0
+
+
+def test_labels_of_whole_contexts_count_as_fewer_than_rows(command, write_jsonl):
+    table = write_jsonl(whole(20, 10, bad={0}))  # 10 bad rows, all of one context
+    done = command("calibrate", table, *ASKED[:-1], "0.85", "--unit", "row")
+    assert done.code == 0
+    assert "the 200 labels are of 20 contexts and taken as rows that were drawn one by one" in done.err
+    done = command("calibrate", table, *ASKED[:-1], "0.85")
+    assert (
+        done.code == 3
+    )  # bad rows are wholly alike in their contexts: 1 of 20 contexts is bad, and .85 needs 27 or more
+    assert "the 200 labels are of 20 contexts, and count as 20 that were drawn one by one" in done.err
+
+
+def test_all_rows_are_kept_where_they_meet_the_promise(command, write_jsonl):
+    generator = np.random.default_rng(0)
+    rows = without_contexts(whole(150, 1, bad=set(range(29))))  # 29 of 150 bad: binom.cdf(29, 150, .3) = .0022 <= .016
+    rows = [
+        {**row, "clarity_score": score} for row, score in zip(rows, generator.permutation(150).tolist(), strict=True)
+    ]
+    done = command("calibrate", write_jsonl(rows), *ASKED[:-1], "0.7")
+    assert done.code == 0
+    assert "kept: 150 rows (100.0%); 150 labels there, 29 bad; all rows passed the test that comes first" in done.out
+    order = (
+        "look 1: 0.08 of the 0.1 that may be wrong; 0.016 for all rows, tested first, and 0.064 for cut-offs from the"
+    )
+    assert f"{order} strictest on" in done.out
+
+
+@pytest.fixture
+def looks(command, write_jsonl, tmp_path):
+    """Run `calibrate --out` on the first labels of a score that shows nothing; the look and the kept record."""
+    rows = without_contexts([{**row, "clarity_score": number} for number, row in enumerate(scored())])
+
+    def look(labels, *more, out="threshold.json", code=3):
+        given = [{"output_id": row["output_id"], "rating": row["rating"]} for row in rows[::-1][:labels]]
+        hidden = [{key: value for key, value in row.items() if key != "rating"} for row in rows]
+        table, ratings = write_jsonl(hidden, "scored.jsonl"), write_jsonl(given, "labels.jsonl")
+        done = command("calibrate", table, "--labels", ratings, *ASKED, *more, "--out", tmp_path / out)
+        assert done.code == code, done.err
+        return read_record(Threshold, tmp_path / out).look, done.out
+
+    return look
+
+
+def test_every_look_at_more_labels_is_counted_and_paid_for(looks, tmp_path):
+    number, told = looks(40)
+    assert (number, "look 1: 0.08 of the 0.1" in told) == (1, True)
+    assert "in look 2 (which has 0.01 of the 0.1 that may be wrong)" in told
+    assert looks(40)[0] == 1  # the same promise from the same labels
+    number, told = looks(60)
+    assert (number, "look 2: 0.01 of the 0.1 that may be wrong" in told) == (2, True)
+    assert "in look 3 (which has 0.005 of the 0.1 that may be wrong)" in told
+    assert looks(60)[0] == 2
+    assert looks(60, "--precision", "0.7")[0] == 3  # another promise from labels that were seen
+    assert looks(40, out="other.json")[0] == 1
+    assert looks(40, "--by", "tone_score", out="other.json")[0] == 1  # another score
+    older = json.loads((tmp_path / "other.json").read_text())
+    (tmp_path / "other.json").write_text(json.dumps({key: value for key, value in older.items() if key != "look"}))
+    assert read_record(Threshold, tmp_path / "other.json").look == 1
+
+
+def test_a_file_that_is_no_threshold_is_not_overwritten(fails, write_jsonl, tmp_path):
+    table, other = write_jsonl(whole(30, 1)), tmp_path / "notes.json"
+    other.write_text("mine")
+    error = fails(2, "calibrate", table, *ASKED, "--out", other)
+    assert re.search(r"notes.json.*; --out counts looks there and would overwrite it: remove it or name another", error)
+    assert other.read_text() == "mine"
