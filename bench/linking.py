@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 RESULTS = Path(__file__).resolve().parent / "results" / "linking.md"
-RUNGS, SYSTEMS, DRAWS, SPLITS = 5, 6, 40, 40
+RUNGS, SYSTEMS, DRAWS, SPLITS = 5, 6, 12, 12
 CONTEXTS = (12, 60)  # that make a link
-OTHERS, POPULATION = 40, 1500  # contexts that measure a text, and those that stand for all there could be
+OTHERS, POPULATION = 40, 800  # contexts that measure a text, and those that stand for all there could be
 SCORE = Scale(np.arange(1.0, RUNGS + 1), 0.0)  # ladder-sum
 LINES = ((1.0, 0.0), (0.5, 0.0), (2.0, 0.0), (1.0, 1.0), (0.6, -1.0))
 NOISES = (0.2, 1.0)

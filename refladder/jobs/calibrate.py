@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -211,7 +210,7 @@ def look_at(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promis
         promise.sure,
         good,
         pool.unit,
-        set(itertools.chain.from_iterable(pool.digests)),
+        set(pool.used),
     )
     return replace(promise, look=earlier.look + (not same))
 
@@ -271,7 +270,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
             bad_above=kept.bad_above if kept else 0,
             rows=len(pool.scores),
             kept=kept.kept if kept else 0,
-            used=tuple(dict.fromkeys(itertools.chain.from_iterable(pool.digests))),
+            used=pool.used,
             version=__version__,
             unit=pool.unit,
             look=promise.look,

@@ -154,6 +154,11 @@ class Pool:
     sample: list[Texts]
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The digests of all labelled rows."""
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(self.digests)))
+
     def good(self, conditions: Sequence[Good]) -> BoolArray:
         """Which labelled rows meet every condition."""
         met = [condition.meets(column) for condition, column in zip(conditions, self.labels, strict=True)]
