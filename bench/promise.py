@@ -2,7 +2,8 @@
 
 `python bench/promise.py` draws labels 1,000 times with replacement from each pool and judges each cut-off on the whole
 pool; the results go to bench/results/promise.md. `python bench/promise.py --speed` measures `calibrate` and
-`filter --threshold` at a million rows and ten thousand labels, and prints the figures.
+`filter --threshold` at a million rows and ten thousand labels, and prints the figures. `python bench/promise.py
+--choices` writes the section on choices anew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import promise_units
 from scipy.special import ndtri
 
 from refladder.backends import connect
@@ -52,6 +54,7 @@ ABOVE_BASE = (0.1, 0.2)
 DRAWS = 1000
 INTERVAL_DRAWS = 300
 SURE = 0.9
+CHOICES = "## Choices: the unit, the looks, all rows first"
 WITH_INTERVALS = ("builtin", "length", "coverage", "simulated, AUC 0.9", "simulated, AUC 0.9, hard votes")
 AREAS = (0.5, 0.7, 0.9, 0.97)
 
@@ -155,7 +158,7 @@ def cells(pool: Pool, labels: int, above_base: float) -> dict[str, Cell]:
     generator = np.random.default_rng([labels, int(above_base * 10), len(pool.judge)])
     path = candidates(pool.scores, labels)
     rows = draws(pool, labels, generator)
-    levels, good = path.levels(pool.scores)[rows], pool.good[rows]
+    levels, good, units = path.levels(pool.scores)[rows], pool.good[rows], pool.contexts[rows]
     share = float(pool.good.mean()) + above_base
     promises = {
         "sure": Promise(precision=share, sure=SURE),
@@ -163,7 +166,9 @@ def cells(pool: Pool, labels: int, above_base: float) -> dict[str, Cell]:
         "recall": Promise(recall=1 - above_base, sure=SURE),
     }
     found = {
-        name: judged(pool, path, promise.share, promise.choose(path, levels, good), recall=promise.recall is not None)
+        name: judged(
+            pool, path, promise.share, promise.choose(path, levels, good, units), recall=promise.recall is not None
+        )
         for name, promise in promises.items()
     }
     naive = naive_candidate(path.counts(levels), counts(path, levels, ~good), share)
@@ -332,9 +337,32 @@ def speed(rows: int = 1_000_000, labels: int = 10_000) -> list[str]:
     return lines
 
 
+def choices() -> list[str]:
+    """The part of the results on choices that were simulated."""
+    started = time.process_time()
+    found = markdown(promise_units.tables())
+    seconds = time.process_time() - started
+    above, bases = (", ".join(map(str, each)) for each in (promise_units.ABOVE, promise_units.BASES))
+    return [
+        CHOICES,
+        f"`python bench/promise.py --choices`, {seconds:,.0f} s of processor. {DRAWS:,} draws a cell; judges:",
+        f"{', '.join(promise_units.JUDGES)}; shares of good rows {bases}; the promised",
+        f"precision is {above} above them, sure {SURE:g}. Correlation: of good rows within contexts.",
+        *promise_units.WORDS,
+        "",
+        found,
+        "",
+    ]
+
+
 def main() -> None:
     if "--speed" in sys.argv:
         print("\n".join(speed()))
+        return
+    if "--choices" in sys.argv:
+        before, _, after = RESULTS.read_text("utf-8").partition("## Speed")
+        before = before.partition(CHOICES)[0]
+        RESULTS.write_text("\n".join([before.rstrip(), "", *choices(), f"## Speed{after}"]), "utf-8")
         return
     started = time.perf_counter()
     tables, lines = promise_tables()
@@ -349,6 +377,7 @@ def main() -> None:
             "",
             *lines,
             "",
+            *choices(),
             "## Speed",
             "`python bench/promise.py --speed`, one run:",
             "",

@@ -171,10 +171,9 @@ class Counted(NamedTuple):
 
 
 def divisor(size: ArrayLike, alike: ArrayLike, equal: ArrayLike) -> FloatArray:
-    """By how much labels count less, see `counted`; `size` is m, `alike` c without 1/G, and `equal` G."""
-    less: FloatArray = 1 + np.maximum(np.asarray(size) - 1, 0) * np.minimum(
-        np.asarray(alike) + 1 / np.asarray(equal), 1
-    )
+    """By how much labels count less, see `counted`; `size` is m, `alike` c without 2/G, and `equal` G."""
+    within = np.minimum(np.asarray(alike) + 2 / np.asarray(equal), 1)
+    less: FloatArray = 1 + np.maximum(np.asarray(size) - 1, 0) * within
     return less
 
 
@@ -182,12 +181,12 @@ def counted(sums: UnitSums) -> Counted:
     """How many independent labels the labelled rows of contexts are worth.
 
     Rows are divided by 1 + (m - 1) c, where m is the mean number of kept rows in the context of a kept row, and c the
-    correlation of bad ones within contexts (from the squared residuals of contexts, over all candidates) plus 1/G, the
-    number of contexts as if they had equal sizes. Candidates that keep rows of less than 5 contexts count 0 rows. Where
-    each context has one row, nothing is changed.
+    correlation of bad ones within contexts (from the squared residuals of contexts, over all candidates) plus 2/G; G is
+    the number of contexts as if they had equal sizes. Candidates that keep rows of less than 5 contexts count 0 rows.
+    Where each context has one row, nothing is changed.
 
     Source: Kish 1965, Survey Sampling, for the divisor; Korn and Graubard 1998, Survey Methodology 24, for the exact
-    binomial test with fewer rows and Student's t. 1/G, and c over all candidates, are choices that
+    binomial test with fewer rows and Student's t. 2/G, and c over all candidates, are choices that
     bench/results/promise.md measures.
     """
     n, b, units, squares, cross, bad_squares = sums
@@ -288,7 +287,7 @@ def surely_precise(
     check_promise(precision, sure)
     above, bad = np.asarray(above), np.asarray(bad)
     walk = walk_certainty(sure)
-    skipped = ~passes(np.zeros(above.shape), above, precision, walk, freedom)
+    skipped = _fewer(freedom, walk) * above < math.log(1 - walk) / math.log(precision) - _EQUAL
     walked = _last_of_run(passes(bad, above, precision, walk, freedom) | skipped, ~skipped)
     everything = keeps_all(above, bad, precision, sure, freedom)
     return cast("IntArray", np.where(everything, above.shape[-1] - 1, walked))
@@ -298,8 +297,10 @@ def keeps_all(
     above: ArrayLike, bad: ArrayLike, precision: float, sure: float, freedom: ArrayLike = math.inf
 ) -> BoolArray:
     """Whether the last candidate passes the test that comes before the walk; arguments as for `surely_precise`."""
-    passed: BoolArray = passes(bad, above, precision, 1 - KEEP_ALL * (1 - sure), freedom)[..., -1]
-    return passed
+    last = slice(-1, None)
+    return passes(
+        np.asarray(bad)[..., last], np.asarray(above)[..., last], precision, 1 - KEEP_ALL * (1 - sure), freedom
+    )[..., 0]
 
 
 def surely_complete(

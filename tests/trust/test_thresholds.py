@@ -92,7 +92,7 @@ def by_contexts(above, bad, units):
             expected += total * r * (1 - r) * (m - 1)
     m = (n**2).sum(axis=0) / np.maximum(n.sum(axis=0), 1)
     equal = n[:, -1].sum() / m[-1]
-    alike = min(max(excess, 0) / expected + 1 / equal, 1)
+    alike = min(max(excess, 0) / expected + 2 / equal, 1)
     divisor = np.where(n.sum(axis=0) >= 5 * m, 1 + (m - 1) * alike, math.inf)
     return n.sum(axis=0) / divisor, b.sum(axis=0) / divisor, equal - 1
 
