@@ -247,6 +247,7 @@ def evaluate(
         return evaluation
 
 
+@checked
 def compete(
     table: Any,  # noqa: ANN401  a path or a table of any package
     *,

@@ -175,7 +175,6 @@ def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Diffe
     return compare_sets(before, after)
 
 
-@checked
 def show(
     ladders: str | Path | LadderSet,
     context_id: str | None = None,
@@ -217,6 +216,7 @@ def show(
         return [ladder_json(ladder, outputs) for _, ladder, outputs in shown if ladder is not None]
 
 
+@checked
 def audit(
     ladders: str | Path | LadderSet,
     *,

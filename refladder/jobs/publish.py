@@ -137,7 +137,7 @@ def publish(
 def _check_packages(names: Sequence[str]) -> None:
     missing = [name for name in names if find_spec({"PyYAML": "yaml"}.get(name, name)) is None]
     if missing:
-        raise UsageError(f"publish needs {' and '.join(missing)}; pip install 'refladder[hub]'")
+        raise UsageError(f"publish needs {' and '.join(missing)}; pip install '.[hub]'")
 
 
 def _files(staged: Staged, card: str, manifest: Manifest | None = None) -> dict[str, Path | bytes]:

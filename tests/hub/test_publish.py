@@ -446,10 +446,14 @@ class TestWithoutANetwork:
     def test_nothing_is_written_over(self, built, fails, tmp_path):
         folder = built()
         (tmp_path / "file").write_text("mine", "utf-8")
-        for out in (folder, tmp_path / "file"):
+        (tmp_path / "full").mkdir()
+        (tmp_path / "full" / "mine").touch()
+        for out in (tmp_path / "full", tmp_path / "file"):
             assert fails(2, "publish", folder, "me/mine", "--out", out) == (
                 f"refladder: --out {out}: exists already; name a new or empty folder\n"
             )
+        same = f"refladder: {folder}: SET and --out must be different files\n"
+        assert fails(2, "publish", folder, "me/mine", "--out", folder) == same
         assert "--out writes the release, and --dry-run writes nothing; give one of them" in fails(
             2, "publish", folder, "me/mine", "--out", tmp_path / "new", "--dry-run"
         )
@@ -464,13 +468,11 @@ class TestWithoutANetwork:
         for module in missing:
             monkeypatch.setitem(sys.modules, module, None)
         assert fails(2, "publish", "demo/story", "me/mine", *option) == (
-            f"refladder: publish needs {words}; pip install 'refladder[hub]'\n"
+            f"refladder: publish needs {words}; pip install '.[hub]'\n"
         )
 
     def test_only_sending_needs_the_package_of_the_hub(self, fails, command, monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, "huggingface_hub", None)
         assert command("publish", "demo/story", "me/mine", "--dry-run").code == 0
         assert command("publish", "demo/story", "me/mine", "--out", tmp_path / "new").code == 0
-        assert "publish needs huggingface_hub; pip install 'refladder[hub]'" in fails(
-            2, "publish", "demo/story", "me/mine"
-        )
+        assert "publish needs huggingface_hub; pip install '.[hub]'" in fails(2, "publish", "demo/story", "me/mine")

@@ -12,7 +12,7 @@ from waiting import HANG, count_lines, until
 import refladder
 from refladder import synth
 from refladder.backends.scripted import Rule, Scripted
-from refladder.errors import DataError
+from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import to_line
 from refladder.records import Sampling
 from refladder.synth import build_ladders
@@ -239,7 +239,7 @@ def test_a_folder_that_cannot_be_made_is_said(build, tmp_path):
 
 
 def test_a_folder_in_place_of_the_journal_is_said(build, tmp_path):
-    with pytest.raises(DataError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(UsageError, match=r": a folder; name a file in it$"):
         build(tmp_path)
 
 
