@@ -148,7 +148,7 @@ def test_the_cost_of_a_contest_is_that_of_all_its_runs(command, monkeypatch, tmp
         raise BackendError("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(compete_job, "_judge", killed)
+        patched.setattr(compete_job, "_pairs", killed)
         assert command(*given).code == 1
     done = command(*given)
     assert done.code == 0

@@ -151,7 +151,7 @@ def test_lists_of_tokens_that_are_none_leave_the_row_unread_with_a_reason(tops):
     def answer(_method, _path, _headers, body):
         sent = json.loads(body)
         found = tops if "number 1" in str(sent["messages"]) else good
-        content = [{"token": None, "logprob": None, "top_logprobs": found}]
+        content = [{"token": "other", "logprob": -1.5, "top_logprobs": found}]
         return Reply({"choices": [{"message": {"content": "Better"}, "logprobs": {"content": content}}]})
 
     with HttpServer(answer) as server:
