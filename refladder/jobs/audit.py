@@ -48,11 +48,7 @@ class Row(NamedTuple):
 
 
 def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet:
-    """The ladders of some contexts, drawn at random; all of them for None.
-
-    Raises:
-        UsageError: the set has fewer contexts, or a number is out of range.
-    """
+    """The ladders of some contexts, drawn at random; all of them for None."""
     if contexts is None:
         return ladders
     if contexts < 1:
@@ -104,15 +100,6 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
     orders disagree; `P(longer)`, how often the longer of two rungs wins, and `longer is higher`, how often it should;
     `shift NAME`, the change of the probability that the worst rung is better than a higher one when a sentence is
     appended to it (-1 to 1).
-
-    Args:
-        ladders: the set, with the texts of its contexts.
-        asker: from `refladder.jobs.certify.open_asker`.
-        progress: called with the judgments done and all new ones.
-
-    Raises:
-        BackendError: the judge failed; its judgments so far are stored.
-        DataError: the judgments cannot be stored.
     """
     questions = set_questions(ladders)
     judgments = asker.ask([*questions, *_shift_questions(asker, ladders)], progress)
@@ -122,13 +109,7 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
 
 
 def audit_json(rows: Sequence[Row], ladders: LadderSet, asker: Asker) -> list[dict[str, Any]]:
-    """The rows as JSON objects, which name the judge and the ladders.
-
-    Args:
-        rows: of `audit`.
-        ladders: as given to it.
-        asker: likewise.
-    """
+    """The rows as JSON objects, which name the judge and the ladders."""
     return [{"kind": "audit", "judge": asker.signature, "ladders": ladders.signature, **row._asdict()} for row in rows]
 
 

@@ -52,9 +52,6 @@ class Promise:
     """What is promised: a precision or a recall, with probability `sure`, or a precision on average (`sure` None).
 
     `look` counts the times that labels have been looked at for this promise; see `refladder.trust.threshold.certainty`.
-
-    Raises:
-        UsageError: both or neither is given, a recall on average, or a number is not between 0 and 1.
     """
 
     precision: float | None = None
@@ -79,14 +76,7 @@ class Promise:
         return 0.9 if self.sure is None else certainty(self.sure, look)
 
     def choose(self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray) -> IntArray:
-        """The promised candidate of each sample of labels, or -1.
-
-        Args:
-            path: the candidates.
-            levels: shape (..., labels), see `Candidates.levels`.
-            good: the same shape.
-            units: the same shape, numbers of what was drawn to be labelled.
-        """
+        """The promised candidate of each sample of labels, or -1; the arrays have shape (..., labels)."""
         sure, none = self.certainty(self.look), len(path.cutoffs)
         if self.recall is not None:
             of_good = counted(unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none))
@@ -176,11 +166,7 @@ class Calibration:
 
 
 def earlier_threshold(out: Path) -> Threshold | None:
-    """The record of an earlier run at `out`, which counts the looks; None where there is no such file.
-
-    Raises:
-        UsageError: the file is no threshold file, and would be overwritten.
-    """
+    """The record of an earlier run at `out`, which counts the looks; None where there is no such file."""
     if not out.exists() or is_device(out):
         return None
     try:
@@ -216,18 +202,7 @@ def look_at(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promis
 
 
 def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None) -> Calibration:
-    """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise.
-
-    Args:
-        pool: scores of all rows and labels of a random sample of them.
-        asked: what the columns are.
-        promise: what to promise.
-        earlier: the record that an earlier run left where this one will be written, which counts the looks.
-
-    Raises:
-        DataError: no row has a score, or no row has a label.
-        UsageError: a recall is asked for, and the labels are of the rows above a score only.
-    """
+    """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
     if not len(pool.scores):
         raise DataError(f"no row has a number in {', '.join(asked.by)}; score the rows first")
     if not len(pool.labelled):

@@ -49,11 +49,7 @@ _SURFACE = "builtin"
 
 
 def folder_of(name: str) -> Path | None:
-    """The folder that gets the certificate of a ladder set; None for a shipped set, an address or a table.
-
-    Args:
-        name: as for `load_ladders`, which can open it.
-    """
+    """The folder that gets the certificate of a ladder set; None for a shipped set, an address or a table."""
     return None if name in published_names() or not Path(name).is_dir() else Path(name)
 
 
@@ -67,21 +63,7 @@ def open_asker(
     prompts: Path | None = None,
     restart: bool = False,
 ) -> Asker:
-    """A judge of rungs with the prompt that scores are made with.
-
-    Args:
-        ladders: the set.
-        judge: the backend.
-        judgments: file that stores the judgments, which a dry run only reads; None stores nothing.
-        answers: sampled answers for each question; 0 reads label probabilities.
-        least_mass: a judgment with less label mass is unparsed.
-        prompts: the user's own templates.
-        restart: discard the judgments in that file.
-
-    Raises:
-        UsageError: the set has no texts of its contexts, or the file is of another judge.
-        DataError: the file cannot be read or written.
-    """
+    """A judge of rungs with the prompt that scores are made with."""
     if not ladders.contexts:
         raise UsageError(
             f"{ladders.name}: the set has no contexts.jsonl, and a judge has to see the contexts; add their texts"
@@ -121,21 +103,10 @@ def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
 
 
 def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> dict[str, Any]:
-    """Judge every pair of rungs of a set in both orders, and say which rungs rise.
+    """Judge every pair of rungs of a set in both orders, and say which rungs rise: the certificate, JSON values only.
 
-    Judgments that the asker's file holds are not asked again, so an interrupted run resumes.
-
-    Args:
-        ladders: the set.
-        asker: from `open_asker`.
-        progress: called with the judgments done and all new ones.
-
-    Returns:
-        The certificate, JSON values only. What could not be judged is None and counted in `unparsed`.
-
-    Raises:
-        BackendError: the judge failed; its judgments so far are stored.
-        DataError: the judgments cannot be stored.
+    Judgments in the asker's file are not asked again, so an interrupted run resumes. What could not be judged is None
+    and counted in `unparsed`.
     """
     questions = set_questions(ladders)
     judgments = asker.ask(questions, progress)

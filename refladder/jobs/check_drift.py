@@ -63,17 +63,6 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
     """Take one look at a judge, and add it to the file of the earlier ones.
 
     The first look makes the file: readings of the probes, and repeats that show how much they change without drift.
-
-    Args:
-        scorer: judge, prompts and ladder set.
-        backend: the judge, without a response store: a stored answer cannot change. In a dry run, no file is written.
-        path: the file with the looks so far.
-
-    Raises:
-        UsageError: the file is of another judge, of other prompts or of another ladder set, which is no drift; or the
-            ladder set has too few pairs of rungs.
-        DataError: the file is damaged or cannot be written, or the judge cannot be read on the probes.
-        BackendError: the judge failed.
     """
     dry_run = isinstance(backend, Unanswered)
     with nullcontext() if dry_run else locked(path):
@@ -95,13 +84,7 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
 
 
 def report_of(watch: DriftWatch, file: str, asked: Sequence[tuple[float, float] | None] = ()) -> DriftReport:
-    """What the looks of a file show.
-
-    Args:
-        watch: the looks so far.
-        file: its path, for people.
-        asked: the changes of the last look, or the repeats.
-    """
+    """What the looks of a file show."""
     evidence = [1.0]
     if watch.looks:
         looks = np.array([[_changes(look) for look in watch.looks]])
@@ -137,11 +120,7 @@ def drift_line(report: DriftReport) -> str:
 
 
 def probe_questions(scorer: LadderScorer) -> list[Question]:
-    """At most `MOST_PROBES` pairs of neighbouring rungs of a ladder set, in an order that depends on their texts only.
-
-    Raises:
-        UsageError: there are too few.
-    """
+    """At most `MOST_PROBES` pairs of neighbouring rungs of a ladder set, in an order that only their texts decide."""
     questions = []
     contexts = scorer.ladders.contexts
     dimensions = {dimension.name: dimension for dimension in scorer.ladders.dimensions}

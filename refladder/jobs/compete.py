@@ -112,23 +112,6 @@ def compete(
     Texts and judgments are stored in `folder` line by line; an interrupted run continues from them. `results.jsonl` is
     written at the end and needs no other file: the signature, rows with their prompts, criteria, texts, trials, and
     standings by row and over all rows.
-
-    Args:
-        instances: the rows.
-        models: name to backend, two or more.
-        judge: the backend that compares.
-        criteria: the qualities to compare by; those that are a `Criterion` have weights.
-        folder: output folder.
-        sampling: how texts are sampled.
-        explain: ask the judge for one sentence on every trial with a winner.
-        prompts: the user's own templates; role pairwise of task open is used.
-        restart: discard the texts and judgments in the folder.
-        bars: makes a progress bar for a step; by default none.
-
-    Raises:
-        UsageError: fewer than two models, no criterion, a criterion twice, or another process is writing to the folder.
-        BackendError: a model or the judge failed; the texts and judgments so far are stored.
-        DataError: the folder cannot be read or written.
     """
     _check(models, criteria)
     with locked_folder(folder):

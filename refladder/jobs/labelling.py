@@ -32,14 +32,7 @@ _PROGRESS_EVERY = 8192
 
 
 class Good:
-    """A condition on a label, such as `>=4` or `=yes`.
-
-    Args:
-        text: `>=`, `>`, `<=`, `<`, `=` or `!=`, and a number; `=` and `!=` also take a word.
-
-    Raises:
-        UsageError: it is not such a condition.
-    """
+    """A condition on a label, such as `>=4` or `=yes`."""
 
     def __init__(self, text: str) -> None:
         match = _CONDITION.fullmatch(text)
@@ -50,11 +43,7 @@ class Good:
         self.text, self.sign, self.word, self.number = text, match[1], match[2], number
 
     def read(self, row: Row, column: str) -> float | str | None:
-        """The label of a row as a number, or as a word for a condition with a word; None where it is empty.
-
-        Raises:
-            DataError: with path:line, there is no such column, or it holds no finite number.
-        """
+        """The label of a row as a number, or as a word for a condition with a word; None where it is empty."""
         if self.number is not None or column not in row.fields:
             return rating_in(row, column)
         value = row.fields[column]
@@ -166,11 +155,7 @@ class Pool:
 
 
 def rating_in(row: Row, column: str) -> float | None:
-    """The rating in a column, or the mean of a list of several people's; None where none is given.
-
-    Raises:
-        DataError: with path:line, there is no such column, or a rating is no finite number.
-    """
+    """The rating in a column, or the mean of a list of several people's; None where none is given."""
     cell = row.fields.get(column)
     if not isinstance(cell, list) and not str(cell).lstrip().startswith("["):
         return number_in(row, column)
@@ -193,10 +178,6 @@ def read_pool(source: str, asked: Asked, given: str | None = None, progress: Pro
     """Read scores and labels in one pass; only scores, labels and a sample of texts are kept in memory.
 
     Several labels of one row count as one, their mean.
-
-    Raises:
-        DataError: with path:line: a column is missing, a score or a label is not a finite number, scores have
-            different signatures, or a labelled id appears twice in the scored rows.
     """
     return _Reader(asked).read(source, given, progress)
 

@@ -58,10 +58,6 @@ class Mender:
         A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
         dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept:
         the certificate says `refuse` for their rungs.
-
-        Raises:
-            UsageError: no ladder is left.
-            BackendError, DataError: see `refladder.jobs.certify.certify` and `refladder.synth.build_ladders`.
         """
         current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
         if not current:

@@ -57,13 +57,6 @@ def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, 
 
     Without labels, rows are drawn from all. With labels, they are drawn from the rows above the lowest candidate that
     the labels allow, so that no label is spent on rows that are not kept.
-
-    Returns:
-        The plan, and the numbers of the drawn rows in the table, in random order.
-
-    Raises:
-        UsageError: a recall or a promise on average is asked for.
-        DataError: no row has a score.
     """
     if promise.precision is None or promise.sure is None:
         raise UsageError("--plan is about --precision with --sure; leave out --recall and --on-average")
@@ -116,10 +109,6 @@ def write_rows(
 
     Scores are left out, so that they do not influence people. The lowest score that rows were drawn from is in a column
     that `calibrate` reads again.
-
-    Raises:
-        UsageError: the scored rows can be read only once.
-        DataError: they have no ids.
     """
     if read_once(source):
         raise UsageError("--plan with --out reads SCORED twice, which standard input and pipes cannot be; give a file")

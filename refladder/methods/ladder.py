@@ -58,28 +58,7 @@ def evaluation_ladders(
     progress: Progress | None = None,
     needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None,
 ) -> tuple[LadderSet, list[LadderFailure]]:
-    """Ladders for every context of a benchmark; with `work`, kept in that folder and found there again.
-
-    Args:
-        writer: the backend that writes.
-        benchmark: whose contexts.
-        dimensions: the qualities to write ladders for.
-        rungs: rungs of a ladder, 2 or more.
-        sampling: how texts are drawn.
-        attempts: how often a rung is tried.
-        prompts: the user's own templates.
-        work: folder of the journal.
-        restart: throw away what the journal holds.
-        progress: called with texts done and texts in all.
-        needed: called with the prompts of every text, those in the journal too.
-
-    Returns:
-        The ladders, and the rungs that could not be written.
-
-    Raises:
-        UsageError: not one ladder could be written, or another process is writing to the folder.
-        BackendError, DataError: see `refladder.synth.build_ladders`.
-    """
+    """Ladders for every context of a benchmark; with `work`, kept in that folder and found there again."""
     journal = None if work is None else work / JOURNAL
     with nullcontext() if work is None else locked_folder(work):
         if journal is not None and restart:
@@ -103,12 +82,7 @@ def evaluation_ladders(
 
 
 def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet) -> LadderSet:
-    """A ladder set that exists, checked to be for this benchmark; contexts that it has no text of get the benchmark's.
-
-    Raises:
-        UnknownNameError: it has no ladders on one of the dimensions.
-        UsageError: its ladders are of another task, or a context of that id has another text there.
-    """
+    """A ladder set checked to be for this benchmark; contexts that it has no text of get the benchmark's."""
     choose_dimensions(ladders.dimensions, [dimension.name for dimension in dimensions])
     contexts = {context.id: context for context in benchmark.contexts}
     for context in benchmark.contexts:
@@ -146,16 +120,7 @@ def score_benchmark(
     restart: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Method, ScoreReport]:
-    """Score every output of a benchmark against the scorer's ladders.
-
-    Args:
-        scorer: judge, ladders and scale; its ladder set need not hold the contexts' texts.
-        benchmark: whose outputs.
-        name: of the method in tables.
-        judgments: file that keeps the judgments, and from which a run that was cut off goes on.
-        restart: throw away what that file holds.
-        progress: called with outputs done and outputs in all.
-    """
+    """Score every output of a benchmark against the scorer's ladders."""
     outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)  # a judge can share what they begin with
     scores: Scores = {}
     with JudgmentLog(judgments, scorer.run, restart=restart) as log:

@@ -46,21 +46,7 @@ def run_methods(
     judge: Judge,
     settings: MethodSettings,
 ) -> list[MethodRun]:
-    """Run methods one after the other; names and options are checked before anything is asked.
-
-    Args:
-        names: of METHODS, each once. `METHOD:PATH` names a checkpoint (`METHOD:PATH+PATH` several), and a method may
-            appear with several.
-        benchmark: whose outputs are scored.
-        dimensions: on which.
-        judge: opens the judge.
-        settings: for all of them.
-
-    Raises:
-        UnknownNameError: no such method, or an option of one that is not asked for.
-        UsageError: a name appears twice, `dry_run` is set, or another process is writing to the folder `work`.
-        RefladderError: see the methods.
-    """
+    """Run methods one after the other; names and options are checked before anything is asked."""
     if settings.dry_run:
         raise UsageError("dry_run=True: `--dry-run` of the command sets it; leave it out of the settings")
     methods = _methods(names, settings)
@@ -75,21 +61,7 @@ def rehearse_methods(
     judge: Judge,
     settings: MethodSettings,
 ) -> list[tuple[str, str]]:
-    """Run methods in a dry run, on a copy of the folder `work`; answers that they share count once.
-
-    Args:
-        names: see `run_methods`, as for all arguments below.
-        benchmark: see there.
-        dimensions: see there.
-        judge: opens the judge, which is `Unanswered`, as is the writer of `settings`.
-        settings: see there.
-
-    Returns:
-        Sentences for the user, each with the name of its method.
-
-    Raises:
-        RefladderError: see `run_methods`.
-    """
+    """Run methods in a dry run, on a copy of the folder `work`; answers that they share count once."""
     sentences = []
     with copied(None if settings.restart else settings.work) as copy:
         rehearsed = replace(settings, work=copy, dry_run=True, shared=Shared())
@@ -163,9 +135,6 @@ def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[
     """The methods of a table: what was run, then others.
 
     A method that could not be run has no score, and its signature says why.
-
-    Raises:
-        UsageError: methods were asked for, none of them could be run, and there are no others.
     """
     if runs and not others and all(run.result.method is None for run in runs):
         raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))

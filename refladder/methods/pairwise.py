@@ -53,11 +53,7 @@ def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
 
 
 def groups(benchmark: Benchmark) -> list[tuple[Context, tuple[Output, ...]]]:
-    """The contexts that have two outputs or more, with these.
-
-    Raises:
-        UsageError: there is no such context.
-    """
+    """The contexts that have two outputs or more, with these."""
     outputs: dict[str, list[Output]] = {context.id: [] for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].append(output)
@@ -94,11 +90,7 @@ class Choice(NamedTuple):
 
 
 def choose_pairs(benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings) -> list[Choice]:
-    """The pairs of every context and dimension: all of them, or as many as the budget allows.
-
-    Raises:
-        UsageError: no context has two outputs, or one has fewer pairs than the budget; it is named.
-    """
+    """The pairs of every context and dimension: all of them, or as many as the budget allows."""
     chosen = []
     for context, outputs in groups(benchmark):
         for dimension in dimensions:
@@ -117,11 +109,7 @@ def choose_pairs(benchmark: Benchmark, dimensions: Sequence[Dimension], settings
 def compare_all(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Asker, settings: MethodSettings
 ) -> tuple[Sequence[Comparisons], Tally]:
-    """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons.
-
-    Raises:
-        UsageError: see `choose_pairs`.
-    """
+    """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons."""
     made = settings.shared.comparisons
     pairs = (settings.budget, settings.selection, settings.seed)
     key = (id(benchmark), tuple(dimensions), judge.signature, settings.work, *pairs)

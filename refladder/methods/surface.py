@@ -45,14 +45,9 @@ def words(text: str) -> list[str]:
 
 
 def surface_measures(context: Context, texts: Iterable[str]) -> NDArray[np.float64]:
-    """Measure texts beside their context.
+    """Measures of texts beside their context, shape (texts, measures) in the order of `MEASURES`.
 
-    Args:
-        context: what the texts are about; its background is not read.
-        texts: any number of them.
-
-    Returns:
-        Shape (texts, measures), in the order of `MEASURES`.
+    The context's background is not read.
     """
     told = words(context.text)
     source = ContextWords(
@@ -130,11 +125,6 @@ def surface_methods(benchmark: Benchmark, dimensions: Sequence[Dimension], names
     put on one scale by giving each measure mean 0 and standard deviation 1 over all outputs. So one set of scores
     serves all levels: within a context they are those of the chosen measure, and the pooled level and the means of
     systems have scores of several measures where contexts chose differently.
-
-    Args:
-        benchmark: outputs and ratings.
-        dimensions: those to choose for.
-        names: which methods to make, of `BEST` and `MEASURES`.
     """
     by_context: dict[str, list[Output]] = {}
     for output in benchmark.outputs:

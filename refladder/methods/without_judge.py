@@ -44,15 +44,7 @@ class ReferenceMetric:
 
 
 def method_without_judge(name: str, defaults: Mapping[str, str], prepare: Prepare) -> EvaluationMethod:
-    """A method that asks no judge.
-
-    Args:
-        name: of the method.
-        defaults: its options.
-        prepare: given benchmark, dimensions, options and settings, a function that opens what the method needs (a
-            dry run calls it too, so that a missing checkpoint is reported early) and returns a function that computes
-            the scores; or the reason why there is nothing to compute.
-    """
+    """A method that asks no judge."""
 
     def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], _judge: Judge, settings: MethodSettings, /
@@ -70,12 +62,7 @@ def method_without_judge(name: str, defaults: Mapping[str, str], prepare: Prepar
 
 
 def reference_method(name: str, open_metric: Callable[[], ReferenceMetric]) -> EvaluationMethod:
-    """A metric that compares every output with the references of its context; it has the same number on all dimensions.
-
-    Args:
-        name: of the method.
-        open_metric: raises UsageError where the metric's package is missing.
-    """
+    """A metric that compares outputs with the references of their context: one number for all dimensions."""
 
     def prepare(
         benchmark: Benchmark, dimensions: Sequence[Dimension], _options: dict[str, str], settings: MethodSettings
@@ -140,15 +127,7 @@ def trained_scores(
     signature: str,
     functions: Sequence[tuple[Sequence[str], Score]],
 ) -> MethodResult:
-    """Scores of a trained evaluator.
-
-    Args:
-        name: of the method.
-        benchmark: whose outputs are scored.
-        settings: of the run.
-        signature: of checkpoints and options.
-        functions: each with the names of the dimensions whose scores it computes.
-    """
+    """Scores of a trained evaluator."""
     scores: Scores = {}
     amiss: Counter[str] = Counter()
     with settings.progress(name) as progress:

@@ -276,22 +276,7 @@ def _reworded(template: Template, path: str) -> list[Template]:
 def rewritten(
     writer: Backend, template: Template, count: int, settings: MethodSettings, *, start: int = 0
 ) -> tuple[list[Template], list[str]]:
-    """Let the writer reword the instruction of a template.
-
-    Args:
-        writer: who rewords.
-        template: whose last paragraph is the instruction.
-        count: how often it is asked, each time with another seed.
-        settings: sampling.
-        start: added to the seeds.
-
-    Returns:
-        (templates with a new instruction, each once; why others cannot be used).
-
-    Raises:
-        BackendError: the writer failed as a whole.
-        PromptError: the template has no instruction of its own.
-    """
+    """Templates with the instruction reworded by the writer `count` times, each once, and why others cannot be used."""
     completions = []
     for prompt, sampling in _rewriting(template, count, settings, start):
         completions += writer.write([prompt], sampling)

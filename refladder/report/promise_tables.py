@@ -87,15 +87,7 @@ def plural(count: int, noun: str) -> str:
 def steps_table(
     columns: Sequence[str], steps: Sequence[Step], chosen: int | None, naive: int | None, share: float | None
 ) -> PlainTable:
-    """Cut-offs, strictest first, with a bar from the bound to the precision.
-
-    Args:
-        columns: the score columns.
-        steps: the candidates.
-        chosen: the number of the promised one.
-        naive: the number of the one without a promise.
-        share: the promised precision, if one is promised.
-    """
+    """Cut-offs, strictest first, with a bar from the bound to the precision."""
     rows = []
     for place, step in enumerate(steps):
         marks = f"{'*' if place == chosen else ''}{'n' if place == naive else ''}"
@@ -115,13 +107,7 @@ def steps_table(
 
 
 def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> PlainTable:
-    """What more labels can promise.
-
-    Args:
-        batches: numbers of further labels.
-        precision: the promised one.
-        sure: the probability of the promise.
-    """
+    """What more labels can promise."""
     legend = (
         ("more", "further labels, all of rows that are drawn as below"),
         ("labels", "with those of such rows that exist"),
@@ -153,16 +139,7 @@ def _bar(step: Step, share: float | None) -> str:
 
 
 def kept_chart(title: str, steps: Sequence[Step], share: float | None) -> str:
-    """Precision and its lower bound against the share of rows kept, as SVG.
-
-    Args:
-        title: above the chart.
-        steps: the candidates.
-        share: the promised precision, for a dashed line.
-
-    Raises:
-        UsageError: no candidate has labels.
-    """
+    """Precision and its lower bound against the share of rows kept, as SVG."""
     shown = [step for step in steps if step.precision is not None]
     series = [
         Series(
