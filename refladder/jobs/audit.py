@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.jobs.certify import outcome_probabilities, set_questions, verdict_arrays
+from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.jobs.certify import Rungs, outcome_probabilities, set_questions, verdict_arrays
 from refladder.methods.measures import share_of
 from refladder.prompts import criterion, fill
 from refladder.records import WIN
@@ -24,8 +25,9 @@ from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.certify import Asking
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
@@ -45,6 +47,12 @@ class Row(NamedTuple):
     low: float | None
     high: float | None
     of: int
+
+
+def rungs_to_audit(ladders: str | Path | LadderSet, asking: Asking, contexts: int | None, seed: int) -> Rungs:
+    """The rungs of a set, or of some contexts of it."""
+    opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+    return Rungs(sample(opened, contexts, seed), asking)
 
 
 def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,7 +18,14 @@ from refladder.backends import connect
 from refladder.backends.estimate import Unanswered
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import CERTIFICATE_SCHEMA, certificate_digest, published_names
+from refladder.files.ladder_sets import (
+    CERTIFICATE_SCHEMA,
+    LadderSet,
+    certificate_digest,
+    load_ladders,
+    published_names,
+)
+from refladder.files.locks import locked, locked_folder
 from refladder.metaeval.correction import holm
 from refladder.metaeval.correlation import correlate
 from refladder.prompts import load_template
@@ -34,45 +43,86 @@ from refladder.trust import certificate as trust
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
-    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Ladder, Progress
     from refladder.scoring.question import Question
 
+    Bar = AbstractContextManager[Progress | None]
+
+T = TypeVar("T")
 ROLE = "compare"  # the prompt that scores are made with
 JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
 BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
 _SURFACE = "builtin"
 
 
-def folder_of(name: str) -> Path | None:
-    """The folder that gets the certificate of a ladder set; None for a shipped set, an address or a table."""
-    return None if name in published_names() or not Path(name).is_dir() else Path(name)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a judge of rungs is asked; `judgments` is the file that stores what it says, None for none.
+
+    `answers` sampled answers for each question, 0 for label probabilities; a judgment with a label mass below
+    `least_mass` is unparsed; `prompts` are the user's own templates; `restart` discards what the file holds.
+    """
+
+    judgments: Path | None = None
+    answers: int = 0
+    least_mass: float = LEAST_MASS
+    prompts: Path | None = None
+    restart: bool = False
 
 
-def open_asker(
-    ladders: LadderSet,
-    judge: Backend,
-    judgments: Path | None = None,
-    *,
-    answers: int = 0,
-    least_mass: float = LEAST_MASS,
-    prompts: Path | None = None,
-    restart: bool = False,
-) -> Asker:
-    """A judge of rungs with the prompt that scores are made with."""
+class Rungs(NamedTuple):
+    """The rungs of a set that a judge compares for `certify` and `audit`; `folder` gets the certificate, if any."""
+
+    ladders: LadderSet
+    asking: Asking
+    folder: Path | None = None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the files for this process; to be entered before a model is loaded or a server is asked."""
+        with ExitStack() as stack:
+            if self.folder is not None:
+                stack.enter_context(locked_folder(self.folder))
+            if self.asking.judgments is not None:
+                stack.enter_context(locked(self.asking.judgments))
+            yield
+
+    def judged(
+        self, judge: Backend, work: Callable[[LadderSet, Asker, Progress | None], T], bar: Bar
+    ) -> tuple[Asker, T]:
+        """What `certify` or `audit` makes of the judge, and the asker with its counts."""
+        asker = open_asker(self.ladders, judge, self.asking)
+        with bar as progress:
+            return asker, work(self.ladders, asker, progress)
+
+
+def rungs_to_certify(ladders: str | Path | LadderSet, asking: Asking) -> Rungs:
+    """The rungs of a set without its certificate; a folder gets a new one, and the judgments without another file."""
+    if isinstance(ladders, LadderSet):
+        return Rungs(replace(ladders, certificate=None), asking)
+    opened, path = load_ladders(ladders, certified=False), Path(ladders)
+    if str(ladders) in published_names() or not path.is_dir():
+        return Rungs(opened, asking)
+    return Rungs(opened, replace(asking, judgments=asking.judgments or path / JUDGMENTS), path)
+
+
+def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None) -> Asker:
+    """A judge of rungs with the prompt that scores are made with; a dry run only reads the file of its judgments."""
     if not ladders.contexts:
         raise UsageError(
             f"{ladders.name}: the set has no contexts.jsonl, and a judge has to see the contexts; add their texts"
         )
-    template = load_template(ladders.task, ROLE, prompts)
-    sampling = Sampling(max_tokens=ANSWER_TOKENS) if answers else None
-    run = run_of(judge, template, answers=answers, sampling=sampling)
-    log = JudgmentIndex(judgments, run, restart=restart, read_only=isinstance(judge, Unanswered))
-    return Asker(judge, template, log, least_mass, batch=BATCH)
+    asking = asking or Asking()
+    template = load_template(ladders.task, ROLE, asking.prompts)
+    sampling = Sampling(max_tokens=ANSWER_TOKENS) if asking.answers else None
+    run = run_of(judge, template, answers=asking.answers, sampling=sampling)
+    log = JudgmentIndex(asking.judgments, run, restart=asking.restart, read_only=isinstance(judge, Unanswered))
+    return Asker(judge, template, log, asking.least_mass, batch=BATCH)
 
 
 def set_questions(ladders: LadderSet) -> list[Question]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import certificate_digest, ladder_set
-from refladder.jobs.certify import JUDGMENTS, certify, open_asker
+from refladder.jobs.certify import JUDGMENTS, Asking, certify, open_asker
 from refladder.records import LadderFailure
 from refladder.synth import build_ladders
 from refladder.trust.certificate import DROP, REWRITE
@@ -66,7 +66,8 @@ class Mender:
             for journal in self.folder.glob(_REWRITES):
                 throw_away(journal)
         opened = self._set(current)
-        asker = open_asker(opened, self.judge, self.folder / JUDGMENTS, prompts=self.prompts, restart=self.restart)
+        asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.prompts, restart=self.restart)
+        asker = open_asker(opened, self.judge, asking)
         certificate = certify(opened, asker, self.progress)
         rewritten: set[tuple[Key, int]] = set()
         rounds = 0
