@@ -43,7 +43,7 @@ from refladder.trust import certificate as trust
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from refladder.arrays import FloatArray
@@ -274,8 +274,6 @@ def _ladder_rows(
         wrong, triples = intransitive_triples(ladders.rungs, pairs, w[number][pairs[:, 0], pairs[:, 1]])
         lengths = _lengths(ladder)
         spearman = correlate(np.arange(1.0, ladders.rungs + 1), lengths)
-        masses = [judgment.mass for judgment in judgments[number * each : (number + 1) * each]]
-        known = [mass for mass in masses if mass is not None]
         rows.append(
             {
                 "context_id": context_id,
@@ -285,7 +283,7 @@ def _ladder_rows(
                 "adjacent": {"in_order": in_order, "of": of},
                 "intransitive": {"count": wrong, "of": triples},
                 "inconsistent": {"count": int(disagreements[number]), "of": int(parsed[number])},
-                "mass": sum(known) / len(known) if known else None,
+                "mass": _mean(judgment.mass for judgment in judgments[number * each : (number + 1) * each]),
                 "spearman_length": None if math.isnan(spearman) else spearman,
                 "length_climbs": trust.length_climbs(lengths),
                 "surface_climbs": surface_in_order == ladders.rungs - 1,
@@ -320,15 +318,13 @@ def _adjacent(w: FloatArray) -> tuple[int, int]:
 def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Counts over ladders."""
     verdicts = Counter(verdict for row in rows for verdict in row["rungs"])
-    lengths = [row["spearman_length"] for row in rows if row["spearman_length"] is not None]
-    masses = [row["mass"] for row in rows if row["mass"] is not None]
     return {
         "of_rungs": {verdict: verdicts[verdict] for verdict in trust.SEVERITY},
         "adjacent": _summed(rows, "adjacent", "in_order"),
         "intransitive": _summed(rows, "intransitive", "count"),
         "inconsistent": _summed(rows, "inconsistent", "count"),
-        "mass": sum(masses) / len(masses) if masses else None,
-        "spearman_length": sum(lengths) / len(lengths) if lengths else None,
+        "mass": _mean(row["mass"] for row in rows),
+        "spearman_length": _mean(row["spearman_length"] for row in rows),
         "length_climbs": sum(row["length_climbs"] for row in rows),
         "surface_climbs": sum(row["surface_climbs"] for row in rows),
     }
@@ -338,13 +334,16 @@ def _summed(rows: Sequence[Mapping[str, Any]], name: str, count: str) -> dict[st
     return {count: sum(row[name][count] for row in rows), "of": sum(row[name]["of"] for row in rows)}
 
 
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
 def _means(values: FloatArray) -> list[float | None]:
     """Means of columns over what was judged; None where nothing was."""
-    means: list[float | None] = []
-    for column in values.T:
-        known = column[~np.isnan(column)]
-        means.append(float(known.mean()) if known.size else None)
-    return means
+    known = (column[~np.isnan(column)] for column in values.T)
+    return [float(column.mean()) if column.size else None for column in known]
 
 
 def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], float | None]:

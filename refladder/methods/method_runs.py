@@ -14,7 +14,7 @@ from refladder.methods.contract import CHECKPOINT, Method, Shared, method_named
 from refladder.scoring.dry_run import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.backends.metered import Spent
@@ -50,8 +50,37 @@ def run_methods(
     if settings.dry_run:
         raise UsageError("dry_run=True: `--dry-run` of the command sets it; leave it out of the settings")
     methods = _methods(names, settings)
+    runs = []
     with nullcontext() if settings.work is None else locked_folder(settings.work):
-        return _run(methods, benchmark, dimensions, judge, settings)
+        for name, method in methods.items():
+            meters: dict[int, Metered] = {}
+
+            def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
+                def opened() -> Backend:
+                    backend = open_backend()
+                    return meters.setdefault(id(backend), Metered(backend))
+
+                return opened
+
+            run_settings = _with_checkpoint(settings, name)
+            if settings.writer is not None:
+                run_settings = replace(run_settings, writer=metered(settings.writer))
+            started = time.perf_counter()
+            result = method.run(benchmark, dimensions, metered(judge), run_settings)
+            if name != name.partition(":")[0] and result.method is not None:
+                result = replace(result, method=replace(result.method, name=name))
+            runs.append(
+                MethodRun(
+                    name=name,
+                    result=result,
+                    calls=sum(meter.answered for meter in meters.values()),
+                    characters=sum(meter.usage.characters for meter in meters.values()),
+                    spent=total([meter.spent for meter in meters.values()]),
+                    judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
+                    seconds=time.perf_counter() - started,
+                )
+            )
+    return runs
 
 
 def rehearse_methods(
@@ -90,45 +119,6 @@ def _with_checkpoint(settings: MethodSettings, name: str) -> MethodSettings:
     if not checkpoint:
         return settings
     return replace(settings, options={**settings.options, f"{method}.{CHECKPOINT}": checkpoint})
-
-
-def _run(
-    methods: Mapping[str, EvaluationMethod],
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    judge: Judge,
-    settings: MethodSettings,
-) -> list[MethodRun]:
-    runs = []
-    for name, method in methods.items():
-        meters: dict[int, Metered] = {}
-
-        def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
-            def opened() -> Backend:
-                backend = open_backend()
-                return meters.setdefault(id(backend), Metered(backend))
-
-            return opened
-
-        run_settings = _with_checkpoint(settings, name)
-        if settings.writer is not None:
-            run_settings = replace(run_settings, writer=metered(settings.writer))
-        started = time.perf_counter()
-        result = method.run(benchmark, dimensions, metered(judge), run_settings)
-        if name != name.partition(":")[0] and result.method is not None:
-            result = replace(result, method=replace(result.method, name=name))
-        runs.append(
-            MethodRun(
-                name=name,
-                result=result,
-                calls=sum(meter.answered for meter in meters.values()),
-                characters=sum(meter.usage.characters for meter in meters.values()),
-                spent=total([meter.spent for meter in meters.values()]),
-                judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
-                seconds=time.perf_counter() - started,
-            )
-        )
-    return runs
 
 
 def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[Method]:

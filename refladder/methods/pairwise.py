@@ -156,17 +156,18 @@ def result_of(
     *,
     name: str,
     estimator: Estimator,
-    comparisons: Sequence[Comparisons],
-    tally: Tally,
     debiased: bool = False,
 ) -> MethodResult:
-    """Scores of every output from comparisons; a context whose answers give none is told, and its outputs have None.
+    """Compare, and score every output; a context whose answers give no scores is told, and its outputs have None.
 
     The estimator is given the comparisons of a context, and the mean probability of its dimension over all contexts.
     With `debiased`, the estimator and the measures of the report card get probabilities from which the position bias
     was taken out, by a threshold for each dimension that was fitted over all contexts. The comparisons of the result
     stay as the judge gave them.
     """
+    comparisons, tally = compare_all(benchmark, dimensions, judge, settings)
+    if settings.dry_run:
+        return MethodResult(method=None)
     scores: dict[tuple[str, str], float | None] = {
         (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
     }
@@ -270,20 +271,7 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
     ) -> MethodResult:
         settings.own(name, {})
         pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
-        comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
-        if settings.dry_run:
-            return MethodResult(method=None)
-        return result_of(
-            benchmark,
-            dimensions,
-            pair_judge,
-            settings,
-            name=name,
-            estimator=estimator,
-            comparisons=comparisons,
-            tally=tally,
-            debiased=debiased,
-        )
+        return result_of(benchmark, dimensions, pair_judge, settings, name=name, estimator=estimator, debiased=debiased)
 
     return EvaluationMethod(run=run, recorded=PAIRS)
 

@@ -44,10 +44,10 @@ class Trial:
     criterion: str
     one: str
     other: str
-    forward: float | None
-    backward: float | None
-    winner: str | None
-    tie: bool
+    forward: float | None = None
+    backward: float | None = None
+    winner: str | None = None
+    tie: bool = False
     note: str | None = None
     explanation: str | None = None
     mass: float | None = None
