@@ -13,6 +13,7 @@ from refladder.files.jsonl import is_device, read_record
 from refladder.jobs.good_share import good_shares
 from refladder.methods.surface_scores import FOLDS, best_surface, measured
 from refladder.records import Threshold, scale_of
+from refladder.report.promise_tables import Step
 from refladder.trust.threshold import (
     LEAST_UNITS,
     Candidates,
@@ -93,23 +94,6 @@ class Promise:
 def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
     """How many of the chosen rows each candidate keeps; shapes as in `Candidates.counts`."""
     return path.counts(np.where(chosen, levels, len(path.cutoffs)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A candidate cut-off with its labels: `low` is the lower bound of its precision if it were the only one.
-
-    `counted` is the number of independent labels that those above are worth, see `refladder.trust.threshold.counted`.
-    """
-
-    cutoffs: tuple[float, ...]
-    kept: int
-    kept_share: float
-    labels_above: int
-    bad_above: int
-    counted: float
-    precision: float | None
-    low: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,7 +178,7 @@ class _Thresholds:
         if self._linker is not None:
             known = self._linked(row, known, self._linker)
         elif self._promise is not None:
-            self._check_promise(row, self._promise)
+            check_signature(row.fields.get("signature") or None, self._promise.signature, row.where)
         elif self._scale is not None:
             self._scale.check(row)
         return self._decided(row, known)
@@ -244,9 +244,6 @@ class _Thresholds:
             uncertain |= any((value >= bound) != (end >= bound) for bound in bounds for value, end in sides)
         self.uncertain += uncertain
         return mapped
-
-    def _check_promise(self, row: Row, promise: Threshold) -> None:
-        check_signature(row.fields.get("signature") or None, promise.signature, row.where)
 
 
 def _bounds_in(row: Row, column: str) -> tuple[float, float] | None:

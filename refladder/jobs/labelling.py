@@ -7,7 +7,7 @@ import itertools
 import random
 import re
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -220,7 +220,9 @@ class _Reader:
                 if key in used:
                     raise DataError(f"{row.where}: {_named(ids, key)} appears twice, and labels are found by it")
                 used.add(key)
-                self._add_label(row, position, key, cells)
+                self.positions.append(position)
+                self.cells.append(cells)
+                self.digests.append(_digests(row, key))
             self._sample(row, position, labelled=cells is not None)
         missing = [] if labels is None else [key for key in labels if key not in used]
         if missing and labels is not None:
@@ -312,11 +314,6 @@ class _Reader:
         values = tuple(cell for cell in cells if cell is not None)
         return values if len(values) == len(cells) else None
 
-    def _add_label(self, row: Row, position: int, key: tuple[str, ...], cells: tuple[float | str, ...]) -> None:
-        self.positions.append(position)
-        self.cells.append(cells)
-        self.digests.append(_digests(row, key))
-
     def _sample(self, row: Row, position: int, *, labelled: bool) -> None:
         """Keep the texts of labelled rows, and of a random sample of all rows (reservoir sampling)."""
         text = row.fields.get("output")
@@ -370,21 +367,17 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
     if len(chosen) < len(pool.labelled):
         left = len(pool.labelled) - len(chosen)
         pool.notes.append(f"{left:,} labels are of rows that are not the best of their group; they are not used")
-    return Pool(
+    return replace(
+        pool,
         scores=pool.scores[best],
-        unit=pool.unit,
         units=pool.units[best],
         labelled=np.array([number_of[int(pool.labelled[index])] for index in chosen], dtype=np.int64),
         labels=[[column[index] for index in chosen] for column in pool.labels],
         contexts=pool.contexts[chosen],
         digests=[pool.digests[index] for index in chosen],
         row_numbers=pool.row_numbers[best],
-        signature=pool.signature,
-        lowest=pool.lowest,
-        unscored=pool.unscored,
         texts=[],
         sample=[],
-        notes=pool.notes,
     )
 
 

@@ -12,33 +12,18 @@ from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate
 from refladder.jobs.labelling import id_columns, sampled_above
+from refladder.report.promise_tables import Batch
 from refladder.trust.threshold import least_labels, walk_certainty
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from refladder.jobs.calibrate import Promise, Step
+    from refladder.jobs.calibrate import Promise
     from refladder.jobs.labelling import Asked, Pool
+    from refladder.report.promise_tables import Step
 
 BATCHES = (20, 50, 100, 200)
 _SHOWN = ("context_id", "system", "context", "output")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What more labels can promise.
-
-    With `more` labels there are `labels` of rows from which the sample is drawn; the promise holds at the next look
-    with at most `bad_allowed` bad ones (None: not even with 0), and without any bad one it could be `precision`.
-    `chance` is the probability that the promise can be made if further labels are like those so far; None without
-    labels.
-    """
-
-    more: int
-    labels: int
-    bad_allowed: int | None
-    precision: float
-    chance: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

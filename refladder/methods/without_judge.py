@@ -88,7 +88,8 @@ def notes_of(amiss: Counter[str]) -> tuple[str, ...]:
     return tuple(sentence.format(count) for sentence, count in amiss.items() if count)
 
 
-def _by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
+def by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
+    """The contexts that have outputs, with these."""
     outputs: dict[str, list[Output]] = {}
     for output in benchmark.outputs:
         outputs.setdefault(output.context_id, []).append(output)
@@ -104,7 +105,7 @@ def against_references(
     scores: Scores = {}
     broken = 0
     with settings.progress(name) as progress:
-        for done, (context, outputs) in enumerate(_by_context(benchmark), start=1):
+        for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
             texts = [output.text for output in outputs]
             numbers = metric.score(texts, context.references) if context.references else [None] * len(texts)
             for output, number in zip(outputs, numbers, strict=True):
@@ -131,7 +132,7 @@ def trained_scores(
     scores: Scores = {}
     amiss: Counter[str] = Counter()
     with settings.progress(name) as progress:
-        for done, (context, outputs) in enumerate(_by_context(benchmark), start=1):
+        for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
             for dimensions, score in functions:
                 numbers = score(context, [output.text for output in outputs])
                 amiss += numbers.amiss
