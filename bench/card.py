@@ -24,7 +24,6 @@ from refladder.jobs.evaluate import Protocol, evaluate
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import METHODS, MethodSettings
 from refladder.methods.ladder import evaluation_ladders
-from refladder.records import Sampling
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import card_tables
 from refladder.report.rendering import markdown
@@ -131,9 +130,7 @@ def card(name: str, kind: str) -> str:
             made = f"; making the model took {time.perf_counter() - start:.1f} s"
         settings = MethodSettings(writer=lambda: builtin, work=Path(folder) / "work", least_mass=0.0)  # a tiny model
         if kind == "local":  # so small a model writes no ladders; written before, they are not among what it is asked
-            evaluation_ladders(
-                builtin, benchmark, benchmark.dimensions, rungs=5, sampling=Sampling(), attempts=3, work=settings.work
-            )
+            evaluation_ladders(builtin, benchmark, benchmark.dimensions, settings)
         evaluation = evaluate(
             benchmark, judge=judge, methods=methods, settings=settings, protocol=Protocol(resamples=200)
         )

@@ -12,10 +12,10 @@ from refladder.api.frames import Frame, checked, in_words_of_python, record_or_p
 from refladder.api.judges import Backends, check_asking
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders, write_certificate
-from refladder.files.locks import locked, locked_folder
 from refladder.jobs import audit as auditing
-from refladder.jobs import certify as certifying
 from refladder.jobs import publish as publishing
+from refladder.jobs.certify import Asking, rungs_to_certify
+from refladder.jobs.certify import certify as certified
 from refladder.jobs.diff import compare_sets
 from refladder.jobs.show import contexts_in, ladder_json, ladders_of
 from refladder.report.progress import progress
@@ -73,30 +73,13 @@ def certify(
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(given))
         check_asking(least_mass=least_mass, answers=answers, prompts=prompts)
-        if isinstance(ladders, LadderSet):
-            opened, folder = replace(ladders, certificate=None), None
-        else:
-            opened, folder = load_ladders(ladders, certified=False), certifying.folder_of(str(ladders))
-        kept = Path(judgments) if judgments is not None else None
-        if folder is not None:
-            kept = kept or folder / certifying.JUDGMENTS
-            stack.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
-        if kept is not None:
-            stack.enter_context(locked(kept))
+        rungs = rungs_to_certify(ladders, _asking(judgments, answers, least_mass, prompts, restart=restart))
+        stack.enter_context(rungs.locked())
         backends = stack.enter_context(Backends(store))
-        asker = certifying.open_asker(
-            opened,
-            backends.open(judge, judge_options),
-            kept,
-            answers=answers,
-            least_mass=least_mass,
-            prompts=None if prompts is None else Path(prompts),
-            restart=restart,
-        )
-        with progress("judging rungs", backends.under_way) as update:
-            certificate = certifying.certify(opened, asker, update)
-        if folder is not None:
-            write_certificate(folder, certificate)
+        bar = progress("judging rungs", backends.under_way)
+        _, certificate = rungs.judged(backends.open(judge, judge_options), certified, bar)
+        if rungs.folder is not None:
+            write_certificate(rungs.folder, certificate)
         for note in certificate["notes"]:
             _LOG.warning("%s", note)
         return certificate
@@ -268,23 +251,26 @@ def audit(
     with ExitStack() as stack:
         stack.enter_context(in_words_of_python(given))
         check_asking(least_mass=least_mass, answers=answers, prompts=prompts)
-        opened = auditing.sample(ladders if isinstance(ladders, LadderSet) else load_ladders(ladders), contexts, seed)
-        stored = None if judgments is None else Path(judgments)
-        if stored is not None:
-            stack.enter_context(locked(stored))  # before a model is loaded or a server is asked
+        asking = _asking(judgments, answers, least_mass, prompts, restart=restart)
+        rungs = auditing.rungs_to_audit(ladders, asking, contexts, seed)
+        stack.enter_context(rungs.locked())
         backends = stack.enter_context(Backends(store))
-        asker = certifying.open_asker(
-            opened,
-            backends.open(judge, judge_options),
-            stored,
-            answers=answers,
-            least_mass=least_mass,
-            prompts=None if prompts is None else Path(prompts),
-            restart=restart,
-        )
-        with progress("auditing", backends.under_way) as update:
-            rows = auditing.audit(opened, asker, update)
+        bar = progress("auditing", backends.under_way)
+        asker, rows = rungs.judged(backends.open(judge, judge_options), auditing.audit, bar)
         for row in rows:
             if (row.dimension, row.measure) == (auditing.ALL, "unparsed") and row.value:
                 _LOG.warning("%d of %d judgments are unparsed", round(row.value * row.of), row.of)
-        return auditing.audit_json(rows, opened, asker)
+        return auditing.audit_json(rows, rungs.ladders, asker)
+
+
+def _asking(
+    judgments: str | Path | None, answers: int, least_mass: float, prompts: str | Path | None, *, restart: bool
+) -> Asking:
+    """How a judge of rungs is asked, with paths."""
+    return Asking(
+        judgments=None if judgments is None else Path(judgments),
+        answers=answers,
+        least_mass=least_mass,
+        prompts=None if prompts is None else Path(prompts),
+        restart=restart,
+    )

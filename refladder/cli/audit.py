@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -73,12 +73,9 @@ def command(
     Exit code 3: some judgments are unparsed.
     """
     from refladder.errors import UsageError  # noqa: PLC0415  --help stays quick
-    from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415
-    from refladder.files.locks import locked  # noqa: PLC0415
-    from refladder.jobs.audit import audit, audit_json, sample  # noqa: PLC0415
-    from refladder.jobs.certify import open_asker  # noqa: PLC0415
+    from refladder.jobs.audit import audit, audit_json, rungs_to_audit  # noqa: PLC0415
+    from refladder.jobs.certify import Asking  # noqa: PLC0415
     from refladder.report.certificate_tables import audit_tables  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
     console.check_prompts(prompts)
     if ladder_set is not None and context.get_parameter_source("ladders") is ParameterSource.COMMANDLINE:
@@ -88,28 +85,23 @@ def command(
         raise UsageError(
             "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
         )
-    opened = sample(load_ladders(named), contexts, seed)
+    asking = Asking(judgments=judgments, answers=answers, least_mass=least_mass, prompts=prompts, restart=restart)
+    rungs = rungs_to_audit(named, asking, contexts, seed)
     budgeted = spending.Spending(money)
-    how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts, "restart": restart}
 
     def run() -> tuple[Asker, list[Row]]:
-        asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, **how)
-        with budgeted.progress("auditing") as progress:
-            return asker, audit(opened, asker, progress)
+        return rungs.judged(budgeted.open(judge, judge_option), audit, budgeted.progress("auditing"))
 
     if not budgeted.continues(lambda: run()[0].log.reused, as_json=as_json):
         return 0
-    if judgments is not None:
-        context.with_resource(locked(judgments))  # before a model is loaded or a server is asked
+    context.with_resource(rungs.locked())
     asker, rows = run()
     if as_json:
-        for line in audit_json(rows, opened, asker):
+        for line in audit_json(rows, rungs.ladders, asker):
             console.say_json(line)
     else:
-        out = console.console()
-        for part in terminal_tables(audit_tables([row._asdict() for row in rows]), out.width):
-            out.print(part)
+        console.say_tables(audit_tables([row._asdict() for row in rows]))
         console.say(f"judge: {asker.signature}")
-        console.say(f"ladders: {opened.signature}")
+        console.say(f"ladders: {rungs.ladders.signature}")
         console.tell_spent(budgeted.spent())
     return console.UNSCORED if any(row.measure == "unparsed" and row.value for row in rows) else 0

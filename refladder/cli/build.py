@@ -73,7 +73,7 @@ def command(
     from refladder.files.ladder_sets import ladder_set  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
     from refladder.jobs.build import build, read_human_rungs  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions  # noqa: PLC0415
+    from refladder.jobs.certify import JUDGMENTS, Asking, open_asker, set_questions  # noqa: PLC0415
     from refladder.jobs.mend import Mender  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
     from refladder.synth import build_ladders  # noqa: PLC0415
@@ -101,7 +101,8 @@ def command(
         if certify and ladders:
             opened = ladder_set(str(out), dimensions, contexts, ladders)
             certifier = budgeted.open(*judge_asked)
-            open_asker(opened, certifier, out / JUDGMENTS, prompts=prompts, restart=restart).ask(set_questions(opened))
+            asking = Asking(judgments=out / JUDGMENTS, prompts=prompts, restart=restart)
+            open_asker(opened, certifier, asking).ask(set_questions(opened))
 
     if not budgeted.continues(rehearse, as_json=as_json):
         return 0

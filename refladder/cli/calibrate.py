@@ -259,7 +259,6 @@ def _plan(
 ) -> int:
     from refladder.jobs.next_labels import plan_labels, write_rows  # noqa: PLC0415
     from refladder.report.promise_tables import cutoff_words, plan_table  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
     plan, drawn = plan_labels(pool, asked, promise)
     if out is not None:
@@ -269,9 +268,7 @@ def _plan(
     if as_json:
         _print_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
         return 0
-    screen = console.console()
-    for part in terminal_tables([plan_table(plan.batches, promise.share, promise.sure or 0.0)], screen.width):
-        screen.print(part)
+    console.say_tables([plan_table(plan.batches, promise.share, promise.sure or 0.0)])
     where = "all rows" if plan.lowest is None else f"rows with {cutoff_words(asked.by, plan.lowest.cutoffs)}"
     console.say(f"Rows to label next: a random sample of {where}, in the order of labelling.")
     if out is not None:
@@ -333,14 +330,9 @@ def _cutoff(columns: tuple[str, ...], cutoffs: tuple[float, ...] | None) -> floa
 
 def _print(result: Calibration) -> None:
     from refladder.report.promise_tables import cutoff_words, steps_table  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
     record = result.threshold
-    out = console.console()
-    for part in terminal_tables(
-        [steps_table(record.columns, result.steps, result.chosen, result.naive, record.precision)], out.width
-    ):
-        out.print(part)
+    console.say_tables([steps_table(record.columns, result.steps, result.chosen, result.naive, record.precision)])
     for line in _sentences(result):
         console.say(line)
     if record.cutoffs is None:

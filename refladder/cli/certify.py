@@ -60,42 +60,31 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: the verdict is refuse, or some judgments are
     unparsed.
     """
-    from refladder.files.ladder_sets import load_ladders, write_certificate  # noqa: PLC0415  --help stays quick
-    from refladder.files.locks import locked, locked_folder  # noqa: PLC0415
-    from refladder.jobs.certify import JUDGMENTS, certify, folder_of, open_asker  # noqa: PLC0415
+    from refladder.files.ladder_sets import write_certificate  # noqa: PLC0415  --help stays quick
+    from refladder.jobs.certify import Asking, certify, rungs_to_certify  # noqa: PLC0415
     from refladder.trust.certificate import REFUSE  # noqa: PLC0415
 
     console.check_prompts(prompts)
-    opened = load_ladders(ladders, certified=False)
-    folder = folder_of(ladders)
-    if judgments is None and folder is not None:
-        judgments = folder / JUDGMENTS
+    asking = Asking(judgments=judgments, answers=answers, least_mass=least_mass, prompts=prompts, restart=restart)
+    rungs = rungs_to_certify(ladders, asking)
     budgeted = spending.Spending(money)
-    how: dict[str, Any] = {"answers": answers, "least_mass": least_mass, "prompts": prompts, "restart": restart}
 
     def run() -> tuple[Asker, dict[str, Any]]:
-        asker = open_asker(opened, budgeted.open(judge, judge_option), judgments, **how)
-        with budgeted.progress("judging rungs") as progress:
-            return asker, certify(opened, asker, progress)
+        return rungs.judged(budgeted.open(judge, judge_option), certify, budgeted.progress("judging rungs"))
 
     if not budgeted.continues(lambda: run()[0].log.reused, as_json=as_json):
         return 0
-    # Before a model is loaded or a server is asked:
-    if folder is not None:
-        context.with_resource(locked_folder(folder))
-    if judgments is not None:
-        context.with_resource(locked(judgments))
+    context.with_resource(rungs.locked())
     _, certificate = run()
-    if folder is not None:
-        write_certificate(folder, certificate)
+    if rungs.folder is not None:
+        write_certificate(rungs.folder, certificate)
     if as_json:
-        line = {**certificate, "spent": budgeted.spent()}
-        console.say_json(line)
+        console.say_json({**certificate, "spent": budgeted.spent()})
     else:
         print_certificate(certificate)
         where = (
             "not stored: only a set in a folder gets a certificate"
-            if folder is None
+            if rungs.folder is None
             else "stored in the folder of the set"
         )
         console.say(where, err=True)
@@ -107,10 +96,7 @@ def command(
 def print_certificate(certificate: Mapping[str, Any]) -> None:
     """Print a certificate as lines and tables."""
     from refladder.report.certificate_tables import certificate_lines, certificate_tables  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
     for line in certificate_lines(certificate):
         console.say(line)
-    out = console.console()
-    for part in terminal_tables(certificate_tables(certificate), out.width):
-        out.print(part)
+    console.say_tables(certificate_tables(certificate))

@@ -219,13 +219,10 @@ def _print(contest: Contest, *, as_json: bool) -> None:
     from dataclasses import asdict  # noqa: PLC0415
 
     from refladder.report.standings import standing_tables  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
     standings = [standing for standing in contest.standings if standing.row is None]
     if as_json:
         for standing in standings:
             console.say_json(asdict(standing))
         return
-    out = console.console()
-    for part in terminal_tables(standing_tables([asdict(standing) for standing in standings]), out.width):
-        out.print(part)
+    console.say_tables(standing_tables([asdict(standing) for standing in standings]))

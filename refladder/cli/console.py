@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.jobs.check_drift import DriftReport
+    from refladder.report.rendering import PlainTable
     from refladder.scoring.columns import ScoreReport
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
@@ -353,6 +354,15 @@ def say_lines(lines: Iterable[str]) -> None:
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print text that may hold text from data; everything that commands print goes through here or `console`."""
     click.echo(printable(text), err=err, nl=nl)
+
+
+def say_tables(tables: Iterable[PlainTable]) -> None:
+    """Print tables in the width of the terminal."""
+    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
+
+    out = console()
+    for part in terminal_tables(tables, out.width):
+        out.print(part)
 
 
 def say_json(value: object, *, err: bool = False) -> None:

@@ -54,11 +54,9 @@ def _run(name: str, folder: Path) -> None:
     from refladder.methods.contract import MethodSettings  # noqa: PLC0415
     from refladder.records import Sampling  # noqa: PLC0415
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import Scale, column_names  # noqa: PLC0415
     from refladder.scoring.scorer import LadderScorer  # noqa: PLC0415  --help stays quick
 
-    screen = console.console()
     backend = connect("builtin")
     benchmark = load_benchmark(name)
     dimensions = benchmark.dimensions
@@ -89,8 +87,7 @@ def _run(name: str, folder: Path) -> None:
     console.say(EXPLANATION)
     evaluation = evaluate(benchmark, judge=backend, settings=MethodSettings(ladders=str(folder / "ladders")))
     rows = [row for row in evaluation.rows if row.statistic != PARTIAL]
-    for part in terminal_tables(agreement_tables(rows), screen.width):
-        screen.print(part)
+    console.say_tables(agreement_tables(rows))
 
 
 def _write_outputs(path: Path, benchmark: Benchmark) -> None:

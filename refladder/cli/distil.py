@@ -67,7 +67,6 @@ def command(
     from refladder.jobs.distil import distil  # noqa: PLC0415
     from refladder.jobs.score import Mapped  # noqa: PLC0415
     from refladder.report.student_table import student_lines, student_table  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
     with console.progress("distilling") as progress:
         record, notes = distil(
@@ -87,8 +86,6 @@ def command(
         console.say_json({**dataclasses.asdict(record), "notes": notes})
         return
     console.say_lines(notes)
-    shown = console.console()
-    for part in terminal_tables([student_table(record)], shown.width):
-        shown.print(part)
+    console.say_tables([student_table(record)])
     for line in student_lines(record, str(out)):
         console.say(line)

@@ -383,14 +383,11 @@ def _print(rows: Sequence[Agreement], cards: Sequence[Card], form: str) -> None:
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.cards import card_tables  # noqa: PLC0415
     from refladder.report.rendering import json_lines, latex, markdown  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
 
     tables = [*agreement_tables(rows), *card_tables(cards)]
     if form == "json":
         console.say(console.printable_json(json_lines(rows) + json_lines(cards)), nl=False)
     elif form == "text":
-        out = console.console()
-        for part in terminal_tables(tables, out.width):
-            out.print(part)
+        console.say_tables(tables)
     else:
         console.say(markdown(tables) if form == "markdown" else latex(tables), nl=False)

@@ -31,15 +31,12 @@ def command(*, first: Path, second: Path, out: Path, rule: str, least_mass: floa
     """
     from refladder.jobs.link import link  # noqa: PLC0415  --help stays quick
     from refladder.report.link_table import link_table, link_warnings  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import Scale  # noqa: PLC0415
 
     record = link(first, second, Scale(rule=rule, weights={}, least_mass=least_mass), out)
     if as_json:
         console.say_json(dataclasses.asdict(record))
         return
-    shown = console.console()
-    for part in terminal_tables([link_table(record)], shown.width):
-        shown.print(part)
+    console.say_tables([link_table(record)])
     for line in link_warnings(record):
         console.say(line, err=True)

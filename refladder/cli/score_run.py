@@ -324,11 +324,8 @@ def _print_scores(
 
 def _print_texts(scorer: LadderScorer, texts: Sequence[str], columns: list[dict[str, Any]]) -> None:
     from refladder.report.ladder_tables import score_table  # noqa: PLC0415
-    from refladder.report.terminal import terminal_tables  # noqa: PLC0415
     from refladder.scoring.columns import bounds_text  # noqa: PLC0415
 
-    out = console.console()
-    for part in terminal_tables([score_table(texts, columns, scorer.dimensions)], out.width):
-        out.print(part)
+    console.say_tables([score_table(texts, columns, scorer.dimensions)])
     console.say(bounds_text(scorer.run, scorer.scale.rule))
     console.say(f"signature: {scorer.report.signature}")

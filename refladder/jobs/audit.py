@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.jobs.certify import outcome_probabilities, set_questions, verdict_arrays
+from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.jobs.certify import Rungs, outcome_probabilities, set_questions, verdict_arrays
 from refladder.methods.measures import share_of
 from refladder.prompts import criterion, fill
 from refladder.records import WIN
@@ -24,8 +25,9 @@ from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.certify import Asking
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
@@ -47,12 +49,14 @@ class Row(NamedTuple):
     of: int
 
 
-def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet:
-    """The ladders of some contexts, drawn at random; all of them for None.
+def rungs_to_audit(ladders: str | Path | LadderSet, asking: Asking, contexts: int | None, seed: int) -> Rungs:
+    """The rungs of a set, or of some contexts of it."""
+    opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+    return Rungs(sample(opened, contexts, seed), asking)
 
-    Raises:
-        UsageError: the set has fewer contexts, or a number is out of range.
-    """
+
+def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet:
+    """The ladders of some contexts, drawn at random; all of them for None."""
     if contexts is None:
         return ladders
     if contexts < 1:
@@ -104,15 +108,6 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
     orders disagree; `P(longer)`, how often the longer of two rungs wins, and `longer is higher`, how often it should;
     `shift NAME`, the change of the probability that the worst rung is better than a higher one when a sentence is
     appended to it (-1 to 1).
-
-    Args:
-        ladders: the set, with the texts of its contexts.
-        asker: from `refladder.jobs.certify.open_asker`.
-        progress: called with the judgments done and all new ones.
-
-    Raises:
-        BackendError: the judge failed; its judgments so far are stored.
-        DataError: the judgments cannot be stored.
     """
     questions = set_questions(ladders)
     judgments = asker.ask([*questions, *_shift_questions(asker, ladders)], progress)
@@ -122,13 +117,7 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
 
 
 def audit_json(rows: Sequence[Row], ladders: LadderSet, asker: Asker) -> list[dict[str, Any]]:
-    """The rows as JSON objects, which name the judge and the ladders.
-
-    Args:
-        rows: of `audit`.
-        ladders: as given to it.
-        asker: likewise.
-    """
+    """The rows as JSON objects, which name the judge and the ladders."""
     return [{"kind": "audit", "judge": asker.signature, "ladders": ladders.signature, **row._asdict()} for row in rows]
 
 

@@ -13,6 +13,7 @@ from refladder.files.jsonl import is_device, read_record
 from refladder.jobs.good_share import good_shares
 from refladder.methods.surface_scores import FOLDS, best_surface, measured
 from refladder.records import Threshold, scale_of
+from refladder.report.promise_tables import Step
 from refladder.trust.threshold import (
     LEAST_UNITS,
     Candidates,
@@ -52,9 +53,6 @@ class Promise:
     """What is promised: a precision or a recall, with probability `sure`, or a precision on average (`sure` None).
 
     `look` counts the times that labels have been looked at for this promise; see `refladder.trust.threshold.certainty`.
-
-    Raises:
-        UsageError: both or neither is given, a recall on average, or a number is not between 0 and 1.
     """
 
     precision: float | None = None
@@ -79,14 +77,7 @@ class Promise:
         return 0.9 if self.sure is None else certainty(self.sure, look)
 
     def choose(self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray) -> IntArray:
-        """The promised candidate of each sample of labels, or -1.
-
-        Args:
-            path: the candidates.
-            levels: shape (..., labels), see `Candidates.levels`.
-            good: the same shape.
-            units: the same shape, numbers of what was drawn to be labelled.
-        """
+        """The promised candidate of each sample of labels, or -1; the arrays have shape (..., labels)."""
         sure, none = self.certainty(self.look), len(path.cutoffs)
         if self.recall is not None:
             of_good = counted(unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none))
@@ -103,23 +94,6 @@ class Promise:
 def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
     """How many of the chosen rows each candidate keeps; shapes as in `Candidates.counts`."""
     return path.counts(np.where(chosen, levels, len(path.cutoffs)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A candidate cut-off with its labels: `low` is the lower bound of its precision if it were the only one.
-
-    `counted` is the number of independent labels that those above are worth, see `refladder.trust.threshold.counted`.
-    """
-
-    cutoffs: tuple[float, ...]
-    kept: int
-    kept_share: float
-    labels_above: int
-    bad_above: int
-    counted: float
-    precision: float | None
-    low: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,11 +150,7 @@ class Calibration:
 
 
 def earlier_threshold(out: Path) -> Threshold | None:
-    """The record of an earlier run at `out`, which counts the looks; None where there is no such file.
-
-    Raises:
-        UsageError: the file is no threshold file, and would be overwritten.
-    """
+    """The record of an earlier run at `out`, which counts the looks; None where there is no such file."""
     if not out.exists() or is_device(out):
         return None
     try:
@@ -216,18 +186,7 @@ def look_at(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promis
 
 
 def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None) -> Calibration:
-    """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise.
-
-    Args:
-        pool: scores of all rows and labels of a random sample of them.
-        asked: what the columns are.
-        promise: what to promise.
-        earlier: the record that an earlier run left where this one will be written, which counts the looks.
-
-    Raises:
-        DataError: no row has a score, or no row has a label.
-        UsageError: a recall is asked for, and the labels are of the rows above a score only.
-    """
+    """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
     if not len(pool.scores):
         raise DataError(f"no row has a number in {', '.join(asked.by)}; score the rows first")
     if not len(pool.labelled):

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,7 +18,14 @@ from refladder.backends import connect
 from refladder.backends.estimate import Unanswered
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import CERTIFICATE_SCHEMA, certificate_digest, published_names
+from refladder.files.ladder_sets import (
+    CERTIFICATE_SCHEMA,
+    LadderSet,
+    certificate_digest,
+    load_ladders,
+    published_names,
+)
+from refladder.files.locks import locked, locked_folder
 from refladder.metaeval.correction import holm
 from refladder.metaeval.correlation import correlate
 from refladder.prompts import load_template
@@ -34,63 +43,86 @@ from refladder.trust import certificate as trust
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
-    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Ladder, Progress
     from refladder.scoring.question import Question
 
+    Bar = AbstractContextManager[Progress | None]
+
+T = TypeVar("T")
 ROLE = "compare"  # the prompt that scores are made with
 JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
 BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
 _SURFACE = "builtin"
 
 
-def folder_of(name: str) -> Path | None:
-    """The folder that gets the certificate of a ladder set; None for a shipped set, an address or a table.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a judge of rungs is asked; `judgments` is the file that stores what it says, None for none.
 
-    Args:
-        name: as for `load_ladders`, which can open it.
+    `answers` sampled answers for each question, 0 for label probabilities; a judgment with a label mass below
+    `least_mass` is unparsed; `prompts` are the user's own templates; `restart` discards what the file holds.
     """
-    return None if name in published_names() or not Path(name).is_dir() else Path(name)
+
+    judgments: Path | None = None
+    answers: int = 0
+    least_mass: float = LEAST_MASS
+    prompts: Path | None = None
+    restart: bool = False
 
 
-def open_asker(
-    ladders: LadderSet,
-    judge: Backend,
-    judgments: Path | None = None,
-    *,
-    answers: int = 0,
-    least_mass: float = LEAST_MASS,
-    prompts: Path | None = None,
-    restart: bool = False,
-) -> Asker:
-    """A judge of rungs with the prompt that scores are made with.
+class Rungs(NamedTuple):
+    """The rungs of a set that a judge compares for `certify` and `audit`; `folder` gets the certificate, if any."""
 
-    Args:
-        ladders: the set.
-        judge: the backend.
-        judgments: file that stores the judgments, which a dry run only reads; None stores nothing.
-        answers: sampled answers for each question; 0 reads label probabilities.
-        least_mass: a judgment with less label mass is unparsed.
-        prompts: the user's own templates.
-        restart: discard the judgments in that file.
+    ladders: LadderSet
+    asking: Asking
+    folder: Path | None = None
 
-    Raises:
-        UsageError: the set has no texts of its contexts, or the file is of another judge.
-        DataError: the file cannot be read or written.
-    """
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the files for this process; to be entered before a model is loaded or a server is asked."""
+        with ExitStack() as stack:
+            if self.folder is not None:
+                stack.enter_context(locked_folder(self.folder))
+            if self.asking.judgments is not None:
+                stack.enter_context(locked(self.asking.judgments))
+            yield
+
+    def judged(
+        self, judge: Backend, work: Callable[[LadderSet, Asker, Progress | None], T], bar: Bar
+    ) -> tuple[Asker, T]:
+        """What `certify` or `audit` makes of the judge, and the asker with its counts."""
+        asker = open_asker(self.ladders, judge, self.asking)
+        with bar as progress:
+            return asker, work(self.ladders, asker, progress)
+
+
+def rungs_to_certify(ladders: str | Path | LadderSet, asking: Asking) -> Rungs:
+    """The rungs of a set without its certificate; a folder gets a new one, and the judgments without another file."""
+    if isinstance(ladders, LadderSet):
+        return Rungs(replace(ladders, certificate=None), asking)
+    opened, path = load_ladders(ladders, certified=False), Path(ladders)
+    if str(ladders) in published_names() or not path.is_dir():
+        return Rungs(opened, asking)
+    return Rungs(opened, replace(asking, judgments=asking.judgments or path / JUDGMENTS), path)
+
+
+def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None) -> Asker:
+    """A judge of rungs with the prompt that scores are made with; a dry run only reads the file of its judgments."""
     if not ladders.contexts:
         raise UsageError(
             f"{ladders.name}: the set has no contexts.jsonl, and a judge has to see the contexts; add their texts"
         )
-    template = load_template(ladders.task, ROLE, prompts)
-    sampling = Sampling(max_tokens=ANSWER_TOKENS) if answers else None
-    run = run_of(judge, template, answers=answers, sampling=sampling)
-    log = JudgmentIndex(judgments, run, restart=restart, read_only=isinstance(judge, Unanswered))
-    return Asker(judge, template, log, least_mass, batch=BATCH)
+    asking = asking or Asking()
+    template = load_template(ladders.task, ROLE, asking.prompts)
+    sampling = Sampling(max_tokens=ANSWER_TOKENS) if asking.answers else None
+    run = run_of(judge, template, answers=asking.answers, sampling=sampling)
+    log = JudgmentIndex(asking.judgments, run, restart=asking.restart, read_only=isinstance(judge, Unanswered))
+    return Asker(judge, template, log, asking.least_mass, batch=BATCH)
 
 
 def set_questions(ladders: LadderSet) -> list[Question]:
@@ -121,21 +153,10 @@ def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
 
 
 def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> dict[str, Any]:
-    """Judge every pair of rungs of a set in both orders, and say which rungs rise.
+    """Judge every pair of rungs of a set in both orders, and say which rungs rise: the certificate, JSON values only.
 
-    Judgments that the asker's file holds are not asked again, so an interrupted run resumes.
-
-    Args:
-        ladders: the set.
-        asker: from `open_asker`.
-        progress: called with the judgments done and all new ones.
-
-    Returns:
-        The certificate, JSON values only. What could not be judged is None and counted in `unparsed`.
-
-    Raises:
-        BackendError: the judge failed; its judgments so far are stored.
-        DataError: the judgments cannot be stored.
+    Judgments in the asker's file are not asked again, so an interrupted run resumes. What could not be judged is None
+    and counted in `unparsed`.
     """
     questions = set_questions(ladders)
     judgments = asker.ask(questions, progress)
@@ -253,8 +274,6 @@ def _ladder_rows(
         wrong, triples = intransitive_triples(ladders.rungs, pairs, w[number][pairs[:, 0], pairs[:, 1]])
         lengths = _lengths(ladder)
         spearman = correlate(np.arange(1.0, ladders.rungs + 1), lengths)
-        masses = [judgment.mass for judgment in judgments[number * each : (number + 1) * each]]
-        known = [mass for mass in masses if mass is not None]
         rows.append(
             {
                 "context_id": context_id,
@@ -264,7 +283,7 @@ def _ladder_rows(
                 "adjacent": {"in_order": in_order, "of": of},
                 "intransitive": {"count": wrong, "of": triples},
                 "inconsistent": {"count": int(disagreements[number]), "of": int(parsed[number])},
-                "mass": sum(known) / len(known) if known else None,
+                "mass": _mean(judgment.mass for judgment in judgments[number * each : (number + 1) * each]),
                 "spearman_length": None if math.isnan(spearman) else spearman,
                 "length_climbs": trust.length_climbs(lengths),
                 "surface_climbs": surface_in_order == ladders.rungs - 1,
@@ -299,15 +318,13 @@ def _adjacent(w: FloatArray) -> tuple[int, int]:
 def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Counts over ladders."""
     verdicts = Counter(verdict for row in rows for verdict in row["rungs"])
-    lengths = [row["spearman_length"] for row in rows if row["spearman_length"] is not None]
-    masses = [row["mass"] for row in rows if row["mass"] is not None]
     return {
         "of_rungs": {verdict: verdicts[verdict] for verdict in trust.SEVERITY},
         "adjacent": _summed(rows, "adjacent", "in_order"),
         "intransitive": _summed(rows, "intransitive", "count"),
         "inconsistent": _summed(rows, "inconsistent", "count"),
-        "mass": sum(masses) / len(masses) if masses else None,
-        "spearman_length": sum(lengths) / len(lengths) if lengths else None,
+        "mass": _mean(row["mass"] for row in rows),
+        "spearman_length": _mean(row["spearman_length"] for row in rows),
         "length_climbs": sum(row["length_climbs"] for row in rows),
         "surface_climbs": sum(row["surface_climbs"] for row in rows),
     }
@@ -317,13 +334,16 @@ def _summed(rows: Sequence[Mapping[str, Any]], name: str, count: str) -> dict[st
     return {count: sum(row[name][count] for row in rows), "of": sum(row[name]["of"] for row in rows)}
 
 
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
 def _means(values: FloatArray) -> list[float | None]:
     """Means of columns over what was judged; None where nothing was."""
-    means: list[float | None] = []
-    for column in values.T:
-        known = column[~np.isnan(column)]
-        means.append(float(known.mean()) if known.size else None)
-    return means
+    known = (column[~np.isnan(column)] for column in values.T)
+    return [float(column.mean()) if column.size else None for column in known]
 
 
 def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], float | None]:

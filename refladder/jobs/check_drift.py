@@ -13,12 +13,12 @@ from refladder.backends.estimate import Unanswered
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record, refuse_pipe, write_record
 from refladder.files.locks import locked
-from refladder.records import OUTCOMES, DriftWatch, Probe, scale_of
+from refladder.jobs.certify import outcome_probabilities
+from refladder.records import DriftWatch, Probe, scale_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import question_about, rung_id
-from refladder.scoring.rules import probabilities_from
 from refladder.trust.drift import changes_of, drift_evidence
 
 if TYPE_CHECKING:
@@ -63,17 +63,6 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
     """Take one look at a judge, and add it to the file of the earlier ones.
 
     The first look makes the file: readings of the probes, and repeats that show how much they change without drift.
-
-    Args:
-        scorer: judge, prompts and ladder set.
-        backend: the judge, without a response store: a stored answer cannot change. In a dry run, no file is written.
-        path: the file with the looks so far.
-
-    Raises:
-        UsageError: the file is of another judge, of other prompts or of another ladder set, which is no drift; or the
-            ladder set has too few pairs of rungs.
-        DataError: the file is damaged or cannot be written, or the judge cannot be read on the probes.
-        BackendError: the judge failed.
     """
     dry_run = isinstance(backend, Unanswered)
     with nullcontext() if dry_run else locked(path):
@@ -95,13 +84,7 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
 
 
 def report_of(watch: DriftWatch, file: str, asked: Sequence[tuple[float, float] | None] = ()) -> DriftReport:
-    """What the looks of a file show.
-
-    Args:
-        watch: the looks so far.
-        file: its path, for people.
-        asked: the changes of the last look, or the repeats.
-    """
+    """What the looks of a file show."""
     evidence = [1.0]
     if watch.looks:
         looks = np.array([[_changes(look) for look in watch.looks]])
@@ -137,11 +120,7 @@ def drift_line(report: DriftReport) -> str:
 
 
 def probe_questions(scorer: LadderScorer) -> list[Question]:
-    """At most `MOST_PROBES` pairs of neighbouring rungs of a ladder set, in an order that depends on their texts only.
-
-    Raises:
-        UsageError: there are too few.
-    """
+    """At most `MOST_PROBES` pairs of neighbouring rungs of a ladder set, in an order that only their texts decide."""
     questions = []
     contexts = scorer.ladders.contexts
     dimensions = {dimension.name: dimension for dimension in scorer.ladders.dimensions}
@@ -239,12 +218,7 @@ def _asked(path: Path, watch: DriftWatch, questions: Sequence[Question], chosen:
 
 def _shares(asker: Asker, questions: Sequence[Question], least_mass: float) -> FloatArray:
     """Probabilities of win, loss and tie of the upper rung; NaN where the judge could not be read."""
-    shares = np.full((len(questions), len(OUTCOMES)), np.nan)
-    for number, judgment in enumerate(trusted(asker.judge(questions), least_mass)):
-        if judgment.logprobs is not None:
-            value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
-            shares[number] = [value[outcome] for outcome in OUTCOMES]
-    return probabilities_from(shares)
+    return outcome_probabilities(trusted(asker.judge(questions), least_mass))
 
 
 def _check_same(path: Path, watch: DriftWatch, scorer: LadderScorer) -> None:

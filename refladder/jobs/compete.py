@@ -112,38 +112,62 @@ def compete(
     Texts and judgments are stored in `folder` line by line; an interrupted run continues from them. `results.jsonl` is
     written at the end and needs no other file: the signature, rows with their prompts, criteria, texts, trials, and
     standings by row and over all rows.
-
-    Args:
-        instances: the rows.
-        models: name to backend, two or more.
-        judge: the backend that compares.
-        criteria: the qualities to compare by; those that are a `Criterion` have weights.
-        folder: output folder.
-        sampling: how texts are sampled.
-        explain: ask the judge for one sentence on every trial with a winner.
-        prompts: the user's own templates; role pairwise of task open is used.
-        restart: discard the texts and judgments in the folder.
-        bars: makes a progress bar for a step; by default none.
-
-    Raises:
-        UsageError: fewer than two models, no criterion, a criterion twice, or another process is writing to the folder.
-        BackendError: a model or the judge failed; the texts and judgments so far are stored.
-        DataError: the folder cannot be read or written.
     """
     _check(models, criteria)
     with locked_folder(folder):
-        return _compete(
-            instances,
-            models,
-            judge,
-            criteria,
-            folder,
-            sampling=sampling,
-            explain=explain,
-            prompts=prompts,
-            restart=restart,
-            bars=bars,
+        if restart:
+            for path in (folder / GENERATED, *folder.glob("pairwise-*.jsonl")):
+                throw_away(path)
+        with bars("writing") as progress:
+            texts = _generate(instances, models, folder / GENERATED, sampling, progress)
+        template = load_template(TASK, "pairwise", prompts)
+        run = run_of(judge, template)
+        log = JudgmentIndex(within(folder / f"pairwise-{run.recipe.digest}-0.jsonl"), run)
+        pair_judge = Asker(judge, template, log)
+        with bars("judging") as progress:
+            pairs, questions = _pairs(instances, list(models), criteria, texts)
+            judgments = pair_judge.ask(questions, progress)
+        trials, faint = _trials(pairs, judgments), sum(map(has_low_mass, judgments))
+        if explain:
+            with bars("explaining") as progress:
+                trials = _explained(trials, instances, criteria, texts, judge, sampling=sampling, progress=progress)
+        if explain and isinstance(judge, Unanswered):
+            either = [
+                Trial(**pair._asdict(), winner=winner)
+                for pair, both in zip(pairs, zip(judgments[::2], judgments[1::2], strict=True), strict=True)
+                if any(isinstance(judgment, NotJudged) for judgment in both)
+                for winner in (pair.one, pair.other)
+            ]
+            with judge.at_most(len(either) // 2):
+                judge.write(_explanations(either, instances, criteria, texts), sampling)
+        standings = standings_of(
+            trials,
+            {key for key, generated in texts.items() if generated.text is not None},
+            rows=[instance.id for instance in instances],
+            models=list(models),
+            criteria=[criterion.name for criterion in criteria],
+            weights=[criterion.weight if isinstance(criterion, Criterion) else 1.0 for criterion in criteria],
         )
+        failures = [f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None]
+        failures += [
+            f"row {generated.row!r}, model {generated.model!r}: {generated.note}"
+            for generated in texts.values()
+            if generated.text is None
+        ]
+        writers = "+".join(f"{name}={backend.fingerprint}" for name, backend in models.items())
+        contest = Contest(
+            generated=tuple(texts.values()),
+            trials=tuple(trials),
+            standings=tuple(standings),
+            failures=tuple(failures),
+            faint=faint,
+            signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
+        )
+        with atomic(folder / RESULTS) as stream:
+            for fields in _results(contest, instances, criteria):
+                line = json.dumps(fields, ensure_ascii=False, allow_nan=False)
+                stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+        return contest
 
 
 def _check(models: Mapping[str, Backend], criteria: Sequence[Dimension]) -> None:
@@ -155,83 +179,6 @@ def _check(models: Mapping[str, Backend], criteria: Sequence[Dimension]) -> None
             f"a contest needs one criterion or more, with different names and none called {OVERALL!r}, found "
             f"{', '.join(names) or 'none'}"
         )
-
-
-def _throw_away(folder: Path) -> None:
-    for path in (folder / GENERATED, *folder.glob("pairwise-*.jsonl")):
-        throw_away(path)
-
-
-def _pair_judge(judge: Backend, folder: Path, prompts: Path | None) -> Asker:
-    template = load_template(TASK, "pairwise", prompts)
-    run = run_of(judge, template)
-    return Asker(judge, template, JudgmentIndex(within(folder / f"pairwise-{run.recipe.digest}-0.jsonl"), run))
-
-
-def _compete(
-    instances: Sequence[Instance],
-    models: Mapping[str, Backend],
-    judge: Backend,
-    criteria: Sequence[Dimension],
-    folder: Path,
-    *,
-    sampling: Sampling,
-    explain: bool,
-    prompts: Path | None,
-    restart: bool,
-    bars: Bars,
-) -> Contest:
-    names = [criterion.name for criterion in criteria]
-    if restart:
-        _throw_away(folder)
-    with bars("writing") as progress:
-        texts = _generate(instances, models, folder / GENERATED, sampling, progress)
-    pair_judge = _pair_judge(judge, folder, prompts)
-    with bars("judging") as progress:
-        pairs, questions = _pairs(instances, list(models), criteria, texts)
-        judgments = pair_judge.ask(questions, progress)
-    trials, faint = _trials(pairs, judgments), sum(map(has_low_mass, judgments))
-    if explain:
-        with bars("explaining") as progress:
-            trials = _explained(trials, instances, criteria, texts, judge, sampling=sampling, progress=progress)
-    if explain and isinstance(judge, Unanswered):
-        either = [
-            _trial(pair, winner=winner)
-            for pair, both in zip(pairs, zip(judgments[::2], judgments[1::2], strict=True), strict=True)
-            if any(isinstance(judgment, NotJudged) for judgment in both)
-            for winner in (pair.one, pair.other)
-        ]
-        with judge.at_most(len(either) // 2):
-            judge.write(_explanations(either, instances, criteria, texts), sampling)
-    standings = standings_of(
-        trials,
-        {key for key, generated in texts.items() if generated.text is not None},
-        rows=[instance.id for instance in instances],
-        models=list(models),
-        criteria=names,
-        weights=[criterion.weight if isinstance(criterion, Criterion) else 1.0 for criterion in criteria],
-    )
-    failures = [f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None]
-    failures += [
-        f"row {generated.row!r}, model {generated.model!r}: {generated.note}"
-        for generated in texts.values()
-        if generated.text is None
-    ]
-    writers = "+".join(f"{name}={backend.fingerprint}" for name, backend in models.items())
-    contest = Contest(
-        generated=tuple(texts.values()),
-        trials=tuple(trials),
-        standings=tuple(standings),
-        failures=tuple(failures),
-        faint=faint,
-        signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
-    )
-    with atomic(folder / RESULTS) as stream:
-        for fields in _results(contest, instances, criteria):
-            stream.write(
-                json.dumps(fields, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
-            )
-    return contest
 
 
 def _results(
@@ -371,8 +318,8 @@ def _trials(pairs: Sequence[_Pair], judgments: Sequence[Judgment]) -> list[Trial
         both = judgments[2 * number : 2 * number + 2]
         notes = [judgment.note for judgment in both if judgment.logprobs is None]
         trials.append(
-            _trial(
-                pair,
+            Trial(
+                **pair._asdict(),
                 forward=None if math.isnan(forward) else forward,
                 backward=None if math.isnan(backward) else backward,
                 winner=None if not decided else pair.one if decision == 1 else pair.other,
@@ -382,19 +329,6 @@ def _trials(pairs: Sequence[_Pair], judgments: Sequence[Judgment]) -> list[Trial
             )
         )
     return trials
-
-
-def _trial(
-    pair: _Pair,
-    *,
-    forward: float | None = None,
-    backward: float | None = None,
-    winner: str | None = None,
-    tie: bool = False,
-    note: str | None = None,
-    mass: float | None = None,
-) -> Trial:
-    return Trial(**pair._asdict(), forward=forward, backward=backward, winner=winner, tie=tie, note=note, mass=mass)
 
 
 def _explained(

@@ -114,23 +114,6 @@ def evaluate(
 
     Everything is checked before the judge is asked. With `settings.work`, judgments are stored in that folder, and a
     run that was interrupted continues from them.
-
-    Args:
-        benchmark: outputs and ratings.
-        judge: the judge, or a function that opens it when a method needs it; or judgments of another program, from
-            `refladder.scoring.recorded.read_recorded`.
-        dimensions: those to evaluate; None for all of the benchmark.
-        methods: names of methods to run (see `refladder.methods.contract.METHODS`).
-        others: methods whose scores exist already.
-        settings: how the methods score.
-        protocol: how agreement is computed.
-        config: the resolved configuration, written to the work folder as `run.json`.
-
-    Raises:
-        UsageError, UnknownNameError: the request is wrong, no method could be run, or another process is writing to the
-            work folder.
-        DataError: the benchmark cannot be evaluated, or a stored file is damaged.
-        BackendError: the judge failed; its judgments so far are stored.
     """
     dimensions = benchmark.dimensions if dimensions is None else dimensions
     settings = settings or MethodSettings()
@@ -162,20 +145,7 @@ def check_evaluation(
     others: Sequence[Method],
     protocol: Protocol,
 ) -> None:
-    """Check what `evaluate` is given, as far as that is possible before a method is run.
-
-    Args:
-        benchmark: outputs and ratings.
-        dimensions: those to evaluate.
-        methods: names of methods to run.
-        others: methods whose scores exist already.
-        protocol: how agreement is computed.
-
-    Raises:
-        UsageError: there are no ratings on these dimensions, or two methods have one name.
-        UnknownNameError: the reference is not one of the methods.
-        DataError: a context has two outputs of one system, or a rating is not finite.
-    """
+    """Check what `evaluate` is given, as far as that is possible before a method is run."""
     names = [dimension.name for dimension in dimensions]
     if not any(rating.dimension in names for rating in benchmark.ratings):
         raise UsageError(
@@ -242,19 +212,6 @@ def agreement(
 
     Each method has its value over its own contexts. The methods are tested against the reference on the contexts that
     both have, with Holm's correction; the baselines are tested only where there is no other method.
-
-    Args:
-        benchmark: outputs and ratings.
-        dimensions: those to report.
-        methods: scores to compare; the baselines come after them.
-        protocol: how agreement is computed.
-
-    Returns:
-        The rows of each method, in order.
-
-    Raises:
-        UsageError, UnknownNameError, DataError: see `check_evaluation` and
-            `refladder.metaeval.agreement.evaluate_method`.
     """
     check_evaluation(benchmark, dimensions, (), methods, protocol)
     names = [dimension.name for dimension in dimensions]

@@ -94,11 +94,7 @@ class Condition:
 
 
 def promised_condition(threshold: Path | Threshold) -> Condition:
-    """The condition of a threshold or its file, which keeps its promise only by itself.
-
-    Raises:
-        DataError: the file is not one of `refladder calibrate`, or no cut-off could be promised.
-    """
+    """The condition of a threshold or its file, which keeps its promise only by itself."""
     promise = threshold if isinstance(threshold, Threshold) else read_record(Threshold, threshold)
     if promise.cutoffs is None:
         where = "the threshold" if promise is threshold else threshold
@@ -124,23 +120,7 @@ def asked_condition(
     mix: bool,
     linked: bool,
 ) -> Condition:
-    """The condition that a user asks for: that of a threshold, or that of the other options.
-
-    Args:
-        threshold: a threshold or its file; None for the other options.
-        least: as in `Condition`, like the next five.
-        most: see there.
-        top: see there.
-        top_by: see there.
-        best: see there.
-        per: see there.
-        mix: whether scores of different signatures are compared.
-        linked: whether scores are compared on the scale of a link.
-
-    Raises:
-        UsageError: some of these do not go together.
-        DataError: see `promised_condition`.
-    """
+    """The condition that a user asks for: that of a threshold, or that of the other options."""
     if threshold is None:
         condition = Condition(least=least, most=most, top=top, top_by=top_by, best=best, per=per)
     elif least or most or top is not None or top_by or best is not None or per or mix:
@@ -198,7 +178,7 @@ class _Thresholds:
         if self._linker is not None:
             known = self._linked(row, known, self._linker)
         elif self._promise is not None:
-            self._check_promise(row, self._promise)
+            check_signature(row.fields.get("signature") or None, self._promise.signature, row.where)
         elif self._scale is not None:
             self._scale.check(row)
         return self._decided(row, known)
@@ -265,9 +245,6 @@ class _Thresholds:
         self.uncertain += uncertain
         return mapped
 
-    def _check_promise(self, row: Row, promise: Threshold) -> None:
-        check_signature(row.fields.get("signature") or None, promise.signature, row.where)
-
 
 def _bounds_in(row: Row, column: str) -> tuple[float, float] | None:
     """The bounds of a column of a row about which asking stopped early; None where it has none."""
@@ -331,27 +308,6 @@ def filter_rows(
 
     A top fraction and the best of each group need two passes over the rows, with about 150 bytes of memory a row;
     standard input is first copied to a temporary file.
-
-    Args:
-        condition: the rows that pass.
-        source: file or `-`.
-        out: file or `-`.
-        given: format of the source; None to take it from the file's ending.
-        out_given: format of the outputs, likewise.
-        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
-        rejected: file for rows that do not pass.
-        unscored: `keep` (rows without a score go to `out`), `drop`, or a file for them.
-        mix: compare scores of different signatures.
-        linker: compare scores on the scale of a link; the rows themselves stay as they are.
-        progress: called with rows done and None.
-
-    Returns:
-        The counts.
-
-    Raises:
-        DataError: with path:line, a column is missing or holds something other than a number, or the signature differs
-            from that of earlier rows.
-        UsageError: two outputs name the same file, or a format is unknown.
     """
     form = format_of(source, given)
     selects = condition.top is not None or condition.best is not None

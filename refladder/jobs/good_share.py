@@ -22,12 +22,7 @@ def good_shares(
 ) -> tuple[Rate, Rate | None, list[str]]:
     """The share of good rows from labels alone, with the scores where that covers enough, and notes on both.
 
-    Args:
-        pool: rows and labels.
-        good: which of the chosen labels are good, at least one.
-        chosen: which labels of the pool to use.
-        rows: the rows whose share is meant.
-        scores: one score for each row of the pool.
+    `good`, shape (chosen labels,), has at least one; `scores` has shape (rows of the pool,).
     """
     positions = pool.labelled[chosen]
     units, contexts = pool.units[positions], pool.contexts[chosen]
@@ -52,9 +47,7 @@ def _why_not(contexts: int) -> str:
 def share_of_good(good: BoolArray, units: IntArray) -> Rate:
     """The share of good labels with its 95 % interval: Wilson's, or that of `share_intervals` if units have several.
 
-    Args:
-        good: shape (labels,), at least one.
-        units: shape (labels,), the number of the unit of each.
+    Shapes (labels,) with at least one; `units` are the numbers of their units.
     """
     units = np.unique(units, return_inverse=True)[1]
     counts = np.bincount(units).astype(np.float64)
@@ -71,13 +64,8 @@ def powered_share(
 ) -> Rate:
     """The share of good rows from labels of some and scores of all, with its 95 % interval.
 
-    Args:
-        good: shape (labels,), two at least.
-        scores: shape (labels,).
-        units: shape (labels,), the number of the unit of each.
-        others: shape (rows,), scores of the rows without a label.
-        other_units: shape (rows,), the number of the unit of each.
-        folds: shape (labels,), whole numbers; predictions of a row are made without labels of the same number.
+    `good`, `scores`, `units` and `folds` have shape (labels,), two at least; `others` and `other_units` are of the rows
+    without a label. Predictions of a row are made without labels of the same fold.
     """
     everyone = np.unique(np.concatenate([units, other_units]), return_inverse=True)[1]
     units, other_units = everyone[: len(units)], everyone[len(units) :]

@@ -39,16 +39,7 @@ class KeptRate:
 
 
 def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
-    """Estimate the share of good rows among those kept; labels that chose the threshold are left out.
-
-    Args:
-        pool: scores of all rows, and labels of some.
-        asked: what the columns are.
-        threshold: of `refladder calibrate`.
-
-    Raises:
-        UsageError: no cut-off could be promised, or the scores have another signature.
-    """
+    """Estimate the share of good rows among those kept; labels that chose the threshold are left out."""
     if threshold.cutoffs is None:
         raise UsageError("this threshold file holds a refusal, so it keeps no rows; calibrate with more labels")
     if scale_of(threshold.signature) != scale_of(pool.signature):

@@ -7,7 +7,7 @@ import itertools
 import random
 import re
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,14 +32,7 @@ _PROGRESS_EVERY = 8192
 
 
 class Good:
-    """A condition on a label, such as `>=4` or `=yes`.
-
-    Args:
-        text: `>=`, `>`, `<=`, `<`, `=` or `!=`, and a number; `=` and `!=` also take a word.
-
-    Raises:
-        UsageError: it is not such a condition.
-    """
+    """A condition on a label, such as `>=4` or `=yes`."""
 
     def __init__(self, text: str) -> None:
         match = _CONDITION.fullmatch(text)
@@ -50,11 +43,7 @@ class Good:
         self.text, self.sign, self.word, self.number = text, match[1], match[2], number
 
     def read(self, row: Row, column: str) -> float | str | None:
-        """The label of a row as a number, or as a word for a condition with a word; None where it is empty.
-
-        Raises:
-            DataError: with path:line, there is no such column, or it holds no finite number.
-        """
+        """The label of a row as a number, or as a word for a condition with a word; None where it is empty."""
         if self.number is not None or column not in row.fields:
             return rating_in(row, column)
         value = row.fields[column]
@@ -166,11 +155,7 @@ class Pool:
 
 
 def rating_in(row: Row, column: str) -> float | None:
-    """The rating in a column, or the mean of a list of several people's; None where none is given.
-
-    Raises:
-        DataError: with path:line, there is no such column, or a rating is no finite number.
-    """
+    """The rating in a column, or the mean of a list of several people's; None where none is given."""
     cell = row.fields.get(column)
     if not isinstance(cell, list) and not str(cell).lstrip().startswith("["):
         return number_in(row, column)
@@ -193,10 +178,6 @@ def read_pool(source: str, asked: Asked, given: str | None = None, progress: Pro
     """Read scores and labels in one pass; only scores, labels and a sample of texts are kept in memory.
 
     Several labels of one row count as one, their mean.
-
-    Raises:
-        DataError: with path:line: a column is missing, a score or a label is not a finite number, scores have
-            different signatures, or a labelled id appears twice in the scored rows.
     """
     return _Reader(asked).read(source, given, progress)
 
@@ -239,7 +220,9 @@ class _Reader:
                 if key in used:
                     raise DataError(f"{row.where}: {_named(ids, key)} appears twice, and labels are found by it")
                 used.add(key)
-                self._add_label(row, position, key, cells)
+                self.positions.append(position)
+                self.cells.append(cells)
+                self.digests.append(_digests(row, key))
             self._sample(row, position, labelled=cells is not None)
         missing = [] if labels is None else [key for key in labels if key not in used]
         if missing and labels is not None:
@@ -331,11 +314,6 @@ class _Reader:
         values = tuple(cell for cell in cells if cell is not None)
         return values if len(values) == len(cells) else None
 
-    def _add_label(self, row: Row, position: int, key: tuple[str, ...], cells: tuple[float | str, ...]) -> None:
-        self.positions.append(position)
-        self.cells.append(cells)
-        self.digests.append(_digests(row, key))
-
     def _sample(self, row: Row, position: int, *, labelled: bool) -> None:
         """Keep the texts of labelled rows, and of a random sample of all rows (reservoir sampling)."""
         text = row.fields.get("output")
@@ -389,21 +367,17 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
     if len(chosen) < len(pool.labelled):
         left = len(pool.labelled) - len(chosen)
         pool.notes.append(f"{left:,} labels are of rows that are not the best of their group; they are not used")
-    return Pool(
+    return replace(
+        pool,
         scores=pool.scores[best],
-        unit=pool.unit,
         units=pool.units[best],
         labelled=np.array([number_of[int(pool.labelled[index])] for index in chosen], dtype=np.int64),
         labels=[[column[index] for index in chosen] for column in pool.labels],
         contexts=pool.contexts[chosen],
         digests=[pool.digests[index] for index in chosen],
         row_numbers=pool.row_numbers[best],
-        signature=pool.signature,
-        lowest=pool.lowest,
-        unscored=pool.unscored,
         texts=[],
         sample=[],
-        notes=pool.notes,
     )
 
 

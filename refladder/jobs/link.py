@@ -40,19 +40,7 @@ class _Judged(NamedTuple):
 
 
 def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Link:
-    """Map the scores of one run to the scale of another, from the rows and rungs that both have judged.
-
-    Args:
-        first: judgments file of the run whose scores are to be mapped.
-        second: judgments file of the run whose scale they are mapped to.
-        scale: rule and least label mass of both runs' scores.
-        out: file for the link; None writes none.
-
-    Raises:
-        UsageError: the rule is unknown or not linear in the verdicts, both files are of the same judge, or `out` is one
-            of them.
-        DataError: a file is damaged, too few rows are in both files, or `out` cannot be written.
-    """
+    """Map the scores of one run to the scale of another, from the rows and rungs that both have judged."""
     rule_named(scale.rule)
     if scale.rule not in LINEAR:
         raise UsageError(
@@ -178,21 +166,12 @@ def _linked_names(column: str) -> tuple[str, str, str]:
 
 
 def open_link(link: Path | Link) -> Linker:
-    """A link, or the link in a file, ready to map numbers of rows.
-
-    Raises:
-        DataError: the file is not one of `refladder link`.
-    """
+    """A link, or the link in a file, ready to map numbers of rows."""
     return Linker(link, "the link") if isinstance(link, Link) else Linker(read_record(Link, link), f"the link {link}")
 
 
 class Linker:
-    """Numbers of rows on the scale that a link maps to.
-
-    Args:
-        record: the link.
-        name: what errors call it.
-    """
+    """Numbers of rows on the scale that a link maps to."""
 
     def __init__(self, record: Link, name: str) -> None:
         self.target = record.to_signature
@@ -201,11 +180,7 @@ class Linker:
         self._name = name
 
     def maps(self, signature: object, where: str) -> bool:
-        """Whether scores with a signature are to be mapped: not if they are on the scale of the link already.
-
-        Raises:
-            DataError: the link is of other scores.
-        """
+        """Whether scores with a signature are to be mapped: not if they are on the scale of the link already."""
         scale = scale_of(signature)
         if scale not in {scale_of(self._from), scale_of(self.target)}:
             raise DataError(
@@ -215,11 +190,7 @@ class Linker:
         return scale == scale_of(self._from)
 
     def added(self, signature: str, columns: Collection[str]) -> Mapping[str, type]:
-        """The columns that `values` adds to rows with these columns, and their type.
-
-        Raises:
-            DataError: the link does not map scores with this signature, or none of the columns.
-        """
+        """The columns that `values` adds to rows with these columns, and their type."""
         if not self.maps(signature, "--link"):
             raise DataError(f"--link: these scores are on the scale of {self._name} already; leave it out")
         added = {name: float for column in self._columns if column in columns for name in _linked_names(column)}
@@ -250,11 +221,7 @@ class Linker:
         return values
 
     def value(self, column: str, number: float, where: str) -> tuple[float, float, float]:
-        """A number of a column on the scale of the link, with the 95 % interval of the map.
-
-        Raises:
-            DataError: the link has no such column.
-        """
+        """A number of a column on the scale of the link, with the 95 % interval of the map."""
         linked = self._columns.get(column)
         if linked is None:
             raise DataError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import certificate_digest, ladder_set
-from refladder.jobs.certify import JUDGMENTS, certify, open_asker
+from refladder.jobs.certify import JUDGMENTS, Asking, certify, open_asker
 from refladder.records import LadderFailure
 from refladder.synth import build_ladders
 from refladder.trust.certificate import DROP, REWRITE
@@ -58,10 +58,6 @@ class Mender:
         A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
         dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept:
         the certificate says `refuse` for their rungs.
-
-        Raises:
-            UsageError: no ladder is left.
-            BackendError, DataError: see `refladder.jobs.certify.certify` and `refladder.synth.build_ladders`.
         """
         current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
         if not current:
@@ -70,7 +66,8 @@ class Mender:
             for journal in self.folder.glob(_REWRITES):
                 throw_away(journal)
         opened = self._set(current)
-        asker = open_asker(opened, self.judge, self.folder / JUDGMENTS, prompts=self.prompts, restart=self.restart)
+        asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.prompts, restart=self.restart)
+        asker = open_asker(opened, self.judge, asking)
         certificate = certify(opened, asker, self.progress)
         rewritten: set[tuple[Key, int]] = set()
         rounds = 0

@@ -12,33 +12,18 @@ from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate
 from refladder.jobs.labelling import id_columns, sampled_above
+from refladder.report.promise_tables import Batch
 from refladder.trust.threshold import least_labels, walk_certainty
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from refladder.jobs.calibrate import Promise, Step
+    from refladder.jobs.calibrate import Promise
     from refladder.jobs.labelling import Asked, Pool
+    from refladder.report.promise_tables import Step
 
 BATCHES = (20, 50, 100, 200)
 _SHOWN = ("context_id", "system", "context", "output")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What more labels can promise.
-
-    With `more` labels there are `labels` of rows from which the sample is drawn; the promise holds at the next look
-    with at most `bad_allowed` bad ones (None: not even with 0), and without any bad one it could be `precision`.
-    `chance` is the probability that the promise can be made if further labels are like those so far; None without
-    labels.
-    """
-
-    more: int
-    labels: int
-    bad_allowed: int | None
-    precision: float
-    chance: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +42,6 @@ def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, 
 
     Without labels, rows are drawn from all. With labels, they are drawn from the rows above the lowest candidate that
     the labels allow, so that no label is spent on rows that are not kept.
-
-    Returns:
-        The plan, and the numbers of the drawn rows in the table, in random order.
-
-    Raises:
-        UsageError: a recall or a promise on average is asked for.
-        DataError: no row has a score.
     """
     if promise.precision is None or promise.sure is None:
         raise UsageError("--plan is about --precision with --sure; leave out --recall and --on-average")
@@ -116,10 +94,6 @@ def write_rows(
 
     Scores are left out, so that they do not influence people. The lowest score that rows were drawn from is in a column
     that `calibrate` reads again.
-
-    Raises:
-        UsageError: the scored rows can be read only once.
-        DataError: they have no ids.
     """
     if read_once(source):
         raise UsageError("--plan with --out reads SCORED twice, which standard input and pipes cannot be; give a file")

@@ -121,29 +121,6 @@ def preference_pairs(
 
     The table is read twice. Kept in memory are 32 bytes a row, about 200 bytes a pair, and the texts of pairs whose
     other text is still to be read: none but those of one context if the rows of a context follow each other.
-
-    Args:
-        source: scored rows, file or `-`.
-        out: file or `-`; its columns are `TEXTS` and `NUMBERS`.
-        mapped: the columns of context and output by field.
-        margin: least difference of two scores, in units of the score, 0 or more; equal scores are never a pair.
-        per_context: most pairs of a context; None for all.
-        by: the column of the scores; None for `refladder.jobs.scored_tables.score_column`.
-        ladders: a ladder set with the texts of contexts, for rows without them.
-        conversational: write prompt, chosen and rejected as lists of one chat message, in the conversational format.
-        given: format of the source; None to take it from the file's ending.
-        out_given: format of the output, likewise.
-        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
-        mix: compare scores of different signatures.
-        progress: called with rows read in the second pass and the number of rows.
-
-    Returns:
-        The counts.
-
-    Raises:
-        DataError: with path:line, a column is missing or wrong, a context has no text or two, or the signature differs
-            from that of earlier rows.
-        UsageError: the margin is no such number, the score column is not clear, or chat messages in CSV are asked for.
     """
     if not 0 <= margin < float("inf"):
         raise UsageError(f"--margin {margin:g}: a difference of scores, 0 or more, is needed")

@@ -26,18 +26,7 @@ def default_method(recorded: Recorded) -> str:
 
 
 def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[str], settings: MethodSettings) -> None:
-    """Check that recorded judgments are about the texts of a benchmark, and that they can answer the methods.
-
-    Args:
-        recorded: the judgments.
-        benchmark: the outputs that they should be about.
-        methods: names of methods to run; those that ask no judge are allowed beside the others.
-        settings: of the methods.
-
-    Raises:
-        UsageError: a method asks for something else, or the ladders are not named.
-        DataError: with path:line, a judgment is about something that does not exist.
-    """
+    """Check that recorded judgments are about the texts of a benchmark, and that they can answer the methods."""
     if settings.answers or settings.yes_no:
         raise UsageError("recorded judgments are read as they are; leave out --answers and --yes-no")
     for name in methods:
@@ -65,12 +54,7 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
 
 
 def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
-    """Check that recorded judgments are comparisons with the rungs of a ladder set.
-
-    Raises:
-        UsageError: they compare pairs of outputs.
-        DataError: with path:line, the set has no such context, dimension or rung.
-    """
+    """Check that recorded judgments are comparisons with the rungs of a ladder set."""
     if recorded.kind != LADDER:
         raise UsageError(
             f"{recorded.path} holds {_NEEDED[recorded.kind]}, and scoring needs {_NEEDED[LADDER]}; see "

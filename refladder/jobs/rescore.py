@@ -39,27 +39,7 @@ def rescore(
     link: Path | Link | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
-    """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
-
-    Args:
-        judgments: the file that `score_rows` stored, a folder of scored shards (path or URL), or
-            `hub:ORG/NAME@REVISION` of a set published with judgments.
-        out: file or `-`; its rows have output_id, context_id and the score columns.
-        scale: rule, weights and least label mass.
-        out_given: format of the output; None to take it from the file's ending.
-        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
-        link: a link or its file: add the scores and grades on the scale that it maps to.
-        progress: called with the number of judgments read, and None.
-
-    Returns:
-        The counts.
-
-    Raises:
-        DataError: with path:line, the file is damaged, or its judgments are not in the canonical order; or the link is
-            damaged, or is of other scores.
-        UsageError: `out` is the same file or that of the link, the judgments are of texts by themselves, the rule is
-            unknown, or a weight is not of one of their dimensions.
-    """
+    """Compute scores from stored judgments, without a model: one row for each output, in the order of judging."""
     rule_named(scale.rule)
     linker = None if link is None else open_link(link)
     run, located = _opened(str(judgments))

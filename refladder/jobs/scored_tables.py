@@ -26,13 +26,6 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
     """The column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one.
 
     A dimension may have one of the names of the weighted score; then it has a column NAME_grade too.
-
-    Args:
-        source: the table, for the message.
-        columns: its columns; None for a table without rows.
-
-    Raises:
-        UsageError: there is no such column, or several dimensions and not one weighted score.
     """
     names = [name for name in columns or () if str(name).endswith("_score")]
     grades = {f"{str(name).removesuffix('_grade')}_score" for name in columns or () if str(name).endswith("_grade")}
@@ -45,12 +38,7 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
 
 
 def cascade_column(column: str, what: str = "cascade") -> str:
-    """The column of `score --cascade` that belongs to a score column: NAME_cascade_score for NAME_score.
-
-    Args:
-        column: of the judge's scores.
-        what: `cascade` for the judge's score or else the student's estimate, `student` for the estimate.
-    """
+    """The column of `score --cascade` that belongs to a score column: NAME_cascade_score for NAME_score."""
     stem, _, kind = column.rpartition("_")
     return f"{stem}_{what}_{kind}"
 
@@ -62,11 +50,7 @@ def judged_column(column: str) -> str:
 
 
 def refuse_unjudged(row: Row, column: str) -> None:
-    """Refuse an empty score of a row that a student decided in place of the judge: it is not unscored.
-
-    Raises:
-        DataError: with path:line, the row has a number in the column of the cascade.
-    """
+    """Refuse an empty score of a row that a student decided in place of the judge: it is not unscored."""
     instead = cascade_column(column)
     if row.fields.get(instead) not in (None, ""):
         raise DataError(
@@ -76,22 +60,14 @@ def refuse_unjudged(row: Row, column: str) -> None:
 
 
 class OneScale:
-    """Checks that all rows have one signature, as scores of different signatures are on different scales.
-
-    Args:
-        column: the column that is compared, for the message.
-    """
+    """Checks that all rows have one signature, as scores of different signatures are on different scales."""
 
     def __init__(self, column: str) -> None:
         self._column = column
         self._first: tuple[object, str] | None = None  # a signature and the row that has it
 
     def check(self, row: Row) -> None:
-        """Compare a row with the first one.
-
-        Raises:
-            DataError: with path:line, it has another signature.
-        """
+        """Compare a row with the first one."""
         signature = row.fields.get("signature") or None
         if self._first is None:
             self._first = signature, row.where
@@ -111,16 +87,7 @@ def one_scale(columns: Sequence[str], *, mix: bool) -> OneScale | None:
 
 
 def check_signature(signature: object, wanted: str | None, where: str) -> None:
-    """Refuse scores with another signature than those that a threshold was made for.
-
-    Args:
-        signature: of the scores.
-        wanted: of the scores that the threshold was made for.
-        where: the row or the file, for the error.
-
-    Raises:
-        DataError: it is another one.
-    """
+    """Refuse scores with another signature than those that a threshold was made for."""
     if scale_of(signature) != scale_of(wanted):
         here, there = differing_parts(signature, wanted)
         raise DataError(
@@ -142,13 +109,6 @@ def read_twice(source: str, form: str) -> Iterator[str]:
     """The path of a table that can be read more than once: standard input and pipes are copied to a temporary file.
 
     Errors in the block that name the temporary file name the source instead.
-
-    Args:
-        source: file or `-`.
-        form: its format.
-
-    Raises:
-        DataError: the copy cannot be written.
     """
     if not read_once(source):
         yield source

@@ -43,19 +43,7 @@ def ladders_of(
     scores: str | None = None,
     link: Path | Link | None = None,
 ) -> list[Shown]:
-    """The ladders of a context.
-
-    Args:
-        ladders: the set.
-        context_id: the context.
-        dimensions: names of the dimensions; empty for all of the set.
-        scores: table of `score` with outputs to place on the ladders.
-        link: maps the scores to another scale.
-
-    Raises:
-        UnknownNameError: the set has no such context or dimension.
-        DataError: the table or the link cannot be read.
-    """
+    """The ladders of a context."""
     chosen = choose_dimensions(ladders.dimensions, dimensions)
     known = [row["context_id"] for row in contexts_in(ladders)]
     if context_id not in known:

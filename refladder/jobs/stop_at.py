@@ -27,23 +27,7 @@ def stop_thresholds(
     dimensions: Sequence[Dimension],
     scale: Scale,
 ) -> tuple[dict[str, float], Callable[[LadderScorer], LadderScorer]]:
-    """The thresholds at which asking stops, and a check that a scorer is the one that they are for.
-
-    Args:
-        stop_at: column to threshold.
-        threshold: a threshold of `refladder calibrate` or its file, instead of `stop_at`.
-        ladders: the set to score against.
-        dimensions: those that are scored.
-        scale: rule and weights.
-
-    Returns:
-        Column to threshold, empty if every rung is asked; and a function that gives its scorer back, or raises
-        DataError if the threshold was made for scores with another signature.
-
-    Raises:
-        UsageError: both are given, the threshold keeps the best of each group, or a column is not one of the scores.
-        DataError: the file is not one of `refladder calibrate`, or it promises no cut-off.
-    """
+    """The thresholds at which asking stops, and a check that a scorer is the one that they are for."""
     thresholds, promise = {column: float(value) for column, value in stop_at.items()}, None
     where = "the threshold" if isinstance(threshold, Threshold) else str(threshold)
     if threshold is not None:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         LadderFailure,
         Progress,
         Prompt,
-        Sampling,
     )
 
     Scores = dict[tuple[str, str], float | None]
@@ -48,50 +47,26 @@ def evaluation_ladders(
     writer: Backend,
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
-    *,
-    rungs: int,
-    sampling: Sampling,
-    attempts: int,
-    prompts: Path | None = None,
-    work: Path | None = None,
-    restart: bool = False,
-    progress: Progress | None = None,
+    settings: MethodSettings,
     needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None,
 ) -> tuple[LadderSet, list[LadderFailure]]:
-    """Ladders for every context of a benchmark; with `work`, kept in that folder and found there again.
+    """Ladders for every context of a benchmark, and the rungs that could not be written.
 
-    Args:
-        writer: the backend that writes.
-        benchmark: whose contexts.
-        dimensions: the qualities to write ladders for.
-        rungs: rungs of a ladder, 2 or more.
-        sampling: how texts are drawn.
-        attempts: how often a rung is tried.
-        prompts: the user's own templates.
-        work: folder of the journal.
-        restart: throw away what the journal holds.
-        progress: called with texts done and texts in all.
-        needed: called with the prompts of every text, those in the journal too.
-
-    Returns:
-        The ladders, and the rungs that could not be written.
-
-    Raises:
-        UsageError: not one ladder could be written, or another process is writing to the folder.
-        BackendError, DataError: see `refladder.synth.build_ladders`.
+    They are kept in the work folder and found there again. `needed` is called with the prompts of every text.
     """
+    work = settings.work
     journal = None if work is None else work / JOURNAL
-    with nullcontext() if work is None else locked_folder(work):
-        if journal is not None and restart:
+    with nullcontext() if work is None else locked_folder(work), settings.progress("writing ladders") as progress:
+        if journal is not None and settings.restart:
             throw_away(journal)
         ladders, failures = build_ladders(
             writer,
             benchmark.contexts,
             dimensions,
-            rungs=rungs,
-            sampling=sampling,
-            attempts=attempts,
-            prompts=prompts,
+            rungs=settings.rungs,
+            sampling=settings.sampling,
+            attempts=settings.attempts,
+            prompts=settings.prompts,
             journal=journal,
             progress=progress,
             needed=needed,
@@ -103,12 +78,7 @@ def evaluation_ladders(
 
 
 def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet) -> LadderSet:
-    """A ladder set that exists, checked to be for this benchmark; contexts that it has no text of get the benchmark's.
-
-    Raises:
-        UnknownNameError: it has no ladders on one of the dimensions.
-        UsageError: its ladders are of another task, or a context of that id has another text there.
-    """
+    """A ladder set checked to be for this benchmark; contexts that it has no text of get the benchmark's."""
     choose_dimensions(ladders.dimensions, [dimension.name for dimension in dimensions])
     contexts = {context.id: context for context in benchmark.contexts}
     for context in benchmark.contexts:
@@ -123,10 +93,6 @@ def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: 
                 "the ladders were written for other data: name others with --ladders"
             )
     return replace(ladders, contexts=contexts | dict(ladders.contexts))
-
-
-def _opened(ladders: str | Path | LadderSet) -> LadderSet:
-    return ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
 
 
 def _has_other_text(ladders: LadderSet, context: Context) -> bool:
@@ -146,16 +112,7 @@ def score_benchmark(
     restart: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Method, ScoreReport]:
-    """Score every output of a benchmark against the scorer's ladders.
-
-    Args:
-        scorer: judge, ladders and scale; its ladder set need not hold the contexts' texts.
-        benchmark: whose outputs.
-        name: of the method in tables.
-        judgments: file that keeps the judgments, and from which a run that was cut off goes on.
-        restart: throw away what that file holds.
-        progress: called with outputs done and outputs in all.
-    """
+    """Score every output of a benchmark against the scorer's ladders."""
     outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)  # a judge can share what they begin with
     scores: Scores = {}
     with JudgmentLog(judgments, scorer.run, restart=restart) as log:
@@ -175,27 +132,31 @@ def _run(
 
     Source: arXiv 2509.05440, section 2.
     """
-    _check(settings)
+    settings.own(LADDER, {})
+    rule_named(settings.rule)
     failures: Sequence[LadderFailure] = ()
     lengths: list[int] = []  # of the prompts that were needed, reused or not
     if settings.ladders is not None:
-        ladders = ladders_for(benchmark, dimensions, _opened(settings.ladders))
+        named = settings.ladders if isinstance(settings.ladders, LadderSet) else load_ladders(settings.ladders)
+        ladders = ladders_for(benchmark, dimensions, named)
     else:
-        with settings.progress("writing ladders") as progress:
-            ladders, failures = evaluation_ladders(
-                (settings.writer or judge)(),
-                benchmark,
-                dimensions,
-                rungs=settings.rungs,
-                sampling=settings.sampling,
-                attempts=settings.attempts,
-                prompts=settings.prompts,
-                work=settings.work,
-                restart=settings.restart,
-                progress=progress,
-                needed=lambda prompts: lengths.extend(map(characters, prompts)),
-            )
-    scorer = _scorer(judge(), ladders, dimensions, settings)
+
+        def needed(prompts: Sequence[Prompt]) -> None:
+            lengths.extend(map(characters, prompts))
+
+        writer = (settings.writer or judge)()
+        ladders, failures = evaluation_ladders(writer, benchmark, dimensions, settings, needed)
+    scorer = LadderScorer(
+        judge(),
+        ladders,
+        dimensions,
+        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
+        role="compare-yesno" if settings.yes_no else "compare",
+        orders=settings.orders,
+        prompts=settings.prompts,
+        answers=settings.answers,
+        sampling=replace(settings.sampling, seed=settings.seed),
+    )
     with settings.progress("judging") as progress:
         measures: list[Measures] = []
 
@@ -221,33 +182,8 @@ def _run(
         characters=sum(lengths),
         measures=joined(measures),
         report=report,
-        notes=_notes(failures),
+        notes=(f"{len(failures):,} rungs could not be written; their outputs have no score",) if failures else (),
     )
 
 
 ladder = EvaluationMethod(run=_run, recorded=recorded.LADDER)
-
-
-def _check(settings: MethodSettings) -> None:
-    settings.own(LADDER, {})
-    rule_named(settings.rule)
-
-
-def _scorer(
-    judge: Backend, ladders: LadderSet, dimensions: Sequence[Dimension], settings: MethodSettings
-) -> LadderScorer:
-    return LadderScorer(
-        judge,
-        ladders,
-        dimensions,
-        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
-        role="compare-yesno" if settings.yes_no else "compare",
-        orders=settings.orders,
-        prompts=settings.prompts,
-        answers=settings.answers,
-        sampling=replace(settings.sampling, seed=settings.seed),
-    )
-
-
-def _notes(failures: Sequence[LadderFailure]) -> tuple[str, ...]:
-    return (f"{len(failures):,} rungs could not be written; their outputs have no score",) if failures else ()

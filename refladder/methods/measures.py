@@ -87,11 +87,7 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
 
 
 def of_orders(judgments: Sequence[Judgment]) -> Measures:
-    """`inconsistency` of judgments against rungs, made with both orders: pairs whose two orders choose differently.
-
-    Args:
-        judgments: in the canonical order, the swapped pair behind each.
-    """
+    """`inconsistency` of judgments in the canonical order, the swapped pair behind each: pairs whose orders differ."""
     groups: dict[Part, list[Judgment]] = {}
     for judgment in judgments:
         groups.setdefault(Part("inconsistency", judgment.dimension, judgment.context_id), []).append(judgment)
@@ -105,14 +101,7 @@ def _undecided(outcomes: tuple[str, ...], logprobs: tuple[float, ...]) -> bool:
 
 
 def share_of(parts: Iterable[tuple[str, tuple[float, int]]]) -> Share | None:
-    """One share with its interval.
-
-    Args:
-        parts: (context, (points, of how many)); a context may appear several times.
-
-    Returns:
-        None when there is nothing to count.
-    """
+    """One share with its interval, from (context, (points, of how many)) parts; None when there is nothing to count."""
     sums: dict[str, tuple[float, int]] = {}
     for context, (points, count) in parts:
         before = sums.get(context, (0.0, 0))

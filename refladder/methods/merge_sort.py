@@ -63,19 +63,6 @@ def _beam(settings: MethodSettings) -> _Sorting:
     return _Sorting(sort, beam, f"|beam:{beam}|gap:{gap:g}")
 
 
-def _method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> EvaluationMethod:
-    def run(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
-    ) -> MethodResult:
-        return _sorted(benchmark, dimensions, judge, settings, name=name, sorting=sorting_of(settings))
-
-    return EvaluationMethod(run=run, recorded=PAIRS)
-
-
-pairs_greedy = _method("pairs-greedy", _greedy)
-pairs_beam = _method("pairs-beam", _beam)
-
-
 class _Cell(NamedTuple):
     """The outputs of one context to sort on one dimension, and the random order in which the sort begins."""
 
@@ -101,68 +88,6 @@ def _orders(first: int, second: int, settings: MethodSettings) -> list[tuple[int
     return [(first, second), (second, first)][: settings.orders]
 
 
-def _sorted(
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    judge: Judge,
-    settings: MethodSettings,
-    *,
-    name: str,
-    sorting: _Sorting,
-) -> MethodResult:
-    """Sort every context and dimension; with two orders, a comparison is the mean of both."""
-    pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
-    cells = _cells(benchmark, dimensions, settings)
-    if isinstance(pair_judge.backend, Unanswered):
-        return _counted(pair_judge, pair_judge.backend, cells, settings, sorting)
-    tally = Tally()
-    answered: list[dict[tuple[int, int], float]] = [{} for _ in cells]
-
-    def ask(asked: list[tuple[int, int, int]]) -> list[float]:
-        shown = [(number, *pair) for number, first, second in asked for pair in _orders(first, second, settings)]
-        questions = [cells[number].question(first, second) for number, first, second in shown]
-        judgments = tally.ask(pair_judge, questions, "unparsed, so its context cannot be sorted")
-        probabilities = first_probabilities(judgments)
-        for (number, first, second), probability in zip(shown, probabilities.tolist(), strict=True):
-            answered[number][first, second] = probability
-        if settings.orders == 1:
-            return [float(value) for value in probabilities]
-        return [float((there + 1 - back) / 2) for there, back in probabilities.reshape(-1, 2).tolist()]
-
-    with settings.progress("sorting"):
-        orderings, _ = run_together([sorting.sort(cell.start) for cell in cells], ask)
-    scores: dict[tuple[str, str], float | None] = {
-        (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
-    }
-    comparisons = []
-    for cell, ordering, asked in zip(cells, orderings, answered, strict=True):
-        for output, value in zip(cell.outputs, ordering.scores(len(cell.outputs)), strict=True):
-            scores[output.id, cell.dimension.name] = value
-        comparisons.append(
-            Comparisons(
-                context=cell.context,
-                dimension=cell.dimension,
-                outputs=cell.outputs,
-                pairs=np.array(list(asked), dtype=np.int64).reshape(-1, 2),
-                probabilities=np.array(list(asked.values()), dtype=np.float64),
-            )
-        )
-    return MethodResult(
-        method=Method(
-            name=name,
-            signature=f"{name}|{pair_judge.signature}|orders:{settings.orders}|seed:{settings.seed}{sorting.signature}",
-            scores=scores,
-        ),
-        judgments=tally.judgments,
-        reused=tally.reused,
-        unreadable=tally.unreadable,
-        characters=tally.characters,
-        measures=joined([tally.measures, measures_of(comparisons)]),
-        comparisons=comparisons,
-        notes=tally.notes(),
-    )
-
-
 def _counted(
     pair_judge: Asker, backend: Unanswered, cells: Sequence[_Cell], settings: MethodSettings, sorting: _Sorting
 ) -> MethodResult:
@@ -184,3 +109,67 @@ def _counted(
     least, most = least * settings.orders, most * settings.orders
     sentence = f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most"
     return MethodResult(method=None, notes=(sentence,))
+
+
+def _method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> EvaluationMethod:
+    def run(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+    ) -> MethodResult:
+        """Sort every context and dimension; with two orders, a comparison is the mean of both."""
+        sorting = sorting_of(settings)
+        pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
+        cells = _cells(benchmark, dimensions, settings)
+        if isinstance(pair_judge.backend, Unanswered):
+            return _counted(pair_judge, pair_judge.backend, cells, settings, sorting)
+        tally = Tally()
+        answered: list[dict[tuple[int, int], float]] = [{} for _ in cells]
+
+        def ask(asked: list[tuple[int, int, int]]) -> list[float]:
+            shown = [(number, *pair) for number, first, second in asked for pair in _orders(first, second, settings)]
+            questions = [cells[number].question(first, second) for number, first, second in shown]
+            judgments = tally.ask(pair_judge, questions, "unparsed, so its context cannot be sorted")
+            probabilities = first_probabilities(judgments)
+            for (number, first, second), probability in zip(shown, probabilities.tolist(), strict=True):
+                answered[number][first, second] = probability
+            if settings.orders == 1:
+                return [float(value) for value in probabilities]
+            return [float((there + 1 - back) / 2) for there, back in probabilities.reshape(-1, 2).tolist()]
+
+        with settings.progress("sorting"):
+            orderings, _ = run_together([sorting.sort(cell.start) for cell in cells], ask)
+        scores: dict[tuple[str, str], float | None] = {
+            (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
+        }
+        comparisons = []
+        for cell, ordering, asked in zip(cells, orderings, answered, strict=True):
+            for output, value in zip(cell.outputs, ordering.scores(len(cell.outputs)), strict=True):
+                scores[output.id, cell.dimension.name] = value
+            comparisons.append(
+                Comparisons(
+                    context=cell.context,
+                    dimension=cell.dimension,
+                    outputs=cell.outputs,
+                    pairs=np.array(list(asked), dtype=np.int64).reshape(-1, 2),
+                    probabilities=np.array(list(asked.values()), dtype=np.float64),
+                )
+            )
+        return MethodResult(
+            method=Method(
+                name=name,
+                signature=f"{name}|{pair_judge.signature}|orders:{settings.orders}|seed:{settings.seed}{sorting.signature}",
+                scores=scores,
+            ),
+            judgments=tally.judgments,
+            reused=tally.reused,
+            unreadable=tally.unreadable,
+            characters=tally.characters,
+            measures=joined([tally.measures, measures_of(comparisons)]),
+            comparisons=comparisons,
+            notes=tally.notes(),
+        )
+
+    return EvaluationMethod(run=run, recorded=PAIRS)
+
+
+pairs_greedy = _method("pairs-greedy", _greedy)
+pairs_beam = _method("pairs-beam", _beam)

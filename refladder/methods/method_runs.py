@@ -14,7 +14,7 @@ from refladder.methods.contract import CHECKPOINT, Method, Shared, method_named
 from refladder.scoring.dry_run import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.backends.metered import Spent
@@ -46,26 +46,41 @@ def run_methods(
     judge: Judge,
     settings: MethodSettings,
 ) -> list[MethodRun]:
-    """Run methods one after the other; names and options are checked before anything is asked.
-
-    Args:
-        names: of METHODS, each once. `METHOD:PATH` names a checkpoint (`METHOD:PATH+PATH` several), and a method may
-            appear with several.
-        benchmark: whose outputs are scored.
-        dimensions: on which.
-        judge: opens the judge.
-        settings: for all of them.
-
-    Raises:
-        UnknownNameError: no such method, or an option of one that is not asked for.
-        UsageError: a name appears twice, `dry_run` is set, or another process is writing to the folder `work`.
-        RefladderError: see the methods.
-    """
+    """Run methods one after the other; names and options are checked before anything is asked."""
     if settings.dry_run:
         raise UsageError("dry_run=True: `--dry-run` of the command sets it; leave it out of the settings")
     methods = _methods(names, settings)
+    runs = []
     with nullcontext() if settings.work is None else locked_folder(settings.work):
-        return _run(methods, benchmark, dimensions, judge, settings)
+        for name, method in methods.items():
+            meters: dict[int, Metered] = {}
+
+            def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
+                def opened() -> Backend:
+                    backend = open_backend()
+                    return meters.setdefault(id(backend), Metered(backend))
+
+                return opened
+
+            run_settings = _with_checkpoint(settings, name)
+            if settings.writer is not None:
+                run_settings = replace(run_settings, writer=metered(settings.writer))
+            started = time.perf_counter()
+            result = method.run(benchmark, dimensions, metered(judge), run_settings)
+            if name != name.partition(":")[0] and result.method is not None:
+                result = replace(result, method=replace(result.method, name=name))
+            runs.append(
+                MethodRun(
+                    name=name,
+                    result=result,
+                    calls=sum(meter.answered for meter in meters.values()),
+                    characters=sum(meter.usage.characters for meter in meters.values()),
+                    spent=total([meter.spent for meter in meters.values()]),
+                    judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
+                    seconds=time.perf_counter() - started,
+                )
+            )
+    return runs
 
 
 def rehearse_methods(
@@ -75,21 +90,7 @@ def rehearse_methods(
     judge: Judge,
     settings: MethodSettings,
 ) -> list[tuple[str, str]]:
-    """Run methods in a dry run, on a copy of the folder `work`; answers that they share count once.
-
-    Args:
-        names: see `run_methods`, as for all arguments below.
-        benchmark: see there.
-        dimensions: see there.
-        judge: opens the judge, which is `Unanswered`, as is the writer of `settings`.
-        settings: see there.
-
-    Returns:
-        Sentences for the user, each with the name of its method.
-
-    Raises:
-        RefladderError: see `run_methods`.
-    """
+    """Run methods in a dry run, on a copy of the folder `work`; answers that they share count once."""
     sentences = []
     with copied(None if settings.restart else settings.work) as copy:
         rehearsed = replace(settings, work=copy, dry_run=True, shared=Shared())
@@ -120,52 +121,10 @@ def _with_checkpoint(settings: MethodSettings, name: str) -> MethodSettings:
     return replace(settings, options={**settings.options, f"{method}.{CHECKPOINT}": checkpoint})
 
 
-def _run(
-    methods: Mapping[str, EvaluationMethod],
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    judge: Judge,
-    settings: MethodSettings,
-) -> list[MethodRun]:
-    runs = []
-    for name, method in methods.items():
-        meters: dict[int, Metered] = {}
-
-        def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
-            def opened() -> Backend:
-                backend = open_backend()
-                return meters.setdefault(id(backend), Metered(backend))
-
-            return opened
-
-        run_settings = _with_checkpoint(settings, name)
-        if settings.writer is not None:
-            run_settings = replace(run_settings, writer=metered(settings.writer))
-        started = time.perf_counter()
-        result = method.run(benchmark, dimensions, metered(judge), run_settings)
-        if name != name.partition(":")[0] and result.method is not None:
-            result = replace(result, method=replace(result.method, name=name))
-        runs.append(
-            MethodRun(
-                name=name,
-                result=result,
-                calls=sum(meter.answered for meter in meters.values()),
-                characters=sum(meter.usage.characters for meter in meters.values()),
-                spent=total([meter.spent for meter in meters.values()]),
-                judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
-                seconds=time.perf_counter() - started,
-            )
-        )
-    return runs
-
-
 def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[Method]:
     """The methods of a table: what was run, then others.
 
     A method that could not be run has no score, and its signature says why.
-
-    Raises:
-        UsageError: methods were asked for, none of them could be run, and there are no others.
     """
     if runs and not others and all(run.result.method is None for run in runs):
         raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))

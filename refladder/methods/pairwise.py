@@ -53,11 +53,7 @@ def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
 
 
 def groups(benchmark: Benchmark) -> list[tuple[Context, tuple[Output, ...]]]:
-    """The contexts that have two outputs or more, with these.
-
-    Raises:
-        UsageError: there is no such context.
-    """
+    """The contexts that have two outputs or more, with these."""
     outputs: dict[str, list[Output]] = {context.id: [] for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].append(output)
@@ -94,11 +90,7 @@ class Choice(NamedTuple):
 
 
 def choose_pairs(benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings) -> list[Choice]:
-    """The pairs of every context and dimension: all of them, or as many as the budget allows.
-
-    Raises:
-        UsageError: no context has two outputs, or one has fewer pairs than the budget; it is named.
-    """
+    """The pairs of every context and dimension: all of them, or as many as the budget allows."""
     chosen = []
     for context, outputs in groups(benchmark):
         for dimension in dimensions:
@@ -117,11 +109,7 @@ def choose_pairs(benchmark: Benchmark, dimensions: Sequence[Dimension], settings
 def compare_all(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Asker, settings: MethodSettings
 ) -> tuple[Sequence[Comparisons], Tally]:
-    """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons.
-
-    Raises:
-        UsageError: see `choose_pairs`.
-    """
+    """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons."""
     made = settings.shared.comparisons
     pairs = (settings.budget, settings.selection, settings.seed)
     key = (id(benchmark), tuple(dimensions), judge.signature, settings.work, *pairs)
@@ -168,17 +156,18 @@ def result_of(
     *,
     name: str,
     estimator: Estimator,
-    comparisons: Sequence[Comparisons],
-    tally: Tally,
     debiased: bool = False,
 ) -> MethodResult:
-    """Scores of every output from comparisons; a context whose answers give none is told, and its outputs have None.
+    """Compare, and score every output; a context whose answers give no scores is told, and its outputs have None.
 
     The estimator is given the comparisons of a context, and the mean probability of its dimension over all contexts.
     With `debiased`, the estimator and the measures of the report card get probabilities from which the position bias
     was taken out, by a threshold for each dimension that was fitted over all contexts. The comparisons of the result
     stay as the judge gave them.
     """
+    comparisons, tally = compare_all(benchmark, dimensions, judge, settings)
+    if settings.dry_run:
+        return MethodResult(method=None)
     scores: dict[tuple[str, str], float | None] = {
         (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
     }
@@ -282,20 +271,7 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
     ) -> MethodResult:
         settings.own(name, {})
         pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
-        comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
-        if settings.dry_run:
-            return MethodResult(method=None)
-        return result_of(
-            benchmark,
-            dimensions,
-            pair_judge,
-            settings,
-            name=name,
-            estimator=estimator,
-            comparisons=comparisons,
-            tally=tally,
-            debiased=debiased,
-        )
+        return result_of(benchmark, dimensions, pair_judge, settings, name=name, estimator=estimator, debiased=debiased)
 
     return EvaluationMethod(run=run, recorded=PAIRS)
 

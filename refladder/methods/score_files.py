@@ -34,17 +34,6 @@ def read_scores(
     its text. The same text in two rows of one context must have the same scores. The scores of a dimension are in
     the column that `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first
     row has; `score` serves every dimension. Empty, null or absent is unscored, and counted.
-
-    Args:
-        path: the table.
-        benchmark: whose outputs.
-        dimensions: those to read.
-        named: from a dimension's name to the column of its scores; the table must have that column.
-
-    Raises:
-        UnknownNameError: `named` has a dimension that is not read.
-        DataError: with path:line: no id, no score column, an output that is not in the benchmark or appears twice, a
-            cell that is not a finite number; or the column of a dimension equals the human ratings.
     """
     for name in named or {}:
         if name not in {dimension.name for dimension in dimensions}:

@@ -16,6 +16,7 @@ import numpy as np
 from refladder.metaeval.agreement import build_grid, human_means
 from refladder.metaeval.leave_one_out import choose_on_other_contexts, standardise
 from refladder.methods.contract import Method
+from refladder.methods.without_judge import by_context
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from refladder.records import Benchmark, Context, Dimension, Output
+    from refladder.records import Benchmark, Context, Dimension
 
     Measure = Callable[[Sequence[str], "ContextWords"], float]
 
@@ -45,14 +46,9 @@ def words(text: str) -> list[str]:
 
 
 def surface_measures(context: Context, texts: Iterable[str]) -> NDArray[np.float64]:
-    """Measure texts beside their context.
+    """Measures of texts beside their context, shape (texts, measures) in the order of `MEASURES`.
 
-    Args:
-        context: what the texts are about; its background is not read.
-        texts: any number of them.
-
-    Returns:
-        Shape (texts, measures), in the order of `MEASURES`.
+    The context's background is not read.
     """
     told = words(context.text)
     source = ContextWords(
@@ -130,18 +126,9 @@ def surface_methods(benchmark: Benchmark, dimensions: Sequence[Dimension], names
     put on one scale by giving each measure mean 0 and standard deviation 1 over all outputs. So one set of scores
     serves all levels: within a context they are those of the chosen measure, and the pooled level and the means of
     systems have scores of several measures where contexts chose differently.
-
-    Args:
-        benchmark: outputs and ratings.
-        dimensions: those to choose for.
-        names: which methods to make, of `BEST` and `MEASURES`.
     """
-    by_context: dict[str, list[Output]] = {}
-    for output in benchmark.outputs:
-        by_context.setdefault(output.context_id, []).append(output)
     values: dict[str, list[float]] = {}
-    for context in benchmark.contexts:
-        outputs = by_context.get(context.id, [])
+    for context, outputs in by_context(benchmark):
         measured = surface_measures(context, [output.text for output in outputs]).tolist()
         values.update(zip((output.id for output in outputs), measured, strict=True))
     methods = [_best_surface(benchmark, dimensions, values)] if BEST in names else []

@@ -19,14 +19,7 @@ FOLDS = 5
 
 
 def measured(texts: Sequence[tuple[str, str]]) -> FloatArray:
-    """Surface measures of texts.
-
-    Args:
-        texts: context and output of each.
-
-    Returns:
-        Shape (texts, measures), in the order of `MEASURES`.
-    """
+    """Surface measures of texts beside their contexts, shape (texts, measures) in the order of `MEASURES`."""
     by_context: dict[str, list[int]] = {}
     for number, (context, _) in enumerate(texts):
         by_context.setdefault(context, []).append(number)
@@ -43,16 +36,9 @@ def best_surface(
 ) -> tuple[FloatArray, FloatArray, str]:
     """The score of the measure with the greatest area under the curve in the labels of other contexts.
 
-    Each measure has mean 0 and standard deviation 1 over `others`. The folds take turns in `others`, in its order.
-
-    Args:
-        labelled: shape (labels, measures).
-        good: shape (labels,).
-        folds: shape (labels,), from 0 to `FOLDS` - 1; all labels of a context are in one.
-        others: shape (rows, measures), a random sample of rows.
-
-    Returns:
-        Scores of the labelled rows and of the others, and the name of the measure chosen most often.
+    Each measure has mean 0 and standard deviation 1 over `others`. The folds take turns in `others`, in its order; all
+    labels of a context are in one. Shapes: `labelled` (labels, measures), `good` and `folds` (labels,), `others` (rows,
+    measures). Gives scores of the labelled rows and of the others, and the measure chosen most often.
     """
     middle, spread = others.mean(axis=0), others.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)

@@ -44,15 +44,7 @@ class ReferenceMetric:
 
 
 def method_without_judge(name: str, defaults: Mapping[str, str], prepare: Prepare) -> EvaluationMethod:
-    """A method that asks no judge.
-
-    Args:
-        name: of the method.
-        defaults: its options.
-        prepare: given benchmark, dimensions, options and settings, a function that opens what the method needs (a
-            dry run calls it too, so that a missing checkpoint is reported early) and returns a function that computes
-            the scores; or the reason why there is nothing to compute.
-    """
+    """A method that asks no judge."""
 
     def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], _judge: Judge, settings: MethodSettings, /
@@ -70,12 +62,7 @@ def method_without_judge(name: str, defaults: Mapping[str, str], prepare: Prepar
 
 
 def reference_method(name: str, open_metric: Callable[[], ReferenceMetric]) -> EvaluationMethod:
-    """A metric that compares every output with the references of its context; it has the same number on all dimensions.
-
-    Args:
-        name: of the method.
-        open_metric: raises UsageError where the metric's package is missing.
-    """
+    """A metric that compares outputs with the references of their context: one number for all dimensions."""
 
     def prepare(
         benchmark: Benchmark, dimensions: Sequence[Dimension], _options: dict[str, str], settings: MethodSettings
@@ -101,7 +88,8 @@ def notes_of(amiss: Counter[str]) -> tuple[str, ...]:
     return tuple(sentence.format(count) for sentence, count in amiss.items() if count)
 
 
-def _by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
+def by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
+    """The contexts that have outputs, with these."""
     outputs: dict[str, list[Output]] = {}
     for output in benchmark.outputs:
         outputs.setdefault(output.context_id, []).append(output)
@@ -117,7 +105,7 @@ def against_references(
     scores: Scores = {}
     broken = 0
     with settings.progress(name) as progress:
-        for done, (context, outputs) in enumerate(_by_context(benchmark), start=1):
+        for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
             texts = [output.text for output in outputs]
             numbers = metric.score(texts, context.references) if context.references else [None] * len(texts)
             for output, number in zip(outputs, numbers, strict=True):
@@ -140,19 +128,11 @@ def trained_scores(
     signature: str,
     functions: Sequence[tuple[Sequence[str], Score]],
 ) -> MethodResult:
-    """Scores of a trained evaluator.
-
-    Args:
-        name: of the method.
-        benchmark: whose outputs are scored.
-        settings: of the run.
-        signature: of checkpoints and options.
-        functions: each with the names of the dimensions whose scores it computes.
-    """
+    """Scores of a trained evaluator."""
     scores: Scores = {}
     amiss: Counter[str] = Counter()
     with settings.progress(name) as progress:
-        for done, (context, outputs) in enumerate(_by_context(benchmark), start=1):
+        for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
             for dimensions, score in functions:
                 numbers = score(context, [output.text for output in outputs])
                 amiss += numbers.amiss

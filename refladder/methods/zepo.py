@@ -21,7 +21,6 @@ from refladder.methods.contract import EvaluationMethod, Method, MethodResult, M
 from refladder.methods.measures import joined
 from refladder.methods.pairwise import (
     choose_pairs,
-    compare_all,
     groups,
     open_pair_judge,
     plain_win_ratio,
@@ -36,11 +35,11 @@ from refladder.records import Prompt, Unwritten
 from refladder.scoring.pairs import first_probabilities, pair_question
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.methods.contract import Judge
-    from refladder.records import Benchmark, Completion, Dimension, Judgment, Sampling
+    from refladder.records import Benchmark, Dimension, Judgment
     from refladder.scoring.question import Question
 
 _DEFAULTS = {"pairs": "32", "instructions": "", "rewrites": "0", "rounds": "5"}
@@ -135,7 +134,8 @@ def _run(
             )
             failed += unusable
             asked += options.rewrites
-            candidates += [tried(template) for template in _new(made, candidates)]
+            known = {candidate.template.digest for candidate in candidates}
+            candidates += [tried(template) for template in made if template.digest not in known]
         if settings.dry_run:
             _count_longest(benchmark, dimension, judge, settings, [candidate.template for candidate in candidates])
             notes.append(f"{dimension.name}: counted with the longest instruction; the fairest is not known yet")
@@ -156,19 +156,7 @@ def _run(
             number, last = candidates.index(best), len(candidates) - 1
             notes.append(f"{dimension.name}: instruction {number} of 0-{last}, |P(first) - 1/2| {listed}")
         pair_judge = open_pair_judge(benchmark, judge, settings, best.template)
-        comparisons, tally = compare_all(benchmark, [dimension], pair_judge, settings)
-        parts.append(
-            result_of(
-                benchmark,
-                [dimension],
-                pair_judge,
-                settings,
-                name="zepo",
-                estimator=plain_win_ratio,
-                comparisons=comparisons,
-                tally=tally,
-            )
-        )
+        parts.append(result_of(benchmark, [dimension], pair_judge, settings, name="zepo", estimator=plain_win_ratio))
     if settings.dry_run:
         return MethodResult(method=None, notes=tuple(notes))
     searched = f"|zepo:{options.pairs}x2of{len(initial)}"
@@ -205,12 +193,6 @@ zepo = EvaluationMethod(run=_run)
 
 def _fairest(candidates: Sequence[_Candidate]) -> _Candidate:
     return max(candidates, key=lambda candidate: -1.0 if candidate.fairness is None else candidate.fairness)
-
-
-def _new(made: Sequence[Template], candidates: Sequence[_Candidate]) -> list[Template]:
-    """Templates that are not among the candidates."""
-    digests = {candidate.template.digest for candidate in candidates}
-    return [template for template in made if template.digest not in digests]
 
 
 def _joined(parts: Sequence[MethodResult], total: Tally, notes: Sequence[str], signature: str) -> MethodResult:
@@ -276,50 +258,16 @@ def _reworded(template: Template, path: str) -> list[Template]:
 def rewritten(
     writer: Backend, template: Template, count: int, settings: MethodSettings, *, start: int = 0
 ) -> tuple[list[Template], list[str]]:
-    """Let the writer reword the instruction of a template.
-
-    Args:
-        writer: who rewords.
-        template: whose last paragraph is the instruction.
-        count: how often it is asked, each time with another seed.
-        settings: sampling.
-        start: added to the seeds.
-
-    Returns:
-        (templates with a new instruction, each once; why others cannot be used).
-
-    Raises:
-        BackendError: the writer failed as a whole.
-        PromptError: the template has no instruction of its own.
-    """
-    completions = []
-    for prompt, sampling in _rewriting(template, count, settings, start):
-        completions += writer.write([prompt], sampling)
-    return _usable(template, completions)
-
-
-def _rewriting(
-    template: Template, count: int, settings: MethodSettings, start: int
-) -> Iterator[tuple[Prompt, Sampling]]:
-    """The prompt that asks for other words of the instruction, with the sampling of each time it is asked."""
-    _, instruction = _head_and_instruction(template)
+    """Templates with the instruction reworded by the writer `count` times, each once, and why others cannot be used."""
+    head, instruction = _head_and_instruction(template)
     names = " and ".join(f'"{label}"' for label in template.labels.values())
-    prompt = Prompt(
-        task=template.task,
-        role="rewrite",
-        literals=(_REWRITE.format(names=names) + instruction,),
-        names=(),
-        slots={},
-    )
+    words = (_REWRITE.format(names=names) + instruction,)
+    prompt = Prompt(task=template.task, role="rewrite", literals=words, names=(), slots={})
     drawn = settings.sampling
+    completions = []
     for number in range(count):
-        tokens = min(drawn.max_tokens, _REWRITE_TOKENS)
-        yield prompt, replace(drawn, max_tokens=tokens, seed=drawn.seed + start + number)
-
-
-def _usable(template: Template, completions: Sequence[Completion]) -> tuple[list[Template], list[str]]:
-    """Templates with the instructions that were written, each once, and why others cannot be used."""
-    head, _ = _head_and_instruction(template)
+        tokens, seed = min(drawn.max_tokens, _REWRITE_TOKENS), drawn.seed + start + number
+        completions += writer.write([prompt], replace(drawn, max_tokens=tokens, seed=seed))
     templates: dict[str, Template] = {}
     failed = []
     for completion in completions:

@@ -234,13 +234,7 @@ def report_cards(
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
 ) -> list[Card]:
-    """For each method that gave scores one card for all dimensions, with its costs, and one for each dimension.
-
-    Args:
-        runs: of the methods.
-        benchmark: with ratings.
-        dimensions: one card each.
-    """
+    """For each method that gave scores one card for all dimensions, with its costs, and one for each dimension."""
     first = next((run for run in runs if run.result.comparisons), None)
     human = human_means(benchmark.ratings)
     names = [dimension.name for dimension in dimensions]

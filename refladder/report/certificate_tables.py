@@ -121,11 +121,7 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
 
 
 def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
-    """The figures of an audit, one row for each measure and one column for each dimension.
-
-    Args:
-        rows: dimension, measure, value, low and high of each figure.
-    """
+    """The figures of an audit, one row for each measure and one column for each dimension."""
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     if len(dimensions) == 2:  # noqa: PLR2004  `all` and the only dimension are the same
         dimensions = dimensions[1:]

@@ -77,18 +77,6 @@ def budget_curve(
     A context with constant scores counts 0; at small budgets there are many. The threshold of the debiased curve is
     fitted over all contexts on the chosen comparisons alone. Where the judge gave single answers it is 1/2, and the two
     curves are the same.
-
-    Args:
-        comparisons: all ordered pairs of every context, as the method win-ratio asks them without a budget.
-        human: (output id, dimension) to mean rating.
-        dimension: to draw.
-        budgets: comparisons of one context; by default ten, up to all pairs. A selection skips budgets above its
-            number of pairs.
-        draws: choices of pairs at each budget.
-        seed: of the first draw; each further draw adds 1.
-
-    Raises:
-        UsageError: no context has all of its pairs, or the contexts have different numbers of outputs.
     """
     items, compared = _compared(comparisons, dimension)
     most = most_pairs(items, "random")
@@ -120,18 +108,7 @@ def consistency_rows(
     draws: int = 10,
     seed: int = 0,
 ) -> list[ConsistencyRow]:
-    """Agreement of rankings of some outputs with the ranking of all (arXiv 2307.07889, table 8).
-
-    Args:
-        comparisons: all ordered pairs of every context.
-        human: (output id, dimension) to mean rating.
-        dimension: of the comparisons.
-        draws: subsets of each size and context.
-        seed: of the draws.
-
-    Raises:
-        UsageError: see `budget_curve`.
-    """
+    """Agreement of rankings of some outputs with the ranking of all (arXiv 2307.07889, table 8)."""
     items, compared = _compared(comparisons, dimension)
     sizes = [size for size in SIZES if size < items] + [items]
     shares = np.array(

@@ -38,18 +38,6 @@ def draw_figures(
     """Draw `cost.svg`, and when a method judged every pair of outputs, `curve-DIMENSION.svg` and `curves.jsonl`.
 
     `curves.jsonl` holds the points of the curves, and the agreement of rankings of fewer outputs with that of all.
-
-    Args:
-        rows: of agreement; the first level and statistic is drawn.
-        cards: of the same methods.
-        runs: of the same methods.
-        benchmark: with ratings.
-        dimensions: of the curves, one each.
-        seed: of the curves' draws.
-
-    Returns:
-        (text of each file by name; a sentence for each figure that was not drawn, and for each debiased curve that
-        keeps a position bias).
     """
     files, missing = {}, []
     figure = _cost(rows, cards)

@@ -27,13 +27,7 @@ _ON_LADDER = 300  # characters of a text beside its rung
 def score_table(
     texts: Sequence[str], columns: Sequence[Mapping[str, Any]], dimensions: Sequence[Dimension]
 ) -> PlainTable:
-    """Scores, grades and spreads of texts.
-
-    Args:
-        texts: that were scored.
-        columns: what scoring gave for each of them.
-        dimensions: that they were scored on.
-    """
+    """Scores, grades and spreads of texts."""
     several = len(dimensions) > 1
     heads = ["text"]
     for dimension in dimensions:
@@ -55,14 +49,7 @@ def score_table(
 def ladder_view(
     ladders: LadderSet, ladder: Ladder, dimension: Dimension, outputs: Sequence[Mapping[str, Any]]
 ) -> list[RenderableType]:
-    """The context, its ladder with the outputs placed on it, best first, and a legend where an output has a spread.
-
-    Args:
-        ladders: the set that the ladder is from.
-        ladder: to show.
-        dimension: of the ladder.
-        outputs: id, text, score, grade, spread and note of each; those without a score come last.
-    """
+    """The context, its ladder with the outputs placed on it, best first, and a legend where an output has a spread."""
     shown: list[RenderableType] = []
     context = ladders.contexts.get(ladder.context_id)
     if context is not None:

@@ -21,13 +21,7 @@ _FAST = 10  # a second, from which on the rate is told as a whole number
 
 @contextmanager
 def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = None) -> Iterator[Progress]:
-    """How far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then.
-
-    Args:
-        what: is done.
-        watch: tells the prompts answered so far, and the tokens that models ran for them (None where no backend
-            tells). A bar asks it all the time.
-    """
+    """How far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then."""
     what = printable(what)
     started, before = time.monotonic(), watch() if watch is not None else (0, None)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from refladder.report.rendering import DASH, PlainTable, number
 from refladder.report.svg import Series, lines
@@ -22,56 +23,38 @@ _LEGEND = (
 _MARKS = "*: the promised cut-off; n: the cut-off without a promise"
 
 
-class Step(Protocol):
-    """A cut-off with its labels, as in `refladder.jobs.calibrate`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A candidate cut-off with its labels: `low` is the lower bound of its precision if it were the only one.
 
-    @property
-    def cutoffs(self) -> tuple[float, ...]:
-        """One for each column."""
+    `counted` is the number of independent labels that those above are worth, see `refladder.trust.threshold.counted`.
+    """
 
-    @property
-    def kept_share(self) -> float:
-        """Between 0 and 1."""
-
-    @property
-    def labels_above(self) -> int:
-        """Labelled rows that are kept."""
-
-    @property
-    def bad_above(self) -> int:
-        """The bad ones of them."""
-
-    @property
-    def precision(self) -> float | None:
-        """None without labels."""
-
-    @property
-    def low(self) -> float:
-        """Lower bound of the precision."""
+    cutoffs: tuple[float, ...]
+    kept: int
+    kept_share: float
+    labels_above: int
+    bad_above: int
+    counted: float
+    precision: float | None
+    low: float
 
 
-class Batch(Protocol):
-    """A number of further labels, as in `refladder.jobs.next_labels`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What more labels can promise.
 
-    @property
-    def more(self) -> int:
-        """Further labels."""
+    With `more` labels there are `labels` of rows from which the sample is drawn; the promise holds at the next look
+    with at most `bad_allowed` bad ones (None: not even with 0), and without any bad one it could be `precision`.
+    `chance` is the probability that the promise can be made if further labels are like those so far; None without
+    labels.
+    """
 
-    @property
-    def labels(self) -> int:
-        """With those that exist."""
-
-    @property
-    def bad_allowed(self) -> int | None:
-        """None if not even 0."""
-
-    @property
-    def precision(self) -> float:
-        """Promised without a bad one."""
-
-    @property
-    def chance(self) -> float | None:
-        """Of the promise; None without labels."""
+    more: int
+    labels: int
+    bad_allowed: int | None
+    precision: float
+    chance: float | None
 
 
 def cutoff_words(columns: Sequence[str], cutoffs: Sequence[float]) -> str:
@@ -87,15 +70,7 @@ def plural(count: int, noun: str) -> str:
 def steps_table(
     columns: Sequence[str], steps: Sequence[Step], chosen: int | None, naive: int | None, share: float | None
 ) -> PlainTable:
-    """Cut-offs, strictest first, with a bar from the bound to the precision.
-
-    Args:
-        columns: the score columns.
-        steps: the candidates.
-        chosen: the number of the promised one.
-        naive: the number of the one without a promise.
-        share: the promised precision, if one is promised.
-    """
+    """Cut-offs, strictest first, with a bar from the bound to the precision."""
     rows = []
     for place, step in enumerate(steps):
         marks = f"{'*' if place == chosen else ''}{'n' if place == naive else ''}"
@@ -115,13 +90,7 @@ def steps_table(
 
 
 def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> PlainTable:
-    """What more labels can promise.
-
-    Args:
-        batches: numbers of further labels.
-        precision: the promised one.
-        sure: the probability of the promise.
-    """
+    """What more labels can promise."""
     legend = (
         ("more", "further labels, all of rows that are drawn as below"),
         ("labels", "with those of such rows that exist"),
@@ -153,16 +122,7 @@ def _bar(step: Step, share: float | None) -> str:
 
 
 def kept_chart(title: str, steps: Sequence[Step], share: float | None) -> str:
-    """Precision and its lower bound against the share of rows kept, as SVG.
-
-    Args:
-        title: above the chart.
-        steps: the candidates.
-        share: the promised precision, for a dashed line.
-
-    Raises:
-        UsageError: no candidate has labels.
-    """
+    """Precision and its lower bound against the share of rows kept, as SVG."""
     shown = [step for step in steps if step.precision is not None]
     series = [
         Series(

@@ -59,14 +59,7 @@ def number(value: float | None, digits: int) -> str:
 
 
 def with_interval(value: float | None, low: float | None, high: float | None, *, digits: int = 2) -> str:
-    """A number with three decimals, and its interval where it has one.
-
-    Args:
-        value: None for a dash.
-        low: lower end of the interval.
-        high: its upper end.
-        digits: of the ends.
-    """
+    """A number with three decimals (None: a dash), and its interval where it has one, with `digits` decimals."""
     if value is None:
         return DASH
     if low is None or high is None:
@@ -84,11 +77,7 @@ def shared_legends(tables: Iterable[PlainTable]) -> list[PlainTable]:
 
 
 def json_lines(records: Iterable[DataclassInstance]) -> str:
-    """One JSON object a line for each record; what has no value is null.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
+    """One JSON object a line for each record; what has no value is null."""
     return "".join(json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n" for record in records)
 
 

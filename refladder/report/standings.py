@@ -44,10 +44,10 @@ class Trial:
     criterion: str
     one: str
     other: str
-    forward: float | None
-    backward: float | None
-    winner: str | None
-    tie: bool
+    forward: float | None = None
+    backward: float | None = None
+    winner: str | None = None
+    tie: bool = False
     note: str | None = None
     explanation: str | None = None
     mass: float | None = None
@@ -90,14 +90,6 @@ def standings_of(
 
     With two criteria or more, `overall` adds up the trials of all of them. With weights, its rate is the sum of
     weighted points over the sum of weighted trials; its counts leave out criteria of weight 0.
-
-    Args:
-        trials: of these rows, models and criteria.
-        written: (row, model) of every text that was written.
-        rows: their ids.
-        models: their names.
-        criteria: their names.
-        weights: of the criteria, from 0; None for equal ones.
     """
     counts = np.zeros((len(rows), len(models), len(criteria), 4), dtype=np.int64)
     row_numbers = {row: number for number, row in enumerate(rows)}
@@ -132,11 +124,7 @@ def standings_of(
 
 
 def standing_tables(standings: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
-    """A table for each criterion, of the standings over all rows.
-
-    Args:
-        standings: fields of `Standing`, as `results.jsonl` holds them; those of single rows are left out.
-    """
+    """A table for each criterion, of the standings over all rows."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for standing in standings:
         if standing["row"] is None:

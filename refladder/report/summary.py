@@ -96,12 +96,7 @@ def warning_lines(report: ScoreReport) -> list[str]:
 
 
 def low_mass_lines(count: int, judgments: int) -> list[str]:
-    """A warning about low label mass, or none.
-
-    Args:
-        count: judgments with low label mass.
-        judgments: of the run.
-    """
+    """A warning about low label mass, or none."""
     if not count:
         return []
     warning = (

@@ -61,11 +61,7 @@ class Axis:
 
 
 def axis_of(label: str, values: Sequence[float], *, logarithmic: bool = False) -> Axis:
-    """An axis that holds all values.
-
-    Raises:
-        UsageError: no values, or one that is not above 0 on a logarithmic axis.
-    """
+    """An axis that holds all values."""
     if not values or (logarithmic and min(values) <= 0):
         raise UsageError(f"nothing to draw along {label!r}: {'no values' if not values else 'a value is not above 0'}")
     low, high = min(values), max(values)
@@ -82,12 +78,6 @@ def file_stems(names: Sequence[str]) -> dict[str, str]:
     A stem is the name itself where it holds letters, digits, `_` and `-` only. Otherwise each run of other characters
     is one `_`, and a digest of the name follows, so that different names have different stems in every run. Names that
     a file system cannot tell apart because it ignores case or composes letters get the digest as well.
-
-    Args:
-        names: distinct.
-
-    Returns:
-        Name to stem.
     """
     composed = {name: unicodedata.normalize("NFC", name) for name in names}
     folded = Counter(text.casefold() for text in composed.values())
@@ -101,11 +91,7 @@ def file_stems(names: Sequence[str]) -> dict[str, str]:
 
 
 def lines(title: str, series: Sequence[Series], across: str, up: str) -> str:
-    """A chart of lines with bands.
-
-    Raises:
-        UsageError: no points.
-    """
+    """A chart of lines with bands."""
     x = axis_of(across, [px for line in series for px, _ in line.points])
     heights = [py for line in series for _, py in line.points]
     y = axis_of(up, heights + [end for line in series for ends in line.band for end in ends])
@@ -131,11 +117,7 @@ def lines(title: str, series: Sequence[Series], across: str, up: str) -> str:
 
 
 def scatter(title: str, points: Sequence[tuple[str, float, float]], across: str, up: str) -> str:
-    """A chart of named points (name, x above 0 on a logarithmic axis, y).
-
-    Raises:
-        UsageError: no points, or an x that is not above 0.
-    """
+    """A chart of named points (name, x above 0 on a logarithmic axis, y)."""
     x = axis_of(across, [point[1] for point in points], logarithmic=True)
     y = axis_of(up, [point[2] for point in points])
     parts = []

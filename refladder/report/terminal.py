@@ -23,12 +23,7 @@ _INTERVAL = re.compile(r"(\S+) \[(\S+), (\S+)\]")
 
 
 def terminal_tables(tables: Iterable[PlainTable], width: int) -> list[RenderableType]:
-    """Captions, tables and legends, to be printed one after the other.
-
-    Args:
-        tables: in the order of printing.
-        width: of the terminal, in columns.
-    """
+    """Captions, tables and legends, to be printed one after the other."""
     shown: list[RenderableType] = []
     for table in shared_legends(tables):
         for part_number, part in enumerate(fitted(table, width)):
@@ -54,10 +49,6 @@ def fitted(table: PlainTable, width: int) -> list[Table]:
     An interval is beside its figure where all columns then fit, else below it. Heads and names of rows are wrapped at
     spaces and behind `-`, `_` and `/`. Columns that do not fit are in further parts with the same names of rows. Only a
     word that is wider than the terminal is folded.
-
-    Args:
-        table: a cell may have several lines.
-        width: of the terminal, in columns.
     """
     names = [table.heads[0], *(row[0] for row in table.rows)]
     _, narrow = _widths(table)

@@ -23,7 +23,7 @@ from refladder.files.ladder_sets import (
     write_certificate,
     write_ladder_set,
 )
-from refladder.jobs.certify import JUDGMENTS, certify, open_asker
+from refladder.jobs.certify import JUDGMENTS, Asking, certify, open_asker
 from refladder.jobs.link import Linker
 from refladder.records import Ladder, Link, Rung, Threshold, scale_of
 
@@ -135,11 +135,11 @@ def test_a_ladder_that_length_climbs_is_counted():
 
 def test_judgments_are_stored_and_not_asked_again(tmp_path):
     opened, judge = set_of([[0, 1, 2]] * 6), Comparing()
-    first = certify(opened, open_asker(opened, judge, tmp_path / "j.jsonl"))
+    first = certify(opened, open_asker(opened, judge, Asking(judgments=tmp_path / "j.jsonl")))
     assert judge.asked == 36
     lines = (tmp_path / "j.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "j.jsonl").write_bytes(b"".join(lines[:20]) + lines[20][:30])  # killed while it wrote judgment 20
-    assert certify(opened, open_asker(opened, judge, tmp_path / "j.jsonl")) == first
+    assert certify(opened, open_asker(opened, judge, Asking(judgments=tmp_path / "j.jsonl"))) == first
     assert judge.asked == 36 + 36 - 19
 
 
