@@ -68,10 +68,6 @@ def without_continuations(logprob: float, continuations: Sequence[float]) -> flo
 
     p(label is the answer) = p(label) - sum of p(longer label): "1" is the beginning of "10", and an answer that goes on
     to "10" is not "1". At least `LEAST_REST` of p(label) is left.
-
-    Args:
-        logprob: natural logarithm of p(label), all continuations included.
-        continuations: natural logarithms of p(longer label), the label's own tokens included; no one begins another.
     """
     if not continuations:
         return logprob
@@ -90,13 +86,7 @@ def checked_reading(
 ) -> LabelReading:
     """A reading, without log-probabilities where the probabilities are impossible.
 
-    Args:
-        logprobs: natural logarithms, one for each label.
-        mass: sum of the label probabilities.
-        seen: largest sum of the probabilities that were returned for one position.
-        exactness: how the log-probabilities were found.
-        cut: whether the context was shortened.
-        note: for people.
+    `seen` is the largest sum of the probabilities that were returned for one position.
     """
     total = max(mass, seen)
     if not total <= LARGEST_SUM:
@@ -106,12 +96,7 @@ def checked_reading(
 
 
 def possible(reading: LabelReading, whose: str) -> LabelReading:
-    """A reading; without log-probabilities, and with the reason, where they are impossible.
-
-    Args:
-        reading: of any backend or store.
-        whose: what gave it, as the subject of the reason: `the judge gave`.
-    """
+    """A reading; without log-probabilities, and with a reason (`whose` is its subject), where they are impossible."""
     wrong = None if reading.logprobs is None else impossible(reading.logprobs, reading.mass)
     return (
         reading if wrong is None else LabelReading(logprobs=None, mass=None, reason=f"{whose} {wrong}", cut=reading.cut)
@@ -129,13 +114,6 @@ def reading_from_sequences(
     """Label log-probabilities from those of token sequences; the spellings of one label add up.
 
     A sequence that begins another one counts only where the longer one does not follow (`without_continuations`).
-
-    Args:
-        spellings: for each label, the token ids of its spellings.
-        logprobs: the natural-log probability of every sequence: the sum over its tokens.
-        seen: largest sum of the probabilities that were returned for one position.
-        cut: whether the context was shortened.
-        note: for people.
     """
     alone = {}
     for sequence, logprob in logprobs.items():
@@ -169,14 +147,6 @@ def reading_from_counts(
     log-probability is `NEVER`. The mass is the share of all answers that name a label.
 
     Source: arXiv 2509.05440, Table 2 ("Sample"); arXiv 2307.07889, equation 5.
-
-    Args:
-        counts: for each label, the number of answers that name it.
-        answers: number of answers.
-        unparsed: number of other answers by reason.
-        example: the text of one of those.
-        cut: whether the context was shortened.
-        note: for people.
     """
     parsed = sum(counts)
     problem = None
@@ -223,11 +193,8 @@ def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | s
     follows. A label that is a number must begin the answer or follow a word such as "score", so that no other number
     of the text is taken for it. A negated label ("not better", "Summary A is not better") is not named.
 
-    Args:
-        text: the answer.
-        labels: what may be said.
-        ended: False for an answer that was cut at its length limit. Then a number or a short name at its very end is
-            not read: "1" may have become "10".
+    `ended` is False for an answer that was cut at its length limit. Then a number or a short name at its very end is
+    not read: "1" may have become "10".
     """
     complete = ended or text != text.rstrip()
     verdict = _label_in(without_thoughts(text).strip(), [label.casefold() for label in labels], complete=complete)

@@ -82,11 +82,8 @@ def parts_of(
 ) -> Parts:
     """The parts of attention over a segment, with the masks of pieces and bands.
 
-    Args:
-        segment: a packed tree and the number of tokens in the cache before it.
-        dtype: of the model.
-        indices: the tokens whose queries are needed, in order; None means all.
-        window: number of keys that a query sees at most; None means all of its ancestors.
+    `indices` are the tokens whose queries are needed, in order (None: all), and `window` is the number of keys that a
+    query sees at most (None: all of its ancestors).
     """
     shown = cover(segment)
     asked = np.arange(segment.tokens.size) if indices is None else np.array(indices)
@@ -155,12 +152,6 @@ def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
     """The rows that batches take from flattened tensors; the same in every layer, so computed once.
 
     Query heads that share a key head are stacked as further queries of that key head.
-
-    Args:
-        parts: of a segment.
-        heads: number of query heads.
-        key_heads: number of key heads.
-        total: number of keys in the cache, those of the segment included.
     """
     import torch  # noqa: PLC0415  optional
 
@@ -223,9 +214,6 @@ def attend(
     Returns:
         Shape (1, tokens, heads, width), 0 for queries that the last layer need not compute, and None in place of the
         weights.
-
-    Raises:
-        NotImplementedError: the model adds a bias to its scores, or did not pass the parts on.
     """
     if parts is None or others.get("position_bias") is not None:
         raise NotImplementedError(f"tree attention with {'no parts' if parts is None else 'position_bias'}")

@@ -4,7 +4,7 @@
 - `masked`: the same with the model's own attention and a mask that shows a token its ancestors.
 - `copied`: every distinct token once; the cache is copied where prompts branch. For caches that cannot be cropped.
 - `batches`: every prompt whole, in right-padded batches.
-- `single`: every prompt whole and alone, without fused kernels; the reference for the self-check.
+- `single`: every prompt whole and alone, and all of the last layer; the reference for the self-check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.engine import attention
-from refladder.engine.kernels import FusedKernels
+from refladder.engine.batches import by_length, padded
+from refladder.engine.last_layer import shortened
 from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 from refladder.engine.trie import Node, NodeRead, Pop, Push, Read, Segment, build_trie, plan
 
@@ -51,15 +52,9 @@ class Causal:
     """A causal model that returns the log-probabilities of chosen tokens.
 
     `strategies` are those that the architecture allows, fastest first, and `strategy` is the one in use; see
-    `self_check.choose_strategy`. `kernels` are the fused kernels in use, or None. `window` is the number of tokens that
-    layers with a sliding window see, or None. `tokens_run` counts the tokens that went through the model, padding
-    included.
-
-    Args:
-        model: of transformers.
-        dtype: "float32", "bfloat16" or "float16".
-        memory: bytes that may be used beside the weights.
-        forward_tokens: maximum number of tokens in one forward pass.
+    `self_check.choose_strategy`. `shortens` says whether the last layer runs for the positions that are read only.
+    `window` is the number of tokens that layers with a sliding window see, or None. `tokens_run` counts the tokens that
+    went through the model, padding included.
     """
 
     def __init__(self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS) -> None:  # noqa: ANN401
@@ -77,7 +72,7 @@ class Causal:
         self._mask_dtype = model.dtype
         self.strategies = self._supported()
         self.strategy = self.strategies[0]
-        self.kernels: FusedKernels | None = FusedKernels(model)
+        self.shortens = True
 
     @property
     def name(self) -> str:
@@ -136,9 +131,6 @@ class Causal:
 
         Returns:
             Shape (reads,), natural logarithms. NaN where the model returned NaN.
-
-        Raises:
-            BackendError: memory runs out even with a few tokens at a time.
         """
         longest = max(map(len, sequences))
         most = tokens_that_fit(self.forward_tokens, longest, len(reads), self._config, self.memory)
@@ -176,7 +168,7 @@ class Causal:
             self.model.set_attn_implementation(original)
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
-        few = self.kernels is not None and len(_read_indices(segment)) * _TOKENS_PER_READ <= segment.tokens.size
+        few = self.shortens and len(_read_indices(segment)) * _TOKENS_PER_READ <= segment.tokens.size
         parts = {"parts": self._layer_parts(segment, None, few=few)}
         if self.window is not None and int(segment.positions.max()) >= self.window:
             parts["window_parts"] = self._layer_parts(segment, self.window, few=few)
@@ -236,31 +228,21 @@ class Causal:
 
     def _in_batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int) -> FloatArray:
         """Whole sequences, padded at their ends, where no token sees the padding."""
-        import torch  # noqa: PLC0415  optional
-
         logprobs = np.full(len(reads), np.nan)
         reads_of: dict[int, list[NodeRead]] = {}
         for number, read in enumerate(reads):
             reads_of.setdefault(read.sequence, []).append(NodeRead(read.position, read.token, number))
-        order = sorted(reads_of, key=lambda sequence: -len(sequences[sequence]))
         device = self.model.device
-        while order:
-            width = len(sequences[order[0]])
-            batch = order[: min(_BATCH_ROWS, max(1, batch_tokens // width))]
-            del order[: len(batch)]
-            ids = torch.zeros((len(batch), width), dtype=torch.long)
-            mask = torch.zeros_like(ids)
-            for row, sequence in enumerate(batch):
-                ids[row, : len(sequences[sequence])] = torch.as_tensor(sequences[sequence])
-                mask[row, : len(sequences[sequence])] = 1
+        for batch in by_length(reads_of, lambda number: len(sequences[number]), batch_tokens, _BATCH_ROWS):
+            ids, mask = padded([sequences[number] for number in batch], len(sequences[batch[0]]))
             chosen = [(row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]]
-            padded = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
+            masked = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
             logprobs[[read.number for _, read in chosen]] = self._forward(
                 ids.to(device),
                 sorted({read.offset for _, read in chosen}),
                 [(row, read.offset, read.token) for row, read in chosen],
                 use_cache=False,
-                **padded,
+                **masked,
             )
         return logprobs
 
@@ -291,10 +273,10 @@ class Causal:
         self.tokens_run += ids.numel()
         logprobs = np.empty(len(wanted))
         with torch.inference_mode():
-            kernels: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-            if self.kernels is not None and self.strategy != "single":
-                kernels = self.kernels.active(read_at, ids.shape[1])
-            with kernels:
+            last_layer: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if self.shortens and self.strategy != "single":
+                last_layer = shortened(self.model, read_at, ids.shape[1])
+            with last_layer:
                 logits = self.model(input_ids=ids, **arguments).logits
             if not selects:
                 logits = logits[:, read_at]

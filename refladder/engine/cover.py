@@ -67,12 +67,9 @@ class Cover(NamedTuple):
 def cover(segment: Segment, piece_tokens: int = _PIECE_TOKENS, short: int = _SHORT, step: int = _STEP) -> Cover:
     """Divide a segment into runs, pieces and spans.
 
-    Args:
-        segment: a packed tree and the number of tokens in the cache before it.
-        piece_tokens: maximum number of tokens of subtrees that share a piece.
-        short: maximum length of a run that becomes a piece, and of the keys before a piece. The keys may be slightly
-            more, as the remainders of spans add up.
-        step: spans hold multiples of this number of keys, except those before long runs.
+    Subtrees of at most `piece_tokens` share a piece. `short` is the maximum length of a run that becomes a piece, and
+    of the keys before a piece, or slightly more, as the remainders of spans add up. Spans hold multiples of `step`
+    keys, except those before long runs.
     """
     ends, past = segment.ends, segment.start
     size = int(ends.size)
@@ -139,12 +136,6 @@ def windowed(segment: Segment, full: Cover, window: int, short_chunk: int = _SHO
     """Restrict a cover to a sliding window: a query at position p sees the keys at positions p - window + 1 to p.
 
     Pieces keep some keys that are too far away for a part of their queries; the mask of a piece hides them.
-
-    Args:
-        segment: a packed tree and the number of tokens in the cache before it.
-        full: the cover of the segment without a window.
-        window: number of keys that a query sees at most, itself included.
-        short_chunk: a chunk of a run that is longer than the window becomes a piece if it has fewer tokens.
     """
     runs, pieces, spans = _chunks(segment, full, window, short_chunk)
     positions, keys = segment.positions, key_positions(segment)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refladder.engine.batches import by_length, padded
 from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ class EncoderDecoder:
     """An encoder-decoder that returns the log-probabilities of labels.
 
     `tokens_run` counts encoder tokens, padding included. `strategy` is the name that the speed log shows.
-
-    Args:
-        model: of transformers.
-        memory: bytes that may be used beside the weights.
     """
 
     strategy = "batches"
@@ -63,9 +60,6 @@ class EncoderDecoder:
         Returns:
             Shape (prompts, labels, longest label), natural logarithms, 0 after the end of a label. NaN where the
             model returned NaN.
-
-        Raises:
-            BackendError: memory runs out even with one prompt at a time.
         """
         longest = max(map(len, prompts))
         reads = sum(map(len, labels)) * max(1, _BATCH_TOKENS // longest)
@@ -84,23 +78,12 @@ class EncoderDecoder:
 
         device = self.model.device
         width = max(map(len, labels))
-        targets = torch.zeros((len(labels), width), dtype=torch.long)
-        for number, label in enumerate(labels):
-            targets[number, : len(label)] = torch.as_tensor(label)
-        present = torch.arange(width)[None, :] < torch.as_tensor([[len(label)] for label in labels])
+        targets, present = padded(labels, width)
         inputs = torch.cat([torch.full((len(labels), 1), self._start_id), targets[:, :-1]], dim=1)
         inputs, input_of = torch.unique(inputs, dim=0, return_inverse=True)  # labels of one token share their input
         logprobs = np.full((len(prompts), len(labels), width), np.nan)
-        order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number]))
-        while order:
-            longest = len(prompts[order[0]])
-            batch = order[: max(1, batch_tokens // longest)]
-            del order[: len(batch)]
-            ids = torch.zeros((len(batch), longest), dtype=torch.long)
-            mask = torch.zeros_like(ids)
-            for row, number in enumerate(batch):
-                ids[row, : len(prompts[number])] = torch.as_tensor(prompts[number])
-                mask[row, : len(prompts[number])] = 1
+        for batch in by_length(range(len(prompts)), lambda number: len(prompts[number]), batch_tokens):
+            ids, mask = padded([prompts[number] for number in batch], len(prompts[batch[0]]))
             self.tokens_run += ids.numel()
             with torch.inference_mode():
                 ids, mask = ids.to(device), mask.to(device)
@@ -115,6 +98,6 @@ class EncoderDecoder:
                 distributions = torch.log_softmax(logits.float(), dim=-1).view(len(batch), len(inputs), width, -1)
                 target_ids = targets.to(device)[None, :, :, None].expand(len(batch), -1, -1, 1)
                 selected = distributions[:, input_of.to(device)].gather(3, target_ids)[..., 0]
-                selected = torch.where(present.to(device), selected, 0.0)
+                selected = torch.where(present.bool().to(device), selected, 0.0)
             logprobs[batch] = selected.double().cpu().numpy()
         return logprobs

@@ -40,12 +40,7 @@ def usable_memory(device: Any) -> int:  # noqa: ANN401  a torch.device
 
 
 def cache_bytes_per_token(config: Any, number_bytes: int) -> int:  # noqa: ANN401  of transformers
-    """Bytes of the keys and values of one token in all layers.
-
-    Args:
-        config: of a text model.
-        number_bytes: bytes of one number.
-    """
+    """Bytes of the keys and values of one token in all layers."""
     return 2 * number_bytes * sum(_key_numbers(layer) for layer in _layers(config))
 
 
@@ -72,15 +67,8 @@ def _inner_width(config: Any) -> int:  # noqa: ANN401
 def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:  # noqa: ANN401  of transformers
     """Estimate how many tokens can go through a model in one forward pass, from the largest tensors of a layer.
 
-    Args:
-        wanted: the number of tokens to start from; it is halved until the estimate fits.
-        longest: tokens of the longest sequence, whose keys and values stay in the cache.
-        reads: positions whose logits are needed; they may all be in one forward pass.
-        config: of a text model.
-        memory: bytes that may be used.
-
-    Returns:
-        `wanted`, halved as often as necessary; at least 1.
+    `wanted`, halved as often as necessary; at least 1. The `longest` sequence stays in the cache, and the logits of
+    `reads` positions may all be in one forward pass.
     """
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     layers = _layers(config)
@@ -109,17 +97,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def halve_until_it_fits(run: Callable[[int], T], most: int, least: int, description: str) -> T:
-    """Run with `most` items at a time; after each out-of-memory error, with half as many.
-
-    Args:
-        run: takes the number of tokens or rows that go through the model together.
-        most: where to start.
-        least: where to give up.
-        description: starts the error message.
-
-    Raises:
-        BackendError: memory ran out even with `least` items.
-    """
+    """Run with `most` items at a time; after each out-of-memory error, with half as many, `least` at the least."""
     while True:
         try:
             return run(most)

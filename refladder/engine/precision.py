@@ -11,11 +11,7 @@ _REPEATS = 5
 
 @functools.cache
 def operations_per_second(dtype: str) -> float:
-    """The rate of matrix products on the CPU, the best of a few; measured once in a process.
-
-    Args:
-        dtype: "float32", "bfloat16" or "float16".
-    """
+    """The rate of matrix products on the CPU, the best of a few; measured once in a process."""
     import torch  # noqa: PLC0415  optional
 
     generator = torch.Generator().manual_seed(0)

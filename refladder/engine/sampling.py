@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from refladder.engine.batches import padded
 from refladder.engine.encoder_decoder import decoder_start
+from refladder.engine.quiet import quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 BLOCK = 512  # keys: attention kernels sum over blocks of this size, or of a fraction of it
 _SMALL_BATCHES = (1, 2, 4, 8, 16)  # row counts that may replace a full batch if no bit changes
@@ -86,8 +87,7 @@ def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:  # noqa: AN
 
     Each kind of product is run, as the answer depends on processor, library and number format.
 
-    Returns:
-        Ascending, `largest` always last.
+    Ascending, `largest` always last.
     """
     import torch  # noqa: PLC0415  optional
     from transformers.pytorch_utils import Conv1D  # noqa: PLC0415  the products of GPT-2, transposed
@@ -157,14 +157,9 @@ def generate_batch(
             width += BLOCK - width % BLOCK  # never 0: without padding, attention takes another code path
             states = (_encoder_states if has_encoder else _cache_states)(model, prompts, width, rows)
             prompts = [*prompts, *[prompts[-1]] * (rows - count)]
-        ids = torch.zeros((len(prompts), width), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            columns = slice(0, len(prompt)) if has_encoder else slice(width - len(prompt), width)
-            ids[row, columns] = torch.as_tensor(prompt)
-            mask[row, columns] = 1
+        ids, mask = padded(prompts, width, left=not has_encoder)
         draw = _Draw([random_stream(prompt, seed) for prompt in prompts], temperature, top_p)
-        with _without_length_warning():
+        with quiet():  # the warning about a model's maximum length counts the padding
             outputs = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
@@ -225,30 +220,17 @@ def _stacked(states: Sequence[Any], rows: int, width: int, *, pad_end: bool) -> 
     import torch  # noqa: PLC0415  optional
 
     gaps = [width - state.shape[-2] for state in states]
-    padded = [
+    same = [
         torch.nn.functional.pad(state, (0, 0, 0, gap) if pad_end else (0, 0, gap, 0))
         for state, gap in zip(states, gaps, strict=True)
     ]
-    return torch.cat([*padded, *[padded[-1]] * (rows - len(padded))])
+    return torch.cat([*same, *[same[-1]] * (rows - len(same))])
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
     """The number of tokens that two sequences have in common at their start."""
     shorter = min(len(first), len(second))
     return next((index for index in range(shorter) if first[index] != second[index]), shorter)
-
-
-@contextmanager
-def _without_length_warning() -> Iterator[None]:
-    """Suppress the warning about a model's maximum length, which counts the padding."""
-    from transformers.utils import logging  # noqa: PLC0415  optional
-
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
 
 
 def _up_to_end(ids: list[int], end_ids: set[int], has_nan: bool) -> GeneratedText:

@@ -18,10 +18,9 @@ from refladder.engine.small_copy import VOCABULARY, in_float32, small_copy
 from refladder.engine.trie import Read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.engine.kernels import FusedKernels
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +34,10 @@ _ERRORS = (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotI
 
 
 class Proof(NamedTuple):
-    """The fastest strategy that is right for an architecture, and whether it is right with fused kernels."""
+    """The fastest strategy that is right for an architecture, and whether it is right with a shortened last layer."""
 
     strategy: str
-    fused: bool
+    shortens: bool
 
 
 _proofs: dict[str, Proof | None] = {}  # by configuration and library versions
@@ -47,23 +46,19 @@ _proofs: dict[str, Proof | None] = {}  # by configuration and library versions
 def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
     """Give a model the first of its strategies that agrees with plain inference; a warning names those that do not.
 
-    A strategy that disagrees is tried again without fused kernels.
-
-    Args:
-        causal: the model; its `strategy` is set.
-        ids: tokens of plain text, 200 or more.
+    A strategy that disagrees is tried again with the whole last layer.
     """
     key = _key(causal.model)
     if key not in _proofs:
         _proofs[key] = prove(causal.model)
     proof = _proofs[key]
-    candidates = [*itertools.product(causal.strategies, dict.fromkeys((causal.kernels, None)))]
+    candidates = [*itertools.product(causal.strategies, (True, False))]
     if proof is not None:
         proved = causal.strategies.index(proof.strategy)
         candidates = [
-            (strategy, kernels)
-            for strategy, kernels in candidates
-            if causal.strategies.index(strategy) >= proved + (kernels is not None and not proof.fused)
+            (strategy, shortens)
+            for strategy, shortens in candidates
+            if causal.strategies.index(strategy) >= proved + (shortens and not proof.shortens)
         ]
     _settle(causal, candidates, _real_check(causal, ids, proved=proof is not None))
     log.info("%s: inference strategy %r", causal.name, causal.strategy)
@@ -73,8 +68,7 @@ def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
 def prove(model: Any) -> Proof | None:  # noqa: ANN401  of transformers
     """Find the first strategy that returns the numbers of plain inference on a small copy of a model.
 
-    Returns:
-        None if no small copy can be made or its numbers are not finite.
+    None if no small copy can be made or its numbers are not finite.
     """
     small = small_copy(model)
     if small is None:
@@ -97,8 +91,8 @@ def prove(model: Any) -> Proof | None:  # noqa: ANN401  of transformers
                 return f"disagrees with plain inference by {difference:.2g} nats (limit {_TOLERANCE:#.2g})"
         return None
 
-    _settle(causal, itertools.product(causal.strategies, dict.fromkeys((causal.kernels, None))), disagrees)
-    return Proof(causal.strategy, fused=causal.kernels is not None)
+    _settle(causal, itertools.product(causal.strategies, (True, False)), disagrees)
+    return Proof(causal.strategy, causal.shortens)
 
 
 def _key(model: Any) -> str:  # noqa: ANN401
@@ -113,10 +107,10 @@ def _key(model: Any) -> str:  # noqa: ANN401
 
 def _settle(
     causal: Causal,
-    candidates: Iterator[tuple[str, FusedKernels | None]] | list[tuple[str, FusedKernels | None]],
+    candidates: Iterable[tuple[str, bool]],
     disagrees: Callable[[], str | None],
 ) -> None:
-    for causal.strategy, causal.kernels in candidates:
+    for causal.strategy, causal.shortens in candidates:
         if causal.strategy == "single":
             break
         try:
@@ -125,7 +119,7 @@ def _settle(
             reason = f"fails ({error})"
         if reason is None:
             break
-        if causal.kernels is None:
+        if not causal.shortens:
             log.warning(
                 "%s: %s %s. Falling back to a slower strategy.", causal.name, STRATEGIES[causal.strategy], reason
             )
@@ -145,12 +139,11 @@ def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int
 
 
 def _plain(causal: Causal, sequences: list[list[int]], reads: list[Read]) -> FloatArray:
-    before = causal.strategy, causal.kernels
-    causal.strategy, causal.kernels = "single", None
+    before, causal.strategy = causal.strategy, "single"
     try:
         return causal.logprobs(sequences, reads)
     finally:
-        causal.strategy, causal.kernels = before
+        causal.strategy = before
 
 
 def _largest(differences: FloatArray) -> float:

@@ -12,7 +12,8 @@ import copy
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from refladder.engine.kernels import decoder_layers
+from refladder.engine.last_layer import decoder_layers
+from refladder.engine.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,6 @@ def small_copy(model: Any) -> Any | None:  # noqa: ANN401  of transformers
     their own, so that no other random number changes.
     """
     import torch  # noqa: PLC0415  optional
-    import transformers  # noqa: PLC0415  optional
 
     kinds = layer_kinds(model)
     # Where the configuration does not list its layers, their pattern is that of the first ones.
@@ -52,7 +52,7 @@ def small_copy(model: Any) -> Any | None:  # noqa: ANN401  of transformers
         try:
             config = small_configuration(model.config.get_text_config(), layers)
             config._attn_implementation = model.config._attn_implementation  # noqa: SLF001  no public name exists
-            with torch.random.fork_rng(devices=[]), _quiet(transformers):
+            with torch.random.fork_rng(devices=[]), quiet():  # about unusual widths
                 torch.manual_seed(0)
                 with torch.device("meta"):  # a width that no recipe here knows takes no memory
                     outline = _of_type(model, config)
@@ -78,29 +78,15 @@ def _of_type(model: Any, config: Any) -> Any:  # noqa: ANN401
     return transformers.AutoModelForCausalLM.from_config(config)
 
 
-@contextlib.contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:  # noqa: ANN401
-    logging = transformers.utils.logging
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # about unusual widths
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-
-
 def layer_kinds(model: Any) -> list[tuple[str, ...]]:  # noqa: ANN401  of transformers
     """The kind of each layer, as the names of the classes it is made of."""
     return [tuple(sorted({type(part).__name__ for part in layer.modules()})) for layer in decoder_layers(model)]
 
 
 def small_configuration(config: Any, layers: int | None = None) -> Any:  # noqa: ANN401  of transformers
-    """A copy of a text configuration with few layers, small widths and a small vocabulary.
+    """A copy of a text configuration with small widths, a small vocabulary, and the first `layers`.
 
-    Args:
-        config: of the text part of a model.
-        layers: keep this number of first layers; None for the first layer of each kind that the configuration tells
-            apart.
+    None keeps the first layer of each kind that the configuration tells apart.
     """
     small = copy.deepcopy(config)
     overrides = {}

@@ -89,13 +89,8 @@ class Pop(NamedTuple):
 def build_trie(sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> tuple[Node, list[int]]:
     """Build the radix tree of token sequences.
 
-    Args:
-        sequences: token ids, none of them empty. A sequence may appear twice, or be a prefix of another.
-        reads: the log-probabilities that are requested; they are attached to the nodes.
-
-    Returns:
-        The root (without tokens if the sequences have no common prefix), and for each sequence the number of a leaf
-        sequence that starts with it.
+    The root (without tokens if the sequences have no common prefix), and for each sequence the number of a leaf
+    sequence that starts with it.
     """
     coded = [np.asarray(sequence, dtype=">u4").tobytes() for sequence in sequences]
     order = sorted(range(len(coded)), key=coded.__getitem__)
@@ -130,12 +125,7 @@ def _shared_tokens(first: IntArray, second: IntArray) -> int:
 def _grow(arrays: Sequence[IntArray], shared: Sequence[int]) -> tuple[Node, list[list[Node]]]:
     """Build the nodes of sorted sequences of which none is a prefix of another.
 
-    Args:
-        arrays: the sequences.
-        shared: the number of tokens that each sequence shares with the one before it.
-
-    Returns:
-        The root, and for each sequence its nodes from the root to the leaf.
+    The root, and for each sequence its nodes from the root to the leaf.
     """
     shared_tokens = np.asarray(shared)
     paths: list[list[Node]] = [[] for _ in arrays]
@@ -178,10 +168,6 @@ def plan(root: Node, max_tokens: int) -> Iterator[Push | Row | Pop]:
 
     Subtrees of at most `max_tokens` tokens are packed side by side into rows. The tokens of a larger node are pushed
     on the cache, at most `max_tokens` at a time, and popped after its descendants have run.
-
-    Args:
-        root: from `build_trie`.
-        max_tokens: maximum number of tokens in one forward pass.
     """
     pending: list[Node | Pop] = [root]
     while pending:

@@ -80,27 +80,7 @@ def distil(
 ) -> tuple[Distilled, list[str]]:
     """Train a student on a column of scores, measure it on whole contexts that it has not seen, and write it.
 
-    Args:
-        source: table of scored rows, a file or `-`.
-        column: the scores to learn.
-        out: folder for the student.
-        mapped: the columns of the source by field.
-        given: format of the source; None to take it from the file's ending.
-        ladders: a ladder set with the texts of contexts, for a table without them.
-        labels: tables of people's labels; none where they are in the source.
-        label: column of the labels.
-        model: `hf:ENCODER`; None for hashed n-grams.
-        options: of the encoder's training, see `settings_of`.
-        progress: called with the rows done and the number of rows.
-
-    Returns:
-        The record, and notes for people.
-
-    Raises:
-        UsageError: options are wrong, a library is missing, or the folder holds something else.
-        DataError: a column is missing, scores have several signatures or are a student's estimates, or there are too
-            few of them.
-        BackendUnavailableError: the encoder cannot be opened.
+    The record, and notes for people.
     """
     if labels and label is None:
         raise UsageError("--labels needs --label COLUMN, the column of the labels in it")
@@ -142,11 +122,7 @@ def _encoder_of(model: str | None) -> str | None:
 def read_lessons(
     source: str, asked: Asked, mapped: Mapped, given: str | None = None, ladders: LadderSet | None = None
 ) -> Lessons:
-    """Read scores, texts and labels, and choose what is held out.
-
-    Raises:
-        DataError: see `distil`.
-    """
+    """Read scores, texts and labels, and choose what is held out."""
     column = asked.by[0]
     pool = read_pool(source, asked, given)
     if (pool.signature or "").startswith("backend:distilled"):
@@ -248,11 +224,7 @@ def _held_out(names: Sequence[str]) -> BoolArray:
 
 
 def measured_student(regressor: Regressor, column: str, lessons: Lessons) -> Student:
-    """The student with its record: agreement on the held-out rows with its teacher, and with people.
-
-    Raises:
-        DataError: an estimate is not finite.
-    """
+    """The student with its record: agreement on the held-out rows with its teacher, and with people."""
     train, test = ~lessons.held_out, lessons.held_out
     low, high = float(lessons.scores[train].min()), float(lessons.scores[train].max())
     held_out = [text for text, out in zip(lessons.texts, test.tolist(), strict=True) if out]
@@ -287,10 +259,6 @@ def agreement(estimates: FloatArray, lessons: Lessons) -> list[HeldOut]:
 
     The surface measure is the one with the greatest Spearman correlation with the target in the other rows, and its
     error that of a line through them.
-
-    Args:
-        estimates: of the held-out rows, in order.
-        lessons: all rows.
     """
     train, test = ~lessons.held_out, lessons.held_out
     surface = measured(lessons.texts)

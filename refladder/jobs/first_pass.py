@@ -57,16 +57,7 @@ def student_folder(name: str) -> Path:
 
 
 def student_judge(judge: str, asking: Iterable[str]) -> Student:
-    """The student that is the judge of a run.
-
-    Args:
-        judge: `distilled:FOLDER`.
-        asking: options that were given and say how a model is asked; a student has a use for none.
-
-    Raises:
-        UsageError: there is such an option, or the judge's name has no folder.
-        DataError: see `open_student`.
-    """
+    """The student that is the judge of a run."""
     for option in asking:
         raise UsageError(f"{judge} asks no model, and {option} is for asking one; leave it out")
     return _named_student(judge, "--judge")
@@ -75,18 +66,7 @@ def student_judge(judge: str, asking: Iterable[str]) -> Student:
 def student_before_judge(
     cascade: str | None, between: Sequence[float] | None, check: float, *, refused: Iterable[str]
 ) -> Student | None:
-    """The student of `--cascade`; None without it. All that needs no judge is checked here, before one is opened.
-
-    Args:
-        cascade: `distilled:FOLDER`.
-        between: the band, see `Cascade`.
-        check: the share of checked rows, see there.
-        refused: options that were given and do not go together with a first pass.
-
-    Raises:
-        UsageError: the options do not fit together, or one of them is wrong.
-        DataError: see `open_student`.
-    """
+    """The student of `--cascade`; None without it. All that needs no judge is checked here, before one is opened."""
     if cascade is None:
         if between is not None:
             raise UsageError(f"--between is the undecided band of --cascade {PREFIX}FOLDER; give both")
@@ -166,24 +146,7 @@ def score_with_student(
 
     Grade, spread and label mass are not known, so they are not columns.
 
-    Args:
-        student: of `refladder distil`.
-        source: file or `-`.
-        out: file or `-`.
-        mapped: the columns of the source by field.
-        ladders: the set with the texts of contexts, for rows without them.
-        given: format of the source; None to take it from the file's ending.
-        out_given: format of the output, likewise.
-        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
-        config: the resolved configuration, written beside the output as `OUT.run.json`.
-        progress: called with the rows done and the number of rows (None if unknown).
-
-    Returns:
-        The counts.
-
-    Raises:
-        DataError, UsageError: the input or the output is wrong, see `check_input`; or another process is writing the
-            output.
+    The counts.
     """
     total = check_input(source, given, mapped)
     form = format_of(source, given)
@@ -233,16 +196,8 @@ class Cascade(AllRows):
     it stopped has bounds of that column instead. All rows have one signature, which is not the judge's, so that no
     threshold made for the judge's scores is used for them.
 
-    Args:
-        student: of `refladder distil`.
-        scorer: judge, ladders and scale. Its signature becomes that of the cascade.
-        between: the ends of the band, in units of the score; both belong to it.
-        check: share of the rows decided by the student that the judge gets all the same, 0 to 1, chosen by a digest of
-            their ids.
-
-    Raises:
-        UsageError: the student did not learn the column that this scorer gives, or learned from other scores; or the
-            band is not one; or the scorer stops at another column, or outside of the band.
+    Both ends of `between` belong to the band. `check` is the share, 0 to 1, of the rows decided by the student that the
+    judge gets all the same, chosen by a digest of their ids. A UsageError says what does not fit together.
     """
 
     def __init__(self, student: Student, scorer: LadderScorer, between: Sequence[float], check: float) -> None:
@@ -347,13 +302,7 @@ class Cascade(AllRows):
         return drawn < self._check
 
     def _count_check(self, item: Item, side: int, score: float | None) -> None:
-        """Compare a decision with the judge's, at the threshold and, without early stopping, at all in the band.
-
-        Args:
-            item: the row.
-            side: what the student decided.
-            score: of the judge, or its lower bound, which decides as well; None if it has none.
-        """
+        """Compare a decision with the judge's, at the threshold and, without early stopping, at all in the band."""
         self.counts.decided += 1
         if score is None or item.output is None:
             self.counts.unchecked += 1

@@ -73,17 +73,7 @@ def bert_score(
 ) -> tuple[ReferenceMetric, list[int]]:
     """BERTScore F1 without idf weights and without rescaling; of several references the best.
 
-    Args:
-        name: folder or Hub name of an encoder (of an encoder and decoder, the encoder is used).
-        layer: which hidden layer; None takes the reference package's for the names in LAYERS, else the last.
-        machine: how it is run.
-
-    Returns:
-        The metric, and a list of one number that counts the texts that were cut off at the model's length.
-
-    Raises:
-        UsageError: the model has no such layer, or see `open_reader`.
-        BackendUnavailableError: the model cannot be opened.
+    The metric, and a list of one number that counts the texts that were cut off at the model's length.
     """
     reader = open_reader(name, ENCODER, "bertscore", SUGGESTION, machine or Machine())
     layers = int(_encoder(reader.opened.model).config.num_hidden_layers)

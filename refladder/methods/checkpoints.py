@@ -56,17 +56,7 @@ class Found(NamedTuple):
 
 
 def split_checkpoints(asked: str, roles: Sequence[str], method: str, suggestion: str) -> list[str]:
-    """The names of several checkpoints, which stand after a method with `+` between them.
-
-    Args:
-        asked: `NAME+NAME`.
-        roles: what each is for, in their order.
-        method: for messages.
-        suggestion: what to download.
-
-    Raises:
-        UsageError: there are not as many names as roles.
-    """
+    """The names of several checkpoints, which stand after a method with `+` between them."""
     names = asked.split("+")
     if len(names) != len(roles) or not all(names):
         raise UsageError(
@@ -77,30 +67,13 @@ def split_checkpoints(asked: str, roles: Sequence[str], method: str, suggestion:
 
 
 def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> TransformersBackend:
-    """Open an encoder-decoder such as T5.
-
-    Args:
-        name: of the checkpoint.
-        method: for messages.
-        suggestion: what to download, for messages.
-        machine: how it is run.
-
-    Raises:
-        UsageError: no name, or dtype, device or memory is not what it must be.
-        BackendUnavailableError: a library is missing, there is no such model, its weights are not in safetensors or
-            not complete, it needs code of its own, or it is no encoder-decoder.
-    """
+    """Open an encoder-decoder such as T5."""
     opened, memory = _opened(name, TEXT_TO_TEXT, method, suggestion, machine)
     return TransformersBackend(opened, memory=memory, truncate_context=False, label_variants=False)
 
 
 def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> Reader:
-    """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.hf.opening`.
-
-    Raises:
-        UsageError: as `open_writer`.
-        BackendUnavailableError: as `open_writer`.
-    """
+    """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.hf.opening`."""
     return Reader(*_opened(name, kind, method, suggestion, machine))
 
 
@@ -137,11 +110,7 @@ def joined(tokens: Tokens, parts: Sequence[str], separator: int, longest: int) -
 
 
 def token_id(opened: Opened, name: str, suggestion: str) -> int:
-    """A token that an input cannot do without, such as `eos_token_id`.
-
-    Raises:
-        BackendUnavailableError: the tokenizer has none.
-    """
+    """A token that an input cannot do without, such as `eos_token_id`."""
     found = getattr(opened.tokenizer, name)
     if found is None:
         raise BackendUnavailableError(

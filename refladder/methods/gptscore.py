@@ -36,11 +36,7 @@ NO_ANSWERS = "--answers is not used: gptscore reads the log-probability of whole
 
 
 def check_reads_texts(backend: Backend, prompt: Prompt) -> None:
-    """Check that a backend can be asked for the likelihood of whole texts.
-
-    Raises:
-        LabelsUnavailableError: it cannot.
-    """
+    """Check that a backend can be asked for the likelihood of whole texts."""
     if backend.count_label_tokens(prompt, ["text"]) is None:
         raise LabelsUnavailableError(
             f"judge {backend.fingerprint!r} cannot read the log-probability of a whole text and count its tokens; "
@@ -68,18 +64,8 @@ def _groups(asked: Sequence[Question]) -> list[list[str]]:
 def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
     """Log-probabilities of the texts of one context on one dimension.
 
-    Args:
-        backend: the judge.
-        template: of role best.
-        recipe: Recipe.digest of backend and template.
-        asked: questions of one context and dimension.
-
-    Returns:
-        One judgment a question, with one outcome, whose log-probability is that of the whole text; None, with a note,
-        where it could not be read or the text is empty. `mass` is None: the texts are not a choice.
-
-    Raises:
-        BackendError: the judge failed as a whole, or broke its contract.
+    One judgment a question, with one outcome, whose log-probability is that of the whole text; None, with a note,
+    where it could not be read or the text is empty. `mass` is None: the texts are not a choice.
     """
     logprobs: dict[str, float] = {}
     note: str | None = None
@@ -120,17 +106,7 @@ def mean_logprobs(
 
     Source: arXiv 2302.04166, section 3 (weights 1/m for each of m tokens); arXiv 2307.07889, section 4.3.2.
 
-    Args:
-        judge: counts the tokens.
-        template: of role best.
-        asked: questions of one context and dimension.
-        judgments: of `read_texts`, in the same order.
-
-    Returns:
-        Natural logarithms, at most 0, higher is better; None where the judge could not be read.
-
-    Raises:
-        BackendError: the judge counts no token in a text that it read.
+    Natural logarithms, at most 0, higher is better; None where the judge could not be read.
     """
     read = {
         question.texts["target"]: judgment.logprobs[0]
@@ -157,11 +133,7 @@ class _Likelihoods(NamedTuple):
 def _opened(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
 ) -> _Likelihoods:
-    """What the method asks.
-
-    Raises:
-        LabelsUnavailableError: the judge cannot be asked for it.
-    """
+    """What the method asks."""
     settings.own(NAME, {})
     backend = judge()
     template = load_template(benchmark.contexts[0].task, ROLE, settings.prompts)

@@ -85,21 +85,7 @@ def mqag(
 
     Source: arXiv 2301.12307, section 3.
 
-    Args:
-        generator: a T5 that draws `question SEPARATOR answer` for a text.
-        distractors: a T5 that draws wrong options, with separators, for `question SEPARATOR answer SEPARATOR text`.
-        reader: opened as MULTIPLE_CHOICE; gives an option a number for `text BEGINNING question` and the option.
-        context: its text is what the output should agree with.
-        texts: the outputs.
-        questions: how many are drawn for each output.
-        seed: of the draws.
-
-    Returns:
-        One number for each text between 0 and 1; None for an empty text, and where no question was readable.
-
-    Raises:
-        BackendError: memory is short even for one text at a time.
-        BackendUnavailableError: a tokenizer lacks its separator.
+    One number for each text between 0 and 1; None for an empty text, and where no question was readable.
     """
     amiss: Counter[str] = Counter()
     written = [text for text in texts if text.strip()]

@@ -100,8 +100,7 @@ def _kind(word: str) -> str:
 def token_f1(answer: str, expected: str) -> float:
     """F1 of the words of two answers, without case, punctuation and articles, as SQuAD has it.
 
-    Returns:
-        Between 0 and 1; 0 where either has no word.
+    Between 0 and 1; 0 where either has no word.
     """
 
     def words(text: str) -> Counter[str]:
@@ -124,19 +123,8 @@ def questeval(
 
     Source: arXiv 2103.12693, section 3.
 
-    Args:
-        generator: a T5 that writes a question for an answer and its text.
-        reader: a T5 that answers a question from a text, or says `unanswerable`.
-        context: its text is what is asked about.
-        texts: the outputs.
-
-    Returns:
-        One number for each text between 0 and 1; None for an empty text, and where one of the two means has no question
-        that was written and answered.
-
-    Raises:
-        BackendError: memory is short even for one text at a time.
-        BackendUnavailableError: a tokenizer has no token that ends a text.
+    One number for each text between 0 and 1; None for an empty text, and where one of the two means has no question
+    that was written and answered.
     """
     amiss: Counter[str] = Counter()
     asked_of_texts, *asked_of_context = _questions(generator, (context.text, *texts), amiss)

@@ -28,9 +28,6 @@ def bleu() -> ReferenceMetric:
     """Sentence BLEU, 0 to 100, as sacrebleu has it: effective order, exponential smoothing, tokenizer 13a.
 
     Source: Papineni et al. 2002; Post, arXiv 1804.08771.
-
-    Raises:
-        UsageError: sacrebleu is not installed.
     """
     try:
         from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415  an extra
@@ -43,9 +40,6 @@ def chrf() -> ReferenceMetric:
     """Sentence chrF2, 0 to 100, as sacrebleu has it: characters up to 6-grams, no words.
 
     Source: Popovic 2015.
-
-    Raises:
-        UsageError: sacrebleu is not installed.
     """
     try:
         from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415  an extra
@@ -71,12 +65,6 @@ def rouge(name: str) -> ReferenceMetric:
     """ROUGE F1 of Google's rouge-score with Porter stemming, 0 to 1; of several references the best.
 
     Source: Lin 2004.
-
-    Args:
-        name: rouge-1, rouge-2 or rouge-l (the longest common subsequence of the whole text).
-
-    Raises:
-        UsageError: rouge-score is not installed.
     """
     try:
         from nltk.stem.porter import PorterStemmer  # noqa: PLC0415  rouge-score needs nltk
@@ -115,10 +103,6 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
     rouge-score fills a table of len(first) * len(second) cells in Python, which was a fifth of the time of all methods.
 
     Source: Hyyro 2004, "Bit-parallel LCS-length computation revisited".
-
-    Args:
-        first: tokens.
-        second: tokens.
     """
     positions: dict[str, int] = {}
     for position, token in enumerate(first):
@@ -143,9 +127,6 @@ def meteor() -> ReferenceMetric:
     the signature and the note say so. nltk looks up the stems that the stage before it left, as it has always done.
 
     Source: Banerjee and Lavie 2005.
-
-    Raises:
-        UsageError: nltk is not installed.
     """
     try:
         from nltk.corpus import wordnet  # noqa: PLC0415  an extra
@@ -184,11 +165,7 @@ class _CachedSynonyms:
 
 
 class _CachedTokenizer:
-    """The tokenizer of rouge-score; the references of a context are split once for all texts, and a word stemmed once.
-
-    Args:
-        stemmer: with a method `stem`.
-    """
+    """The tokenizer of rouge-score; references are split once for all texts of a context, and a word stemmed once."""
 
     def __init__(self, stemmer: Any) -> None:  # noqa: ANN401
         from rouge_score.tokenize import tokenize  # noqa: PLC0415  an extra

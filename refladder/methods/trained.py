@@ -130,8 +130,7 @@ def sentences(text: str) -> list[str]:
 def unieval_inputs(question: BooleanQuestion, context: Context, text: str, reference: str) -> list[tuple[str, ...]]:
     """The inputs of UniEval for an output: one, or one per sentence; none for an empty text.
 
-    Returns:
-        Inputs in parts, between which the token stands that ends a text.
+    Inputs in parts, between which the token stands that ends a text.
     """
     sources = {"context": context.text, "background": context.background, "reference": reference}
     outputs = sentences(text) if question.sentences else [text.strip()] * bool(text.strip())
@@ -151,10 +150,6 @@ def yes_shares(writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]) -
 
     Returns:
         Shape (inputs,), between 0 and 1, NaN where the model gave no finite number; and how many inputs were cut off.
-
-    Raises:
-        BackendError: memory is short even for one input at a time.
-        BackendUnavailableError: the tokenizer begins Yes and No with the same token, or has none that ends a text.
     """
     yes, no = (writer.tokens.plain(word)[0] for word in ("Yes", "No"))
     if yes == no:
@@ -176,10 +171,6 @@ def first_logprobs(
 
     Returns:
         Shape (inputs, answers); NaN where the model gave no finite number.
-
-    Raises:
-        BackendError: memory is short even for one input at a time.
-        BackendUnavailableError: the model is no encoder-decoder.
     """
     scorer = writer.scorer
     if not isinstance(scorer, EncoderDecoder):
@@ -191,19 +182,8 @@ def first_logprobs(
 def unieval(writer: TransformersBackend, question: BooleanQuestion, context: Context, texts: Sequence[str]) -> Found:
     """UniEval of the outputs of one context on one dimension; of several references the best.
 
-    Args:
-        writer: a T5 of the UniEval family.
-        question: of UNIEVAL_QUESTIONS.
-        context: its context.
-        texts: the outputs.
-
-    Returns:
-        One number for each text: between 0 and 1, or for a sum over sentences 0 or more; None for an empty text, where
-        the question asks for a reference and there is none, and where the model gave no number.
-
-    Raises:
-        BackendError: memory is short even for one input at a time.
-        BackendUnavailableError: the checkpoint is not of the kind.
+    One number for each text: between 0 and 1, or for a sum over sentences 0 or more; None for an empty text, where
+    the question asks for a reference and there is none, and where the model gave no number.
     """
     references = context.references if question.needs_reference else ("",)
     if not references:
@@ -234,11 +214,7 @@ def _finite(value: float | None, amiss: Counter[str]) -> float | None:
 
 
 def triple_sentences(data: str) -> list[str]:
-    """Each triple `subject | relation | object` of a context as a sentence: the RELATION of SUBJECT is OBJECT.
-
-    Raises:
-        UsageError: a line is not three parts separated by `|`.
-    """
+    """Each triple `subject | relation | object` of a context as a sentence: the RELATION of SUBJECT is OBJECT."""
     written = []
     for line in filter(None, map(str.strip, data.splitlines())):
         parts = [part.strip().strip('"').replace("_", " ") for part in line.split("|")]
@@ -251,11 +227,7 @@ def triple_sentences(data: str) -> list[str]:
 
 
 def entailment_label(reader: Reader) -> int:
-    """The number of the class that says "entailed".
-
-    Raises:
-        BackendUnavailableError: no class, or more than one, is called so.
-    """
+    """The number of the class that says "entailed"."""
     names = {int(number): str(name) for number, name in reader.opened.model.config.id2label.items()}
     entailed = [number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())]
     if len(entailed) != 1:
@@ -274,13 +246,7 @@ def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> F
 
     Source: Dusek and Kasner 2020 (INLG), section 2, with one plain template for every relation instead of theirs.
 
-    Returns:
-        One number for each text between 0 and 1, None for an empty text and where the model gave no number.
-
-    Raises:
-        UsageError: the context is not made of triples.
-        BackendError: memory is short even for one pair at a time.
-        BackendUnavailableError: the checkpoint is not of the kind.
+    One number for each text between 0 and 1, None for an empty text and where the model gave no number.
     """
     facts = triple_sentences(context.text)
     label = entailment_label(reader)
@@ -300,13 +266,8 @@ def regression(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
 
     Source: Manakul and Gales, arXiv 2208.13265 (a Longformer trained on rated podcast summaries).
 
-    Returns:
-        One number for each text in the unit that the model was trained on, None for an empty text, where the text
-        leaves no room for its context, and where the model gave no number.
-
-    Raises:
-        BackendError: memory is short even for one pair at a time.
-        BackendUnavailableError: the model has more than one output.
+    One number for each text in the unit that the model was trained on, None for an empty text, where the text
+    leaves no room for its context, and where the model gave no number.
     """
     outputs = int(reader.opened.model.config.num_labels)
     if outputs != 1:

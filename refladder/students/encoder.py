@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,11 +11,12 @@ import numpy as np
 
 from refladder.backends.hf.opening import CLASSIFIER, ENCODER, open_model, split_revision
 from refladder.backends.hf.readers import longest_text
+from refladder.engine.quiet import quiet
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.records import Progress
@@ -27,14 +27,7 @@ _STEP = 32  # texts that are read at a time
 
 
 class EncoderStudent:
-    """Estimates scores with a sequence classifier of one output, which was trained on standardised scores.
-
-    Args:
-        model: of transformers, in evaluation mode.
-        tokenizer: its tokenizer.
-        name: of the encoder.
-        settings: `max_tokens` of a row, the `middle` and the `spread` of the scores, and those of the training.
-    """
+    """Estimates scores with a sequence classifier of one output, which was trained on standardised scores."""
 
     kind: Literal["ngrams", "encoder"] = "encoder"
 
@@ -60,19 +53,14 @@ class EncoderStudent:
 
     def save(self, folder: Path) -> str:
         """Write model and tokenizer; returns the digest of their files."""
-        with _quiet():
+        with quiet(bars=False):
             self._network.save_pretrained(folder / FOLDER, safe_serialization=True)
         self._tokenizer.save_pretrained(folder / FOLDER)
         return _digest(folder / FOLDER)
 
     @classmethod
     def load(cls, folder: Path, name: str, settings: Mapping[str, float]) -> tuple[EncoderStudent, str]:
-        """Read model and tokenizer, and the digest of their files.
-
-        Raises:
-            DataError: there is no such folder.
-            BackendUnavailableError: a file is missing or damaged.
-        """
+        """Read model and tokenizer, and the digest of their files."""
         if not (folder / FOLDER).is_dir():
             raise DataError(f"{folder / FOLDER}: no such folder; distil again")
         opened = open_model(
@@ -87,11 +75,7 @@ class EncoderStudent:
 
 
 def settings_of(given: Mapping[str, str]) -> dict[str, float]:
-    """The settings of a training, with the defaults of the Trainer for those that are not given.
-
-    Raises:
-        UsageError: there is no such setting, or it is not a number above 0.
-    """
+    """The settings of a training, with the defaults of the Trainer for those that are not given."""
     settings = dict(DEFAULTS)
     for key, text in given.items():
         name = key.replace("-", "_")
@@ -123,10 +107,6 @@ def fit_encoder(
         scores: shape (rows,).
         settings: see `DEFAULTS`.
         progress: called with the steps done and the number of steps.
-
-    Raises:
-        UsageError: accelerate is not installed.
-        BackendUnavailableError: another library is missing, or the model cannot be opened.
     """
     name, revision = split_revision(target)
     opened = open_model(name, dtype="float32", device="auto", revision=revision, trust_remote_code=False, kind=ENCODER)
@@ -144,7 +124,7 @@ def fit_encoder(
     middle, spread = float(scores.mean()), float(scores.std())
     transformers.set_seed(int(settings["seed"]))  # before the new output is drawn
     folder = Path(name).expanduser()
-    with _quiet():  # that the new output is not in the files is no news
+    with quiet(bars=False):  # that the new output is not in the files is no news
         network = transformers.AutoModelForSequenceClassification.from_pretrained(
             str(folder) if folder.is_dir() else name,
             revision=revision or "main",
@@ -182,22 +162,6 @@ def fit_encoder(
     network.eval()
     trained = {**settings, "max_tokens": float(longest), "middle": middle, "spread": spread}
     return EncoderStudent(network, opened.tokenizer, f"{opened.name}@{opened.revision}", trained)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the progress bars and reports that transformers prints when it reads and writes a model."""
-    from transformers.utils import logging  # noqa: PLC0415  an extra
-
-    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _reporting(progress: Progress) -> Any:  # noqa: ANN401  of transformers

@@ -83,12 +83,7 @@ class NgramStudent:
 
     @classmethod
     def load(cls, folder: Path) -> tuple[NgramStudent, str]:
-        """Read the weights and their digest.
-
-        Raises:
-            DataError: the file is missing or damaged.
-            UsageError: scikit-learn is not installed.
-        """
+        """Read the weights and their digest."""
         data = read_bytes(folder / WEIGHTS)
         shapes: dict[str, tuple[int, ...]] = {"ngrams": (BUCKETS,), "intercept": ()}
         shapes.update(dict.fromkeys(("measures", "middle", "spread"), (len(MEASURES),)))
@@ -113,9 +108,6 @@ def fit_ngrams(
         scores: shape (rows,).
         groups: shape (rows,): rows of one group are in one fold.
         progress: called with the rows done and the number of rows, while features are made.
-
-    Raises:
-        UsageError: scikit-learn is not installed.
     """
     from scipy import sparse  # noqa: PLC0415  1 s
 

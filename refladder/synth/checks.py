@@ -56,13 +56,8 @@ def _folded(text: str) -> str:
 def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> str | None:
     """Why a text cannot be a rung, or None when it can.
 
-    Args:
-        completion: the answer of the writer.
-        existing_texts: level -> text of the rungs that this ladder already has.
-
-    Returns:
-        A reason that starts with `failed`, `truncated`, `empty`, `refused` or `duplicate`, or None. Texts are
-        duplicates when they are equal after folding case and white space.
+    A reason that starts with `failed`, `truncated`, `empty`, `refused` or `duplicate`, or None. Texts are
+    duplicates when they are equal after folding case and white space.
     """
     if completion.finish == "length":
         return "truncated: the writer reached max_tokens"

@@ -49,16 +49,7 @@ def _entries() -> TypeAdapter[Entry]:
 
 
 class Journal:
-    """An open journal, which first replays its entries and then records new ones; use it in a `with` block.
-
-    Args:
-        path: the file; made, with its folders, when it does not exist.
-        build: everything that determines the texts, as JSON values; a journal of another build is refused.
-
-    Raises:
-        UsageError: another process has it open.
-        DataError: it cannot be written, is no journal, or belongs to another build.
-    """
+    """An open journal, which first replays its entries and then records new ones; use it in a `with` block."""
 
     def __init__(self, path: Path, build: Mapping[str, Any]) -> None:
         self._path = path
@@ -101,11 +92,7 @@ class Journal:
             )
 
     def replay(self, context_id: str, dimension: str, level: int, attempt: int) -> Entry | None:
-        """The entry for the next prompt of the build; None when all entries have been replayed.
-
-        Raises:
-            DataError: the line is not an entry, or is the answer to another prompt.
-        """
+        """The entry for the next prompt of the build; None when all entries have been replayed."""
         if self._next >= len(self._lines):
             return None
         from pydantic import ValidationError  # noqa: PLC0415  as above
@@ -129,9 +116,5 @@ class Journal:
         return entry
 
     def record(self, entries: Iterable[Entry]) -> None:
-        """Append entries; they are on the disk when this returns.
-
-        Raises:
-            DataError: the disk is full or the file cannot be written.
-        """
+        """Append entries; they are on the disk when this returns."""
         append_lines(self._path, (_entries().dump_json(entry) + b"\n" for entry in entries))

@@ -26,14 +26,7 @@ def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
     Wave 0 is the worst (level 1) and the best (level `rungs`). Each later wave writes the middle level, rounded down,
     between every two neighbours that exist and have a gap.
 
-    Args:
-        rungs: the number of rungs N, at least 2.
-
-    Returns:
-        ceil(log2(N - 1)) + 1 waves, each with its levels in rising order.
-
-    Raises:
-        UsageError: fewer than 2 rungs.
+    ceil(log2(N - 1)) + 1 waves, each with its levels in rising order.
     """
     if rungs < 2:  # noqa: PLR2004  a worst and a best
         raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, found {rungs}")

@@ -8,16 +8,8 @@ import pytest
 from doubles import asker
 
 from refladder.backends import connect
-from refladder.backends.builtin import (
-    FACETS,
-    Builtin,
-    facet_shares,
-    feature_weights,
-    grades,
-    open_builtin,
-    quality,
-    verdict,
-)
+from refladder.backends.builtin import Builtin, open_builtin
+from refladder.backends.builtin.quality import FACETS, facet_shares, feature_weights, grades, quality, verdict
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import load_benchmark

@@ -3,13 +3,13 @@ import re
 import pytest
 
 import refladder
-from refladder import synth
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BadCompletionError, PromptError, UnknownNameError, UsageError
 from refladder.files.jsonl import to_line
 from refladder.prompts import load_template
 from refladder.records import Context, Dimension, LadderFailure, Recipe, Rung, Sampling
 from refladder.synth import build_ladders
+from refladder.synth import ladders as synth
 
 WORST, BEST, MIDDLE = "Rain.", "The harbour opens on Thursday, after a storm.", "A storm closed the harbour."
 LOW, HIGH = "Rain and a storm.", "A storm closed the harbour for three days."

@@ -10,12 +10,12 @@ import pytest
 from waiting import HANG, count_lines, until
 
 import refladder
-from refladder import synth
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import to_line
 from refladder.records import Sampling
 from refladder.synth import build_ladders
+from refladder.synth import ladders as synth
 
 REPOSITORY = Path(refladder.__file__).parents[1]
 
@@ -106,7 +106,7 @@ def test_an_interrupt_leaves_a_journal_that_goes_on(build, tmp_path, monkeypatch
 SLOW_BUILD = """
 import sys, time
 from pathlib import Path
-from refladder import synth
+from refladder.synth import ladders as synth
 from refladder.files.jsonl import write_records
 from refladder.backends.scripted import Rule, Scripted
 from refladder.records import Context, Dimension
@@ -165,7 +165,7 @@ def test_a_build_killed_three_times_ends_with_the_bytes_of_one_go(templates, tmp
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from refladder import synth
+from refladder.synth import ladders as synth
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import DataError
 from refladder.records import Context, Dimension

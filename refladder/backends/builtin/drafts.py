@@ -112,15 +112,7 @@ def content_words(text: str) -> list[str]:
 
 
 def write_best(task: str, context: str, background: str, random: random.Random, worth: Worth) -> str:
-    """The best of a few texts that contain much of the context, in the form of the task.
-
-    Args:
-        task: of `refladder.prompts`; another task is treated as a question to answer.
-        context: what the text is about.
-        background: additional text, or "".
-        random: from `seeded`.
-        worth: the quality of a text.
-    """
+    """The best of a few texts that contain much of the context, in the form of the task."""
     if task == "summarization":
         longest = 2 * len(context.split()) // 3  # a summary is shorter than its source
         drafts = [" ".join(_key_sentences(context, min(budget, longest), random)) for budget in (50, 80, 120)]

@@ -100,14 +100,7 @@ def split_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=512)
 def read_source(context: str, background: str, task: str) -> Source:
-    """Count the words of a context once for all texts that are compared with it.
-
-    Args:
-        context: article, dialogue so far, story idea, data, ...
-        background: additional text, or "".
-        task: decides the weights: early and frequent words of an article, the last turns of a dialogue, all words of
-            data equally.
-    """
+    """Count the words of a context once for all texts that are compared with it."""
     words = split_words(CAMEL.sub(" ", context) if task == "data-to-text" else context)
     extra = split_words(background)
     counts = Counter(words)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.backends.hf.allocator import tune_allocators
 from refladder.engine.memory import is_out_of_memory, usable_memory
 from refladder.engine.precision import operations_per_second
+from refladder.engine.quiet import quiet
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -61,11 +62,7 @@ class Opened:
 
 
 def parse_memory(text: str) -> int | None:
-    """Bytes of `8G`, `512M` or a plain number; None for `auto`.
-
-    Raises:
-        UsageError: the text is none of these.
-    """
+    """Bytes of `8G`, `512M` or a plain number; None for `auto`."""
     if text == "auto":
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
@@ -102,13 +99,6 @@ def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable
 
     On a CPU it is float32 if that is faster there and fits: without units for bfloat16, products take about five times
     as long as in float32.
-
-    Args:
-        torch: the library.
-        name: one of DTYPES.
-        stored: the dtype of the weights, or None.
-        device: a torch.device.
-        parameters: counts the numbers of the model.
     """
     if name not in DTYPES:
         raise UsageError(f"dtype={name}: must be one of {', '.join(DTYPES)}")
@@ -137,11 +127,7 @@ def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable
 
 
 def split_revision(target: str) -> tuple[str, str | None]:
-    """Split `ORG/MODEL@REVISION` into (`ORG/MODEL`, `REVISION`); a folder, or a name alone, has no revision.
-
-    Raises:
-        UsageError: a folder has a revision.
-    """
+    """Split `ORG/MODEL@REVISION` into (`ORG/MODEL`, `REVISION`); a folder, or a name alone, has no revision."""
     name, _, revision = target.rpartition("@")
     if not name or Path(target).expanduser().is_dir():
         return target, None
@@ -164,19 +150,8 @@ def open_model(
 ) -> Opened:
     """Read a model's configuration and tokenizer, but not its weights.
 
-    Args:
-        target: `ORG/MODEL` on the Hub, or a folder.
-        dtype: one of DTYPES; `auto` is the format of the weights, with bfloat16 for float16, or float32 on a CPU where
-            that is faster.
-        device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ...
-        revision: a commit, tag or branch of the Hub; None means the newest.
-        trust_remote_code: whether Python files that come with the model may be run.
-        kind: the class of transformers that loads it, such as CLASSIFIER; None means a model that generates text.
-        prefix: what the user typed before the name, for messages.
-
-    Raises:
-        UsageError: dtype or device does not exist.
-        BackendUnavailableError: a library is missing, the model does not exist, or it has no safetensors weights.
+    `kind` is the class of transformers that loads it, such as CLASSIFIER (None: a model that generates text), and
+    `prefix` what the user typed before the name, for messages.
     """
     name = f"{prefix}{target}"
     if not target:
@@ -234,25 +209,16 @@ def _load(kind: str, prefix: str, target: str, device: Any, **settings: Any) -> 
     if device.type == "cpu":
         tune_allocators()
     folder = Path(target).expanduser()
-    quiet = transformers.utils.logging.is_progress_bar_enabled() and not sys.stderr.isatty()
-    if quiet:
-        transformers.utils.logging.disable_progress_bar()
-    verbosity = transformers.utils.logging.get_verbosity()
-    transformers.utils.logging.set_verbosity_error()  # the messages below replace its report on weights
-    try:
-        with _explained(prefix, target, folder):
-            model, loading = getattr(transformers, kind).from_pretrained(
-                str(folder) if folder.is_dir() else target,
-                use_safetensors=True,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                **settings,
-            )
-            model.eval().requires_grad_(requires_grad=False).to(device)
-    finally:
-        transformers.utils.logging.set_verbosity(verbosity)
-        if quiet:
-            transformers.utils.logging.enable_progress_bar()
+    # The messages below replace its report on weights.
+    with quiet(bars=sys.stderr.isatty()), _explained(prefix, target, folder):
+        model, loading = getattr(transformers, kind).from_pretrained(
+            str(folder) if folder.is_dir() else target,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **settings,
+        )
+        model.eval().requires_grad_(requires_grad=False).to(device)
     # transformers 5 returns the name with both shapes, 4.57 the name alone
     mismatched = sorted(key if isinstance(key, str) else str(key[0]) for key in loading["mismatched_keys"])
     if mismatched:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.hf.tokens import Tokens
+from refladder.engine.batches import by_length, padded
 from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 
 if TYPE_CHECKING:
@@ -31,12 +32,7 @@ class Row(NamedTuple):
 
 
 def longest_text(tokenizer: Any, config: Any) -> int:  # noqa: ANN401  of transformers
-    """Maximum number of tokens: that of the tokenizer, unless the model's position table is shorter.
-
-    Args:
-        tokenizer: of the model.
-        config: of its text part.
-    """
+    """Maximum number of tokens: that of the tokenizer, unless the model's position table is shorter."""
     longest = int(tokenizer.model_max_length)
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
@@ -47,12 +43,7 @@ def longest_text(tokenizer: Any, config: Any) -> int:  # noqa: ANN401  of transf
 
 
 class Reader:
-    """A model that reads texts or pairs of texts, in batches of similar length that fit in memory.
-
-    Args:
-        opened: the model.
-        memory: bytes that may be used beside the weights.
-    """
+    """A model that reads texts or pairs of texts, in batches of similar length that fit in memory."""
 
     def __init__(self, opened: Opened, memory: int) -> None:
         self.opened = opened
@@ -75,13 +66,7 @@ class Reader:
     def pair(self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()) -> Row | None:
         """Two texts with the tokenizer's special tokens; the end of the first is cut off if they are too long.
 
-        Args:
-            first: `tokens.plain` of a text.
-            second: likewise; it is never cut.
-            tail: ids that follow the first text and are never cut, such as a question about it.
-
-        Returns:
-            None if nothing of the first text would be left, or the rest alone is too long.
+        None if nothing of the first text would be left, or the rest alone is too long.
         """
         frame, width = list(self._frame["input_ids"]), len(self._placeholder)
         starts = [index for index in range(len(frame)) if frame[index : index + width] == self._placeholder]
@@ -111,16 +96,7 @@ class Reader:
     def run(self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any]) -> list[FloatArray]:
         """Run the model on each row.
 
-        Args:
-            rows: from `single` or `pair`.
-            outputs: a function from the model and its arguments (ids, mask, types) to a tensor whose first axis is the
-                batch.
-
-        Returns:
-            An array for each row; an axis of tokens may be padded at its end.
-
-        Raises:
-            BackendError: memory runs out even with one row at a time.
+        An array for each row; an axis of tokens may be padded at its end.
         """
         if not rows:
             return []
@@ -136,24 +112,15 @@ class Reader:
 
         model = self.opened.model
         results: dict[int, FloatArray] = {}
-        order = sorted(range(len(rows)), key=lambda number: -len(rows[number].ids))
-        while order:
-            width = len(rows[order[0]].ids)
-            batch = order[: max(1, most // width)]
-            del order[: len(batch)]
-            padding = self.opened.tokenizer.pad_token_id or 0
-            columns = {
-                "input_ids": [[*rows[number].ids, *[padding] * (width - len(rows[number].ids))] for number in batch],
-                "attention_mask": [
-                    [1] * len(rows[number].ids) + [0] * (width - len(rows[number].ids)) for number in batch
-                ],
-            }
+        padding = self.opened.tokenizer.pad_token_id or 0
+        for batch in by_length(range(len(rows)), lambda number: len(rows[number].ids), most):
+            width = len(rows[batch[0]].ids)
+            ids, mask = padded([rows[number].ids for number in batch], width, padding=padding)
+            columns = {"input_ids": ids, "attention_mask": mask}
             if rows[batch[0]].types is not None:
-                columns["token_type_ids"] = [
-                    [*(rows[number].types or ()), *[0] * (width - len(rows[number].ids))] for number in batch
-                ]
+                columns["token_type_ids"], _ = padded([rows[number].types or () for number in batch], width)
             with torch.inference_mode():
-                arguments = {name: torch.tensor(column, device=model.device) for name, column in columns.items()}
+                arguments = {name: column.to(model.device) for name, column in columns.items()}
                 values = outputs(model, arguments).float().cpu().double().numpy()
             results.update(zip(batch, values, strict=True))
         return [results[number] for number in range(len(rows))]

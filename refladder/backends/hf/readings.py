@@ -38,15 +38,7 @@ def label_reading(
     cut: bool = False,
     note: str | None = None,
 ) -> LabelReading:
-    """Combine the token log-probabilities of a prompt into one number per label.
-
-    Args:
-        labels: the token ids of every spelling of every label.
-        values: the natural-log probabilities of these tokens.
-        spellings: the number of spellings of each label.
-        cut: whether the context was shortened.
-        note: for people.
-    """
+    """Combine the token log-probabilities of a prompt into one number per label."""
     if not all(math.isfinite(value) for tokens in values for value in tokens):
         wrong = next(value for tokens in values for value in tokens if not math.isfinite(value))
         return LabelReading(logprobs=None, mass=None, reason=NOT_FINITE.format(wrong), cut=cut)

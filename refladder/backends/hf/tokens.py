@@ -41,14 +41,7 @@ class Question(NamedTuple):
 
 
 class Tokens:
-    """A tokenizer and its chat template.
-
-    Args:
-        tokenizer: of transformers.
-        name: the model, for messages.
-        encoder_decoder: whether prompts go to an encoder and labels to a decoder.
-        variants: whether a label also counts in lower case, capitalised and after a space.
-    """
+    """A tokenizer and its chat template."""
 
     def __init__(self, tokenizer: Any, name: str, *, encoder_decoder: bool = False, variants: bool = False) -> None:  # noqa: ANN401
         self._tokenizer = tokenizer
@@ -110,18 +103,11 @@ class Tokens:
 
         The tokenizer reads prompt and label as one text. If it merges the end of the prompt with a label, all labels
         are read from the last token that prompt and prompt + label have in common.
-
-        Raises:
-            UsageError: a label has no tokens.
         """
         return self.questions([text], labels)[0]
 
     def questions(self, texts: Sequence[str], labels: Sequence[str]) -> list[Question]:
-        """`question` of each text.
-
-        Raises:
-            UsageError: a label has no tokens.
-        """
+        """`question` of each text."""
         pieces_of = [self._pieces(text) for text in texts]
         prompts = self._encode(pieces_of)
         if self._encoder_decoder:
@@ -207,11 +193,7 @@ class Tokens:
         return rendered
 
     def check_template(self) -> None:
-        """Find how the template reads a message: as a string or, that of a model that takes images, a list of parts.
-
-        Raises:
-            BackendUnavailableError: it reads neither. Texts can then be read without it, and prompts cannot.
-        """
+        """Find how the template reads a message: as a string or, that of a model that takes images, a list of parts."""
         if self._template is None or self._in_parts is not None:
             return
         word, problem = _SAMPLE[:11], None

@@ -7,7 +7,6 @@ from batch_server import BatchServer
 from doubles import Double, asker
 from toy_server import OPENAI
 
-from refladder import synth
 from refladder.backends.cache.cached import Stored
 from refladder.cli import run
 from refladder.loaders import load_benchmark
@@ -15,6 +14,7 @@ from refladder.prompts import load_template
 from refladder.records import LabelReading
 from refladder.scoring.pairs import pair_question
 from refladder.scoring.scorer import FIRST_BATCH, batches
+from refladder.synth import ladders as synth
 
 PRICES = '["toy"]\ninput = 1000.0\noutput = 0.0\nbatch_discount = 0.5\n'
 

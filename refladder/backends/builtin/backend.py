@@ -1,0 +1,146 @@
+"""Writer and judge without a model.
+
+The writer (`drafts`) steers by the judge's own number. That is circular on purpose: such rungs are evenly spread for
+this judge, and say nothing new to it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from refladder.backends.builtin import drafts as degrade
+from refladder.backends.builtin.quality import DISCRIMINATION, grades, quality, verdict
+from refladder.backends.protocol import Backend
+from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
+from refladder.records import LOSS, OUTCOMES, WIN, Completion, LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from refladder.records import Prompt, Sampling
+
+NOTICE = (
+    "builtin: a baseline without a model; it measures the surface of texts (words, coverage, repetition) and reads no "
+    "meaning"
+)
+
+
+_WRITTEN = ("worst", "best", "between")  # the roles of a ladder's rungs
+
+
+class Builtin(Backend):
+    """Writer and judge without a model; the only state is bounded caches of text features."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The version of the formula; it changes whenever any answer can."""
+        return "builtin/1"
+
+    @property
+    def notice(self) -> str:
+        """What it is, and that it is no model."""
+        return NOTICE
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """Make a rung for each prompt of role worst, best or between, from the context's own text.
+
+        The same prompt and seed give the same text, another seed another text. Of `sampling`, `seed` and `max_tokens`
+        (counted in words) are used.
+        """
+        return [Completion(text=self._write(prompt, sampling)) for prompt in prompts]
+
+    def _write(self, prompt: Prompt, sampling: Sampling) -> str:
+        if prompt.role not in _WRITTEN:
+            raise BackendError(
+                f"the builtin backend writes the rungs of ladders and nothing else, and this prompt is for "
+                f"{prompt.role!r}; name a model: scripted:FILE, hf:ORG/MODEL or openai:MODEL"
+            )
+        slots = prompt.slots
+        context, background = slots["context"], slots.get("background", "")
+        name, description = slots["dimension"], slots["description"]
+
+        def worth(text: str) -> float:
+            return quality(text, context, background, prompt.task, name, description)
+
+        parts = [prompt.task, prompt.role, context, background, name, description]
+        if prompt.role == "between":
+            parts += [slots["lower"], slots["higher"]]
+        random = degrade.seeded(sampling.seed, parts)
+        if prompt.role == "best":
+            text = degrade.write_best(prompt.task, context, background, random, worth)
+        elif prompt.role == "worst":
+            text = degrade.write_worst(context, background, random, worth)
+        else:
+            text = degrade.write_between(slots["lower"], slots["higher"], random, worth)
+        return degrade.shorten(text, sampling.max_tokens)
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """Judge by surface features; `mass` is 1 when all the labels of a prompt are asked for."""
+        wanted = tuple(labels)
+        return [self._read(prompt, wanted) for prompt in prompts]
+
+    def _read(self, prompt: Prompt, wanted: tuple[str, ...]) -> LabelReading:
+        read = _READERS.get(prompt.role)
+        if read is None:
+            raise BackendError(
+                f"the builtin backend judges the roles {', '.join(_READERS)}, not {prompt.role!r}; "
+                "connect a model to judge with this prompt"
+            )
+        logprobs_of = read(prompt)
+        if wanted == prompt.labels:
+            return LabelReading(logprobs=tuple([logprobs_of[outcome] for outcome in prompt.outcomes]), mass=1.0)
+        outcomes = dict(zip(prompt.labels, prompt.outcomes, strict=True))
+        missing = [label for label in wanted if label not in outcomes]
+        if missing:
+            raise LabelsUnavailableError(
+                f"label {missing[0]!r} is none of the prompt's: {', '.join(map(repr, prompt.labels))}"
+            )
+        chosen = tuple(logprobs_of[outcomes[label]] for label in wanted)
+        return LabelReading(logprobs=chosen, mass=min(1.0, sum(map(math.exp, chosen))))
+
+
+def _worth(prompt: Prompt, slot: str) -> float:
+    slots = prompt.slots
+    return quality(
+        slots[slot],
+        slots["context"],
+        slots.get("background", ""),
+        prompt.task,
+        slots["dimension"],
+        slots["description"],
+    )
+
+
+def _compare(prompt: Prompt) -> dict[str, float]:
+    return verdict(_worth(prompt, "target") - _worth(prompt, "reference"))
+
+
+def _compare_yes_or_no(prompt: Prompt) -> dict[str, float]:
+    if prompt.claim not in OUTCOMES:
+        raise BackendError(f"a compare-yesno prompt claims one of {', '.join(OUTCOMES)}, not {prompt.claim!r}")
+    logprobs_of = _compare(prompt)
+    yes = logprobs_of.pop(prompt.claim)
+    return {"yes": yes, "no": math.log(sum(map(math.exp, logprobs_of.values())))}
+
+
+def _pairwise(prompt: Prompt) -> dict[str, float]:
+    half = (_worth(prompt, "first") - _worth(prompt, "second")) * DISCRIMINATION / 2
+    whole = abs(half) + math.log1p(math.exp(-2 * abs(half)))
+    return {WIN: half - whole, LOSS: -half - whole}
+
+
+_READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
+    "compare": _compare,
+    "compare-yesno": _compare_yes_or_no,
+    "pairwise": _pairwise,
+    "direct-5": lambda prompt: grades(_worth(prompt, "target"), 5),
+    "direct-10": lambda prompt: grades(_worth(prompt, "target"), 10),
+}
+
+
+def open_builtin(target: str) -> Builtin:
+    """Open the backend; it has no variants, so `target`, the words after "builtin:", must be empty."""
+    if target:
+        raise BackendUnavailableError(f"the builtin backend has no variants; write 'builtin', not 'builtin:{target}'")
+    return Builtin()

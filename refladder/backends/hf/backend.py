@@ -1,0 +1,428 @@
+"""A model of transformers as writer and judge, and the options with which it is opened.
+
+Label probabilities are exact, for labels of any number of tokens. The tokens that prompts share are computed once if
+the model's architecture allows it (see `refladder.engine.causal`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from refladder.backends.first_answers import FirstAnswers
+from refladder.backends.hf.opening import open_model, parse_memory
+from refladder.backends.hf.readings import NOT_FINITE, label_reading, sequences_of
+from refladder.backends.hf.tokens import Question, Tokens
+from refladder.backends.protocol import Backend, in_order
+from refladder.backends.usage import Usage
+from refladder.engine.causal import Causal
+from refladder.engine.encoder_decoder import EncoderDecoder
+from refladder.engine.memory import cache_bytes_per_token, halve_until_it_fits, tokens_that_fit, usable_memory
+from refladder.engine.sampling import BLOCK, GeneratedText, generate_batch, reproducible_batch_sizes, reused_tokens
+from refladder.engine.self_check import choose_strategy
+from refladder.engine.trie import build_trie
+from refladder.errors import UsageError
+from refladder.records import Completion, LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from refladder.backends.hf.opening import Opened
+    from refladder.records import Prompt, Sampling
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together; beyond the first only to keep a context in one group
+_LEAST_TOKENS = 16  # in one forward pass
+_BATCH = 32  # texts generated together
+_CUT = "the context was cut from {} to {} characters to fit"
+_MORE = "; label_variants=true helps if it answers in another spelling"
+_TOO_LITTLE_MEMORY = (
+    "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
+    "shorten the texts, raise --memory, or free memory"
+)
+
+
+class _PromptTokens(NamedTuple):
+    """A prompt of a call: its row and its tokens.
+
+    `note` says why there are no tokens (None), or how the context was cut; else it is None.
+    """
+
+    row: int
+    question: Question | None
+    note: str | None
+
+
+class TransformersBackend(Backend):
+    """A model of transformers as writer and judge.
+
+    The weights are read on first use, or by `load`. `tokens_sent` counts the tokens of all prompts so far, each whole.
+    `opened`, `tokens` and `scorer` are the parts it is made of.
+    """
+
+    def __init__(self, opened: Opened, *, memory: int | None, truncate_context: bool, label_variants: bool) -> None:
+        self.opened = opened
+        self._requested_memory = memory
+        self._memory: int | None = None  # set once the weights are read
+        self._truncate = truncate_context
+        self._variants = label_variants
+        self.tokens_sent = 0
+        self._prompt_tokens_run = 0  # of prompts to be continued
+        self._tokens_written = 0
+        self._first = FirstAnswers(log, f"hf:{opened.name}", _MORE)
+        self._longest: int | None = getattr(opened.config.get_text_config(), "max_position_embeddings", None)
+        self.tokens = Tokens(
+            opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder, variants=label_variants
+        )
+        self.tokens.check_template()
+
+    @cached_property
+    def scorer(self) -> Causal | EncoderDecoder:
+        """The engine that returns log-probabilities, with the weights."""
+        model = self.opened.model
+        requested = self._requested_memory
+        memory = usable_memory(model.device) if requested is None else requested
+        self._memory = memory
+        if self.opened.encoder_decoder:
+            return EncoderDecoder(model, memory)
+        causal = Causal(model, self.opened.dtype, memory)
+        choose_strategy(causal, self.tokens.sample())
+        return causal
+
+    def _fits_in_memory(self, length: int) -> bool:
+        """Whether a prompt of `length` tokens fits in the memory beside the weights, by a rough estimate.
+
+        With less memory, a decoder would read it token by token, for days. An encoder must read it whole: its
+        attention holds a score and a bias for every pair of tokens. True while the memory is not known.
+        """
+        if self._memory is None:
+            return True
+        config = self.opened.config.get_text_config()
+        if self.opened.encoder_decoder:
+            heads = int(getattr(config, "num_attention_heads", 0) or 16)
+            return 12 * heads * length**2 <= self._memory
+        return tokens_that_fit(_LEAST_TOKENS, length, 1, config, self._memory) == _LEAST_TOKENS
+
+    @property
+    def shares_contexts(self) -> bool:
+        """Whether prompts of one context should be asked together: a decoder reads what they share once."""
+        return not self.opened.encoder_decoder
+
+    @property
+    def label_tokens(self) -> int:
+        """0: labels are read, not generated."""
+        return 0
+
+    @property
+    def texts_at_once(self) -> int:
+        """One batch: a killed run loses at most this many texts."""
+        return _BATCH
+
+    def load(self) -> None:
+        """Read the weights now, and choose an inference strategy."""
+        _ = self.scorer
+
+    @property
+    def tokens_run(self) -> int:
+        """Tokens that went through the model so far, labels and padding included; shared tokens count once.
+
+        Generated tokens do not count.
+        """
+        scorer: Causal | EncoderDecoder | None = self.__dict__.get("scorer")  # reading a counter loads no weights
+        return self._prompt_tokens_run + (0 if scorer is None else scorer.tokens_run)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all prompts so far, each whole; tokens that went through the model; generated tokens."""
+        return Usage(prompt_tokens=self.tokens_sent, run_tokens=self.tokens_run, answer_tokens=self._tokens_written)
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, revision, dtype, template and whatever else can change an answer; not how prompts are batched."""
+        options = ",truncate" * self._truncate + ",variants" * self._variants
+        return f"hf:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """The natural-log probability of every label as the answer to each prompt.
+
+        A label that is a prefix of another ("1" and "10") counts only if the answer does not continue to the longer
+        one, so that the probabilities of different labels add up. A prompt that is too long for the model, or for
+        which it returns no finite number, has None and a note.
+        """
+        return in_order(self.read_labels_each(prompts, labels))
+
+    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+        """Yield the number of each prompt and its reading, group by group; a group holds whole contexts."""
+        spellings = [self.tokens.variants_of(label) for label in labels]
+        flat = [text for group in spellings for text in group]
+        counts = [len(group) for group in spellings]
+        for rows in _groups(prompts):
+            start, run_before = time.monotonic(), self.scorer.tokens_run
+            group = self._tokenised(rows, prompts, flat)
+            questions = [prompt.question for prompt in group if prompt.question is not None]
+            self.tokens_sent += sum(len(question.prompt) for question in questions)
+            values = iter(self._values(questions) if questions else ())
+            seconds = time.monotonic() - start
+            run = self.scorer.tokens_run - run_before
+            log.info(
+                "read %d prompts (%s), %d tokens, %.0f tokens/s",
+                len(rows),
+                self.scorer.strategy,
+                run,
+                run / max(seconds, 1e-9),
+            )
+            readings = [
+                LabelReading(logprobs=None, mass=None, reason=prompt.note)
+                if prompt.question is None
+                else label_reading(
+                    prompt.question.labels, next(values), counts, cut=prompt.note is not None, note=prompt.note
+                )
+                for prompt in group
+            ]
+            self._first.readings(labels, readings)
+            yield from zip((prompt.row for prompt in group), readings, strict=True)
+
+    def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
+        """The number of tokens of each prompt, its context cut if that is allowed; needs no weights.
+
+        A prompt that is too long counts 0, as it would not be read.
+        """
+        return [0 if ids is None else len(ids) for ids, _ in self._fitted(prompts, 0)]
+
+    def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
+        """The number of distinct tokens of these prompts and labels, which is what prefix-tree inference runs.
+
+        For an encoder, and for prompts without labels, after which a text is written, nothing is shared: the tokens of
+        all prompts count. Needs no weights.
+        """
+        if not labels:
+            return sum(self.count_tokens(prompts))
+        flat = [text for label in labels for text in self.tokens.variants_of(label)]
+        distinct = 0
+        for rows in _groups(prompts):
+            group = self._tokenised(rows, prompts, flat)
+            questions = [prompt.question for prompt in group if prompt.question is not None]
+            if self.opened.encoder_decoder:
+                distinct += sum(len(question.prompt) for question in questions)
+            elif questions:
+                distinct += build_trie(*sequences_of(questions))[0].size
+        return distinct
+
+    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int]:
+        """The number of tokens of each label as the answer to a prompt; `read_labels` adds their log-probabilities."""
+        return [len(ids) for ids in self.tokens.question(prompt.text, labels).labels]
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """One text for each prompt, drawn from a random stream that depends on its prompt and the seed only.
+
+        A text does not depend on the other prompts, except in a few architectures, where the rest of its batch can
+        change it by rounding: rarely in float32, often in half precision (listed in docs/explanation).
+        """
+        return in_order(self.write_each(prompts, sampling))
+
+    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+        """Yield the number of each prompt and its text, batch by batch; prompts with a common prefix share a batch."""
+        fitting: list[tuple[int, list[int], str | None]] = []
+        for row, (ids, note) in enumerate(self._fitted(prompts, sampling.max_tokens)):
+            if ids is None:
+                yield row, Completion(text="", finish="error", note=note)
+            else:
+                fitting.append((row, ids, note))
+        batches = self._in_batches([ids for _, ids, _ in fitting], sampling)
+        for rows, texts in batches:
+            self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
+            self._tokens_written += sum(len(text.ids) for text in texts)
+            completions = [self._completion(text, fitting[row][2]) for row, text in zip(rows, texts, strict=True)]
+            self._first.texts(completions, sampling.max_tokens)
+            yield from zip((fitting[row][0] for row in rows), completions, strict=True)
+
+    def write_ids(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[GeneratedText]:
+        """The ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express."""
+        batches = self._in_batches(prompts, sampling)
+        return in_order((row, text) for rows, texts in batches for row, text in zip(rows, texts, strict=True))
+
+    def _in_batches(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling
+    ) -> Iterator[tuple[list[int], list[GeneratedText]]]:
+        """Rows and their texts; prompts with a common prefix are neighbours."""
+        order = sorted(range(len(prompts)), key=lambda row: list(prompts[row]))
+        for first in range(0, len(order), _BATCH):
+            rows = order[first : first + _BATCH]
+            yield rows, self._generated([prompts[row] for row in rows], sampling)
+
+    def _generated(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[GeneratedText]:
+        model = self.opened.model
+        reproducible = isinstance(self.scorer, EncoderDecoder) or self.scorer.reads_in_chunks
+        end_ids = self.tokens.end_ids(model)
+
+        def run(most: int) -> tuple[list[GeneratedText], int]:
+            texts: list[GeneratedText] = []
+            tokens_run = sum(map(len, prompts))
+            for first in range(0, len(prompts), most):
+                part = prompts[first : first + most]
+                rows = None
+                if reproducible:
+                    rows = next((size for size in self._batch_sizes if len(part) <= size <= most), most)
+                texts += generate_batch(
+                    model,
+                    part,
+                    end_ids,
+                    max_tokens=sampling.max_tokens,
+                    temperature=sampling.temperature,
+                    top_p=sampling.top_p,
+                    seed=sampling.seed,
+                    rows=rows,
+                )
+                if reproducible and not self.opened.encoder_decoder:
+                    tokens_run -= sum(reused_tokens(part))
+            return texts, tokens_run
+
+        longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
+        rows = self._rows_that_fit(_BATCH, longest)
+        texts, tokens_run = halve_until_it_fits(run, rows, 1, f"{self.opened.name}: writing")
+        self._prompt_tokens_run += tokens_run
+        return texts
+
+    @cached_property
+    def _batch_sizes(self) -> list[int]:
+        return reproducible_batch_sizes(self.opened.model, _BATCH)
+
+    def _rows_that_fit(self, rows: int, longest: int) -> int:
+        """At most `rows`: the number of texts of `longest` tokens whose keys and values fit in memory."""
+        model = self.opened.model
+        token_bytes = cache_bytes_per_token(model.config.get_text_config(), int(model.dtype.itemsize))
+        # Twice: a cache is copied when it grows.
+        return max(1, min(rows, (self._memory or 0) // (2 * token_bytes * longest)))
+
+    def _completion(self, text: GeneratedText, note: str | None) -> Completion:
+        """A written text; `note` says how the context of its prompt was cut, if it was."""
+        cut = note is not None
+        if text.has_nan:
+            return Completion(text="", finish="error", note=NOT_FINITE.format("NaN"), cut=cut)
+        finish = "stop" if text.ended else "length"
+        return Completion(text=self.tokens.text(text.ids), finish=finish, note=note, cut=cut)
+
+    def _values(self, questions: Sequence[Question]) -> list[list[list[float]]]:
+        """The log-probability of every token of every label of every question."""
+        if isinstance(self.scorer, EncoderDecoder):
+            labels = questions[0].labels  # tokenised alone, so the same for all questions
+            logprobs = self.scorer.logprobs([question.prompt for question in questions], labels)
+            return [[row[number, : len(label)].tolist() for number, label in enumerate(labels)] for row in logprobs]
+        sequences, reads = sequences_of(questions)
+        values = iter(self.scorer.logprobs(sequences, reads).tolist())
+        return [[[next(values) for _ in label] for label in question.labels] for question in questions]
+
+    def _tokenised(self, rows: Sequence[int], prompts: Sequence[Prompt], labels: Sequence[str]) -> list[_PromptTokens]:
+        def length(question: Question) -> int:
+            longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1
+            return len(question.prompt) + longest
+
+        def tokenise(text: str) -> Question:
+            return self.tokens.question(text, labels)
+
+        group = []
+        for row, whole in zip(rows, self.tokens.questions([prompts[row].text for row in rows], labels), strict=True):
+            fitted = self._fit(prompts[row], whole, tokenise, length, self._most_tokens(0))
+            question, note = fitted
+            if question is not None and not self._fits_in_memory(len(question.prompt)):
+                note = _TOO_LITTLE_MEMORY.format(prompts[row].role, len(question.prompt), (self._memory or 0) / 2**20)
+                question = None
+            group.append(_PromptTokens(row, question, note))
+        return group
+
+    def _fitted(self, prompts: Sequence[Prompt], new: int) -> Iterator[tuple[list[int] | None, str | None]]:
+        """The tokens of each prompt, if up to `new` tokens fit after it, or None and the reason why they do not."""
+        most = self._most_tokens(new)
+        for first in range(0, len(prompts), _GROUP):
+            group = prompts[first : first + _GROUP]
+            for prompt, whole in zip(group, self.tokens.prompts([prompt.text for prompt in group]), strict=True):
+                fitted = self._fit(prompt, whole, self.tokens.prompt, len, most)
+                yield fitted
+
+    def _most_tokens(self, new: int) -> int | None:
+        """The maximum length of a prompt before `new` tokens; None without a limit."""
+        longest = self._longest
+        return longest if longest is None or self.opened.encoder_decoder else longest - new
+
+    def _fit(
+        self, prompt: Prompt, encoded: T, encode: Callable[[str], T], length: Callable[[T], int], most: int | None
+    ) -> tuple[T | None, str | None]:
+        """A prompt as tokens, its context cut if necessary and allowed; or None and the reason why it does not fit."""
+        if most is None or length(encoded) <= most:
+            return encoded, None
+        too_long = (
+            f"the {prompt.role} prompt has {length(encoded):,} tokens and {self.opened.name} takes {most:,}; "
+            "shorten the texts, use a model with a longer context"
+        )
+        if not self._truncate:
+            return None, f"{too_long}, or pass --truncate-context (option truncate_context=true)"
+        context = prompt.slots.get("context", "")
+        low, high = 0, len(context)  # bisection: `high` characters do not fit; `low` do, once `best` is set
+        best = None
+        while high - low > 1 or best is None:
+            middle = (low + high) // 2
+            cut = encode(replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()}).text)
+            if length(cut) <= most:
+                best, low = cut, middle
+            elif middle == 0:
+                return None, f"{too_long}; it does not fit even without its context"
+            else:
+                high = middle
+        return best, _CUT.format(f"{len(context):,}", f"{low:,}")
+
+
+def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
+    """Neighbouring rows to be read together; the rows of a context form one group, up to a maximum."""
+    first = 0
+    for row in range(1, len(prompts) + 1):
+        count = row - first
+        if row < len(prompts) and count < _LARGEST_GROUP:
+            same = prompts[row].slots.get("context") == prompts[row - 1].slots.get("context")
+            if same or count < _GROUP:
+                continue
+        yield range(first, row)
+        first = row
+
+
+def open_hf(
+    target: str,
+    *,
+    dtype: str = "auto",
+    device: str = "auto",
+    revision: str | None = None,
+    memory: str = "auto",
+    truncate_context: str = "false",
+    label_variants: str = "false",
+    trust_remote_code: str = "false",
+) -> TransformersBackend:
+    """Open a model of the Hub or a folder; options are text, as on the command line.
+
+    Args:
+        target: `ORG/MODEL`, or a folder.
+        dtype: auto, float32, bfloat16 or float16; auto is the format of the weights (bfloat16 for float16), or float32
+            on a CPU where that is faster.
+        device: auto, cpu, cuda, cuda:1, ...; auto is a GPU if there is one.
+        revision: a commit, tag or branch of the Hub.
+        memory: limit beside the weights, such as 8G; auto is a share of the free memory.
+        truncate_context: true cuts the context of a prompt that is too long for the model, and marks its judgments.
+        label_variants: true counts a label in every spelling (case, leading space).
+        trust_remote_code: true runs Python files that come with the model.
+    """
+    memory_limit = parse_memory(memory)
+    truncate = _flag("truncate_context", truncate_context)
+    variants = _flag("label_variants", label_variants)
+    remote = _flag("trust_remote_code", trust_remote_code)
+    opened = open_model(target, dtype=dtype, device=device, revision=revision, trust_remote_code=remote)
+    return TransformersBackend(opened, memory=memory_limit, truncate_context=truncate, label_variants=variants)
+
+
+def _flag(option: str, text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise UsageError(f"{option}={text}: must be true or false")
+    return text == "true"

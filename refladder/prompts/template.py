@@ -1,0 +1,208 @@
+"""A prompt template: a text with slots, the labels of its answers, and the contract of each role.
+
+The structure follows arXiv 2509.05440, appendix C, and arXiv 2307.07889; the wording is original. A filled template is
+one user turn. A writing prompt ends with its subject and a judging prompt with the sentence that names the answers;
+neither ends with a cue such as "Answer:".
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from refladder.errors import PromptError, UnknownNameError
+from refladder.records import LOSS, TIE, WIN, Prompt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from refladder.records import Context, Dimension, Unwritten
+
+# The slots of each role. A template must use all of them except `background`, which is optional.
+_CRITERION = ("context", "background", "dimension", "description")
+ROLES: dict[str, tuple[str, ...]] = {
+    "worst": _CRITERION,
+    "best": _CRITERION,
+    "between": (*_CRITERION, "lower", "higher"),
+    "compare": (*_CRITERION, "reference", "target"),
+    "compare-yesno": (*_CRITERION, "reference", "target", "claim"),
+    "direct-5": (*_CRITERION, "target"),
+    "direct-10": (*_CRITERION, "target"),
+    "pairwise": (*_CRITERION, "first", "second"),
+}
+OPTIONAL_SLOTS = frozenset({"background"})
+
+# The outcomes that need a label in each judging role.
+ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
+    "compare": (WIN, LOSS, TIE),
+    "compare-yesno": ("yes", "no"),
+    "direct-5": tuple(str(grade) for grade in range(1, 6)),
+    "direct-10": tuple(str(grade) for grade in range(1, 11)),
+    "pairwise": (WIN, LOSS),
+}
+# The outcomes that yes/no questions are about.
+ROLE_CLAIMS: dict[str, tuple[str, ...]] = {"compare-yesno": (WIN, LOSS, TIE)}
+
+_SLOT = re.compile(r"\{\{[ \t]*([A-Za-z_]\w*)[ \t]*\}\}")
+_BRACES = re.compile(r"\{\{|\}\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A prompt with unfilled slots.
+
+    `digest` covers the whole file (line ends as LF), so that any edit changes every recipe that uses it. `path` is the
+    file and `line` the first line of the prompt text. `literals` has one more entry than `names`: the text is literal,
+    slot, literal, ..., literal. `ending` follows them: a text that a dry run leaves unwritten.
+    """
+
+    task: str
+    role: str
+    digest: str
+    path: Path
+    line: int
+    literals: tuple[str, ...]
+    names: tuple[str, ...]
+    labels: Mapping[str, str]
+    claims: Mapping[str, str]
+    ending: Unwritten | None = None
+
+    @property
+    def signature(self) -> str:
+        """task/role@digest."""
+        return f"{self.task}/{self.role}@{self.digest}"
+
+
+def check_template(template: Template) -> None:
+    """Check that a template fulfils the contract of its role.
+
+    It uses each slot of the role at least once (`background` is optional), and nothing else looks like a slot. A
+    judging role has one label per outcome, in order and all different, and names them in its text (for a scale, the two
+    ends). Role compare-yesno has claims.
+    """
+    if template.role not in ROLES:
+        raise UnknownNameError("prompt role", template.role, ROLES)
+    _check_slots(template)
+    outcomes = ROLE_OUTCOMES.get(template.role, ())
+    _check_words(template, "labels", template.labels, outcomes)
+    _check_words(template, "claims", template.claims, ROLE_CLAIMS.get(template.role, ()))
+    words = list(template.labels.values())
+    text = "".join(template.literals)
+    for word in (words[0], words[-1]) if template.role.startswith("direct") else words:
+        if word not in text:
+            raise PromptError(
+                f"{template.path}:{template.line}: the text does not name the label {word!r}, so the judge does not "
+                "know this answer; add it to the text"
+            )
+
+
+def fill(template: Template, slots: Mapping[str, str], claim: str | None = None) -> Prompt:
+    """Fill the slots of a template; values are never searched for slots."""
+    offered = ROLES[template.role]
+    values = dict(slots)
+    for name, value in values.items():
+        if name not in offered or name == "claim":
+            raise UnknownNameError(f"slot of {template.signature}", name, set(offered) - {"claim"})
+        if not isinstance(value, str):
+            raise PromptError(f"{template.signature}: slot {name!r} needs text, found {value!r}")
+    if claim is not None and not template.claims:
+        raise PromptError(f"{template.signature}: role {template.role!r} has no claims, found {claim!r}")
+    if claim is None and template.claims:
+        raise PromptError(f"{template.signature}: needs a claim, one of: {', '.join(template.claims)}")
+    if claim is not None:
+        if claim not in template.claims:
+            raise UnknownNameError("claim", claim, template.claims)
+        values["claim"] = template.claims[claim]
+    for name in template.names:
+        if name not in values:
+            raise PromptError(f"{template.signature}: slot {{{{{name}}}}} has no value")
+    ended = {} if template.ending is None else {"ending": template.ending}
+    return Prompt(
+        task=template.task,
+        role=template.role,
+        literals=template.literals + ("",) * len(ended),
+        names=(*template.names, *ended),
+        slots=values | ended,
+        labels=tuple(template.labels.values()),
+        outcomes=tuple(template.labels),
+        claim=claim,
+    )
+
+
+def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
+    """The values of the slots of every template: the context and the dimension."""
+    return {
+        "context": context.text,
+        "background": context.background,
+        "dimension": dimension.name,
+        "description": dimension.description,
+    }
+
+
+def with_text(template: Template, text: str) -> Template:
+    """Replace the text of a template; the digest covers the new text, labels and claims."""
+    literals, names = split_slots(text)
+    words = "\0".join([text, *template.labels.values(), *template.claims.values()])
+    changed = replace(
+        template,
+        digest=hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest(),
+        literals=literals,
+        names=names,
+    )
+    check_template(changed)
+    return changed
+
+
+def split_slots(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The literals of a text, and the names of the slots between them."""
+    pieces = _SLOT.split(text)
+    return tuple(pieces[0::2]), tuple(pieces[1::2])
+
+
+def text_of(template: Template) -> str:
+    """The text of a template, with its slots."""
+    slots = [f"{{{{{name}}}}}" for name in template.names]
+    return "".join(piece for pair in zip(template.literals, [*slots, ""], strict=True) for piece in pair)
+
+
+def _check_slots(template: Template) -> None:
+    offered = ROLES[template.role]
+    line = template.line
+    for literal, name in zip(template.literals, (*template.names, None), strict=True):
+        braces = _BRACES.search(literal)
+        if braces is not None:
+            brace_line = line + literal.count("\n", 0, braces.start())
+            excerpt = literal[braces.start() :].split("\n")[0][:40]
+            raise PromptError(
+                f"{template.path}:{brace_line}: {excerpt!r} is not a slot; a slot is written {{{{name}}}}"
+            )
+        line += literal.count("\n")
+        if name is not None and name not in offered:
+            near = difflib.get_close_matches(name, offered, n=1, cutoff=0.5)
+            hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ";"
+            raise PromptError(
+                f"{template.path}:{line}: unknown slot {{{{{name}}}}}{hint} Role {template.role!r} has: "
+                f"{', '.join(offered)}"
+            )
+    missing = [name for name in offered if name not in template.names and name not in OPTIONAL_SLOTS]
+    if missing:
+        raise PromptError(
+            f"{template.path}: slot {{{{{missing[0]}}}}} is not in the text; role {template.role!r} needs it"
+        )
+
+
+def _check_words(template: Template, table: str, words: object, outcomes: tuple[str, ...]) -> None:
+    """Check a table of the head, which may contain any TOML value."""
+    if not isinstance(words, Mapping) or tuple(words) != outcomes:
+        requirement = f"needs [{table}] for {', '.join(outcomes)} in this order" if outcomes else f"has no [{table}]"
+        raise PromptError(f"{template.path}: role {template.role!r} {requirement}, found {words!r}")
+    valid = {word for word in words.values() if isinstance(word, str) and word and word == word.strip()}
+    if len(valid) != len(outcomes):
+        raise PromptError(
+            f"{template.path}: the {table} must be different non-empty strings without surrounding spaces, "
+            f"found {list(words.values())!r}"
+        )

@@ -1,0 +1,326 @@
+"""Writes ladders: a reference text of each level, for every context and dimension.
+
+Source: arXiv 2509.05440, section 2.1: the worst and the best text first, then texts between those that exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from refladder.backends import in_batches
+from refladder.errors import BadCompletionError, UsageError
+from refladder.prompts import criterion, fill, load_template
+from refladder.records import Ladder, LadderFailure, Recipe, Rung, Sampling, Unwritten
+from refladder.synth.checks import same_text, why_unusable
+from refladder.synth.journal import Entry, Journal
+from refladder.synth.plan import plan
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.prompts import Template
+    from refladder.records import Context, Dimension, Prompt
+    from refladder.synth.plan import Step
+
+CHUNK = 256  # prompts that a backend is sent at once; also what a kill can lose
+DEFAULT_SAMPLING = Sampling()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """An unfinished ladder: its texts by level, and the rungs that could not be written."""
+
+    context: Context
+    dimension: Dimension
+    templates: Mapping[str, Template]
+    recipe: Recipe
+    texts: dict[int, str]
+    human: frozenset[int]
+    failures: list[LadderFailure] = field(default_factory=list)
+
+    def prompt(self, step: Step) -> Prompt:
+        slots = criterion(self.context, self.dimension)
+        if step.between is not None:
+            slots["lower"], slots["higher"] = (self.texts[level] for level in step.between)
+        return fill(self.templates[step.role], slots)
+
+    def take(self, entry: Entry) -> None:
+        if entry.unusable is None:
+            self.texts[entry.level] = entry.text if isinstance(entry.text, Unwritten) else entry.text.strip()
+
+    def fail(self, level: int, reasons: Iterable[str]) -> None:
+        self.failures.append(
+            LadderFailure(
+                context_id=self.context.id,
+                task=self.context.task,
+                dimension=self.dimension.name,
+                level=level,
+                reasons=tuple(reasons),
+                recipe=self.recipe,
+            )
+        )
+
+    def ladder(self, steps: Sequence[Step]) -> Ladder:
+        return Ladder(
+            context_id=self.context.id,
+            task=self.context.task,
+            dimension=self.dimension.name,
+            rungs=tuple(
+                Rung(
+                    level=step.level,
+                    text=self.texts[step.level],
+                    between=None if step.level in self.human else step.between,
+                )
+                for step in steps
+            ),
+            recipe=self.recipe,
+        )
+
+
+def build_ladders(
+    backend: Backend,
+    contexts: Sequence[Context],
+    dimensions: Sequence[Dimension],
+    *,
+    rungs: int = 5,
+    sampling: Sampling = DEFAULT_SAMPLING,
+    attempts: int = 3,
+    prompts: Path | None = None,
+    journal: Path | None = None,
+    human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None,
+) -> tuple[list[Ladder], list[LadderFailure]]:
+    """Write a ladder for every context on every dimension.
+
+    Each wave of `plan` is written for all ladders before the next wave begins, in chunks, with the prompts of one
+    context next to each other. A text that `why_unusable` refuses is written again with the next seed
+    (`sampling.seed` + 1, + 2, ...). When no attempt gives a usable text, the ladder is left out. In a dry run, a rung
+    that is still to be written has an `Unwritten` text, usable at once.
+
+    `human` has, by context id and dimension name, texts by level that people wrote. `journal` stores every text at
+    once, and a build continues from it. `progress` is called with the rungs done and all that the writer writes, and
+    `needed` with the prompts of every text, those in the journal too.
+
+    Source: arXiv 2509.05440, section 2.1.
+
+    Returns:
+        The ladders, in the order contexts, then dimensions, with white space stripped from the ends of the texts that
+        were written; and a failure for each rung that could not be.
+    """
+    waves = plan(rungs)
+    human = human or {}
+    _check_request(contexts, dimensions, attempts)
+    _check_human(human, contexts, dimensions, rungs)
+    roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
+    drafts = _drafts(backend.fingerprint, contexts, dimensions, human, roles=roles, sampling=sampling, folder=prompts)
+    report = progress or (lambda _done, _total: None)
+    opened = nullcontext() if journal is None else Journal(journal, _identity(drafts, rungs, attempts))
+    total = sum(rungs - len(draft.texts) for draft in drafts)
+    done = 0
+    with opened as record:
+        for wave in waves:
+            missing = [(draft, step) for draft in drafts for step in wave if step.level not in draft.texts]
+            todo = [(draft, step) for draft, step in missing if not draft.failures]
+            done += len(missing) - len(todo)
+            report(done, total)
+            for settled in _write_wave(backend, todo, sampling, attempts, record, needed=needed):
+                done += settled
+                report(done, total)
+    steps = sorted((step for wave in waves for step in wave), key=lambda step: step.level)
+    ladders = [draft.ladder(steps) for draft in drafts if not draft.failures]
+    return ladders, [failure for draft in drafts for failure in draft.failures]
+
+
+def _check_request(contexts: Sequence[Context], dimensions: Sequence[Dimension], attempts: int) -> None:
+    if attempts < 1:
+        raise UsageError(f"attempts, the maximum for each rung, must be 1 or more, found {attempts}")
+    for kind, names in (
+        ("context", [context.id for context in contexts]),
+        ("dimension", [dimension.name for dimension in dimensions]),
+    ):
+        if not names:
+            raise UsageError(f"no {kind}s to build ladders for; give at least one")
+        name, count = Counter(names).most_common(1)[0]
+        if count > 1:
+            raise UsageError(f"{kind} {name!r} is given {count} times; each {kind} may be given once")
+
+
+def _check_human(
+    human: Mapping[tuple[str, str], Mapping[int, str]],
+    contexts: Sequence[Context],
+    dimensions: Sequence[Dimension],
+    rungs: int,
+) -> None:
+    cells = {(context.id, dimension.name) for context in contexts for dimension in dimensions}
+    for (context_id, name), texts in human.items():
+        whose = f"human-written rungs of context {context_id!r}, dimension {name!r}"
+        if (context_id, name) not in cells:
+            others = sum(cell not in cells for cell in human) - 1
+            more = f", nor for {others:,} more" if others else ""
+            raise UsageError(
+                f"{whose}: no such context and dimension are being built{more}; "
+                f"contexts are {contexts[0].id!r}, ..., and dimensions {', '.join(each.name for each in dimensions)}"
+            )
+        accepted: dict[int, str] = {}
+        for level, text in texts.items():
+            if not 1 <= level <= rungs:
+                raise UsageError(f"{whose}: level {level} is not between 1 and {rungs}")
+            if not text.strip():
+                raise UsageError(f"{whose}: the text of level {level} is empty")
+            same = same_text(text, accepted)
+            if same is not None:
+                raise UsageError(f"{whose}: levels {same} and {level} are the same text; give different texts")
+            accepted[level] = text
+
+
+def _drafts(
+    fingerprint: str,
+    contexts: Sequence[Context],
+    dimensions: Sequence[Dimension],
+    human: Mapping[tuple[str, str], Mapping[int, str]],
+    *,
+    roles: Sequence[str],
+    sampling: Sampling,
+    folder: Path | None,
+) -> list[_Draft]:
+    """An empty ladder for every context and dimension, with the templates and the recipe of its task."""
+    tasks = dict.fromkeys(context.task for context in contexts)
+    templates = {task: {role: load_template(task, role, folder) for role in roles} for task in tasks}
+    recipes = {
+        task: Recipe(
+            backend=fingerprint,
+            prompts=tuple(template.signature for template in templates[task].values()),
+            sampling=sampling,
+            version=__version__,
+        )
+        for task in tasks
+    }
+    return [
+        _Draft(
+            context=context,
+            dimension=dimension,
+            templates=templates[context.task],
+            recipe=recipes[context.task],
+            texts=dict(human.get((context.id, dimension.name), {})),
+            human=frozenset(human.get((context.id, dimension.name), {})),
+        )
+        for context in contexts
+        for dimension in dimensions
+    ]
+
+
+def _identity(
+    drafts: Sequence[_Draft],
+    rungs: int,
+    attempts: int,
+) -> dict[str, object]:
+    """Everything that determines the texts of a build, as JSON values whose names appear in error messages."""
+
+    def digest(values: Iterable[object]) -> str:
+        return hashlib.blake2b(json.dumps(list(values)).encode(), digest_size=12).hexdigest()
+
+    recipe = drafts[0].recipe
+    contexts = dict.fromkeys(draft.context for draft in drafts)
+    dimensions = dict.fromkeys(draft.dimension for draft in drafts)
+    return {
+        "rungs": rungs,
+        "attempts": attempts,
+        "backend": recipe.backend,
+        "prompts": list(dict.fromkeys(signature for draft in drafts for signature in draft.recipe.prompts)),
+        "sampling": asdict(recipe.sampling) if recipe.sampling else None,
+        "version": recipe.version,
+        "contexts": digest((context.id, context.task, context.text, context.background) for context in contexts),
+        "dimensions": digest((dimension.name, dimension.description) for dimension in dimensions),
+        "human-written rungs": digest([sorted(draft.texts.items()) for draft in drafts]),
+    }
+
+
+def _write_wave(
+    backend: Backend,
+    todo: Sequence[tuple[_Draft, Step]],
+    sampling: Sampling,
+    attempts: int,
+    journal: Journal | None,
+    *,
+    needed: Callable[[Sequence[Prompt]], None],
+) -> Iterator[int]:
+    """Write one wave into its drafts; after each chunk, yield how many rungs it settled (written or given up)."""
+    pending = [(draft, step, list[str]()) for draft, step in todo]
+    for attempt in range(attempts):
+        seeded = replace(sampling, seed=sampling.seed + attempt)
+        unusable = []
+        for chunk in in_batches(backend, pending, backend.texts_at_once or CHUNK):
+            settled = 0
+            rungs = [(draft, step) for draft, step, _ in chunk]
+            needed([draft.prompt(step) for draft, step in rungs])
+            entries = _answers(backend, rungs, attempt, seeded, journal)
+            for (draft, step, reasons), entry in zip(chunk, entries, strict=True):
+                if entry.unusable is None:
+                    settled += 1
+                    continue
+                reasons.append(entry.unusable)
+                if len(reasons) < attempts:
+                    unusable.append((draft, step, reasons))
+                else:
+                    settled += 1
+                    draft.fail(step.level, reasons)
+            yield settled
+        pending = unusable
+
+
+def _answers(
+    backend: Backend,
+    chunk: Sequence[tuple[_Draft, Step]],
+    attempt: int,
+    sampling: Sampling,
+    journal: Journal | None,
+) -> list[Entry]:
+    """One attempt at each rung of a chunk, from the journal as far as that goes; usable texts are put in the drafts."""
+    entries: list[Entry] = []
+    if journal is not None:
+        for draft, step in chunk:
+            entry = journal.replay(draft.context.id, draft.dimension.name, step.level, attempt)
+            if entry is None:
+                break
+            draft.take(entry)
+            entries.append(entry)
+    rest = chunk[len(entries) :]
+    if not rest:
+        return entries
+    completions = backend.write([draft.prompt(step) for draft, step in rest], sampling)
+    if len(completions) != len(rest):
+        raise BadCompletionError(
+            f"backend {backend.fingerprint!r} gave {len(completions)} texts for {len(rest)} prompts; "
+            "test it with refladder.testing.check_backend"
+        )
+    fresh = []
+    for (draft, step), completion in zip(rest, completions, strict=True):
+        entry = Entry(
+            context_id=draft.context.id,
+            dimension=draft.dimension.name,
+            level=step.level,
+            attempt=attempt,
+            text=_legible(completion.text),
+            finish=completion.finish,
+            note=completion.note,
+            unusable=why_unusable(completion, draft.texts),
+        )
+        draft.take(entry)  # at once: the next text of this ladder must not equal it
+        fresh.append(entry)
+    if journal is not None:
+        journal.record(entry for entry in fresh if not isinstance(entry.text, Unwritten))
+    return entries + fresh
+
+
+def _legible(text: str) -> str:
+    """A text without characters that no file can hold, which `why_unusable` refuses."""
+    return text if isinstance(text, Unwritten) else text.encode("utf-8", "replace").decode()
