@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.cli import console, spending
 from refladder.cli.recorded import open_recorded
-from refladder.cli.sharding import judge_task, score_in_shards
+from refladder.cli.sharding import judge_options, score_in_shards
 from refladder.errors import UsageError
 from refladder.files.tables import STANDARD
 
@@ -142,25 +142,37 @@ class ScoreRun:
 
     def score_in_shards(self, source: str, table: TableOptions, mapped: Mapped, sharding: ShardOptions) -> int:
         """Score a table shard by shard."""
-        task = judge_task(
-            self.context,
-            sharding,
-            ladders=self.ladders,
-            name=self.against.ladders or "",
-            dimensions=self.dimensions,
-            scale=self.scale,
-            stop_at=self.stop_at,
-            threshold=self.against.threshold,
-            mapped=mapped,
-            judging=self.judging,
-            student=None if self.student is None else self.first.folder,
-            between=self.first.between,
+        from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
+
+        judge, budget, judgments = self.judge[0], self.money.budget, self.files.judgments
+        options = judge_options(self.context, sharding, *self.judge, budget=budget, judgments=judgments)
+        price = self.budgeted.price_of(judge)
+        store = self.budgeted.store_path(judge, costs=price is not None)
+        task = Task(
+            ladders=self.against.ladders or "",
+            version=self.ladders.signature,
+            dimensions=[dimension.name for dimension in self.dimensions],
+            rule=self.scale.rule,
+            weights=dict(self.scale.weights),
+            least_mass=self.scale.least_mass,
+            stop_at=dict(self.stop_at),
+            threshold=_text(self.against.threshold),
+            role="compare-yesno" if self.judging.yes_no else "compare",
+            orders=self.judging.orders,
+            answers=self.judging.answers,
+            prompts=_text(self.against.prompts),
+            columns=dict(mapped.columns),
+            context_id=mapped.context,
+            judge=judge,
+            judge_options=options,
+            store=_text(store),
+            price=None if price is None else asdict(price),
+            budget=None if price is None else budget,
+            judgments=judgments is None,
+            student=None if self.student is None else str(self.first.folder),
+            between=None if self.first.between is None else list(self.first.between),
             check_share=self.first.check_share,
-            spending=self.budgeted,
-            budget=self.money.budget,
-            judgments=self.files.judgments,
-            prompts=self.against.prompts,
-            calibration=self.files.calibration,
+            calibration=_text(self.files.calibration),
         )
         if not self._continues(source, table, mapped):
             return 0
@@ -261,6 +273,10 @@ class ScoreRun:
         elif not self.as_json:
             console.say(drift_line(report), err=True)
         return report
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _human_scale(path: Path | None) -> HumanScale | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,21 +15,17 @@ from refladder.errors import UsageError
 from refladder.files.jsonl import is_device
 from refladder.files.remote import is_url
 from refladder.files.table_files import form_by_name
-from refladder.files.tables import STANDARD, read_once
+from refladder.files.tables import STANDARD
 from refladder.report.summary import summary, summary_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from refladder.cli.groups import JudgingOptions, TableOptions
-    from refladder.cli.spending import Spending
-    from refladder.files.ladder_sets import LadderSet
+    from refladder.cli.groups import TableOptions
     from refladder.jobs.score import Mapped
     from refladder.jobs.shard_worker import Task
     from refladder.jobs.sharded_score import ShardsReport
     from refladder.jobs.workers import Workers
-    from refladder.records import Dimension
-    from refladder.scoring.columns import Scale
 
 # The options of `score` that shards know; another one is refused, not ignored.
 _KNOWN = {
@@ -88,11 +84,7 @@ class ShardOptions:
         return any((self.shard_rows, self.shard, self.workers, self.engine, self.address))
 
     def into(self, table: TableOptions) -> ShardOptions:
-        """The same for an output: a folder gets shards, also if no option for shards is given.
-
-        Raises:
-            UsageError: the output is a file at a URL, where only shards are written.
-        """
+        """The same for an output: a folder gets shards, also if no option for shards is given."""
         out = table.out
         if is_url(out) and form_by_name(out) is not None:
             raise UsageError(
@@ -106,11 +98,7 @@ class ShardOptions:
 
     @property
     def part(self) -> tuple[int, int]:
-        """(i, n) of --shard.
-
-        Raises:
-            UsageError: it is not i/n with 1 <= i <= n.
-        """
+        """(i, n) of --shard."""
         if self.shard is None:
             return 1, 1
         match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", self.shard)
@@ -119,39 +107,24 @@ class ShardOptions:
         return int(match[1]), int(match[2])
 
 
-def judge_task(
+def judge_options(
     context: click.Context,
     sharding: ShardOptions,
+    judge: str,
+    given: Sequence[str],
     *,
-    ladders: LadderSet,
-    name: str,
-    dimensions: Sequence[Dimension],
-    scale: Scale,
-    stop_at: Mapping[str, float],
-    threshold: Path | None,
-    mapped: Mapped,
-    judging: JudgingOptions,
-    student: Path | None,
-    between: tuple[float, float] | None,
-    check_share: float,
-    spending: Spending,
     budget: float | None,
     judgments: Path | None,
-    prompts: Path | None,
-    calibration: Path | None,
-) -> Task:
-    """What the workers need to score with a judge, after a check that the options go together with shards.
-
-    Raises:
-        UsageError: an option does not.
-    """
+) -> dict[str, str]:
+    """The options of a judge, after a check that they and those of the run go together with shards."""
     from refladder.backends import opener_of  # noqa: PLC0415  --help stays quick
     from refladder.backends.openai.options import read_options  # noqa: PLC0415
-    from refladder.jobs.shard_worker import Task  # noqa: PLC0415
 
-    _check_known(context)
-    judge = judging.judge or "builtin"
-    options = console.backend_options(judge, judging.judge_option)
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in _KNOWN and context.get_parameter_source(name) in _BY_USER:
+            raise UsageError(f"{parameter.opts[0]} does not work with shards; leave it out, or score the table whole")
+    options = console.backend_options(judge, given)
     opener_of(judge, options)  # the options are written to files, where a key has no business
     if judge.startswith("openai:"):
         read_options(options)
@@ -167,40 +140,13 @@ def judge_task(
             "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave one of them "
             "out"
         )
-    price = spending.price_of(judge)
-    store = spending.store_path(judge, costs=price is not None)
-    return Task(
-        ladders=name,
-        version=ladders.signature,
-        dimensions=[dimension.name for dimension in dimensions],
-        rule=scale.rule,
-        weights=dict(scale.weights),
-        least_mass=scale.least_mass,
-        stop_at=dict(stop_at),
-        threshold=None if threshold is None else str(threshold),
-        role="compare-yesno" if judging.yes_no else "compare",
-        orders=judging.orders,
-        answers=judging.answers,
-        prompts=None if prompts is None else str(prompts),
-        columns=dict(mapped.columns),
-        context_id=mapped.context,
-        judge=judge,
-        judge_options=options,
-        store=None if store is None else str(store),
-        price=None if price is None else asdict(price),
-        budget=budget if price is not None else None,
-        judgments=judgments is None,
-        student=None if student is None else str(student),
-        between=None if between is None else list(between),
-        check_share=check_share,
-        calibration=None if calibration is None else str(calibration),
-    )
+    return options
 
 
 def score_in_shards(
     context: click.Context,
     sharding: ShardOptions,
-    source: str | None,
+    source: str,
     task: Task,
     *,
     mapped: Mapped,
@@ -209,27 +155,16 @@ def score_in_shards(
     restart: bool,
     as_json: bool,
 ) -> int:
-    """Score a table shard by shard, and print the counts.
-
-    Args:
-        context: of the command.
-        sharding: how it is divided, and who scores it.
-        source: the table.
-        task: what the workers need; folder and format are filled in here.
-        mapped: the columns of the table by field.
-        table: the output and the formats.
-        gpus: whether the workers use a GPU.
-        restart: discard what the output folder holds.
-        as_json: print the counts as JSON.
-
-    Raises:
-        UsageError: an option does not go together with shards.
-    """
+    """Score a table shard by shard, and print the counts; folder and format of the task are filled in here."""
     from refladder.backends.openai.options import share_of_limits  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.sharded_score import SHARD_ROWS, Sharding, score_shards  # noqa: PLC0415
+    from refladder.jobs.sharded_score import SHARD_ROWS, Sharding, check_places, score_shards  # noqa: PLC0415
     from refladder.jobs.workers import Processes, RayActors  # noqa: PLC0415
 
-    source = _checked(sharding, source, table.out, restart=restart)
+    check_places(source, table.out)
+    if sharding.address is not None and sharding.engine != "ray":
+        raise UsageError("--address is that of a Ray cluster; add --engine ray")
+    if restart and sharding.part[1] > 1:
+        raise UsageError(f"--restart would discard the shards of other parts; delete {table.out} before they start")
 
     def open_workers(form: str) -> tuple[Workers, Task]:
         workers: Workers = (
@@ -262,35 +197,6 @@ def score_in_shards(
             say=lambda text: console.say(text, err=True),
         )
     return _tell(report, task.judge, table.out, as_json=as_json)
-
-
-def _check_known(context: click.Context) -> None:
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if name not in _KNOWN and context.get_parameter_source(name) in _BY_USER:
-            raise UsageError(f"{parameter.opts[0]} does not work with shards; leave it out, or score the table whole")
-
-
-def _checked(sharding: ShardOptions, source: str | None, out: str, *, restart: bool) -> str:
-    """The source, after a check that the options fit together."""
-    if source is None or read_once(source):
-        raise UsageError("shards need a SOURCE that can be read twice: a file, a folder, a quoted glob or a URL")
-    if out == STANDARD:
-        raise UsageError("shards need --out FOLDER (or a URL)")
-    if not is_url(out) and Path(out).exists() and not Path(out).is_dir():
-        raise UsageError(f"{out}: a file; shards need a folder")
-    if form_by_name(out) is not None and not out.endswith("/") and (is_url(out) or not Path(out).exists()):
-        raise UsageError(f"{out}: the name of a file, and shards need a folder; name one, such as {_folder_name(out)}")
-    if sharding.address is not None and sharding.engine != "ray":
-        raise UsageError("--address is that of a Ray cluster; add --engine ray")
-    if restart and sharding.part[1] > 1:
-        raise UsageError(f"--restart would discard the shards of other parts; delete {out} before they start")
-    return source
-
-
-def _folder_name(out: str) -> str:
-    stem = out.removesuffix(".gz").rpartition(".")[0]
-    return stem if stem and not stem.endswith("/") else "scored"
 
 
 def _tell(report: ShardsReport, judge: str, out: str, *, as_json: bool) -> int:

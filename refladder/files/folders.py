@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -23,11 +22,11 @@ _BLOCK = 1 << 20
 
 def open_folder(address: str) -> Folder:
     """A folder by its path or URL; nothing is created yet."""
-    return RemoteFolder(address) if is_url(address) else LocalFolder(address)
+    return RemoteFolder(address) if is_url(address) else Folder(address)
 
 
-class Folder(ABC):
-    """Files by name; a name is a path inside the folder, with `/`.
+class Folder:
+    """A folder on a disk of this machine, or one that several machines share; a name is a path in it, with `/`.
 
     Args:
         address: path or URL.
@@ -40,25 +39,56 @@ class Folder(ABC):
         """The path or URL of a file."""
         return f"{self.address}/{name}"
 
-    @abstractmethod
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open a file for reading; None if it does not exist."""
+        try:
+            return Path(self.address, name).open("rb")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise DataError(f"{self.path_of(name)}: cannot be read ({error.strerror})") from error
+
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if it does not exist."""
+        stream = self.open(name)
+        if stream is None:
+            return None
+        with stream:
+            return stream.read()
 
-    @abstractmethod
+    def digest(self, name: str) -> str | None:
+        """BLAKE2b (16 bytes, hexadecimal) of a file; None if it does not exist."""
+        stream = self.open(name)
+        if stream is None:
+            return None
+        digest = hashlib.blake2b(digest_size=16)
+        with stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
+
     def write(self, name: str, data: bytes) -> None:
         """Write a file that appears complete or not at all."""
+        with atomic(Path(self.address, name)) as stream:
+            stream.write(data)
 
-    @abstractmethod
     def names(self, under: str = "") -> list[str]:
         """Names of the files directly in the folder, or in a folder inside it, sorted."""
+        folder = Path(self.address, under)
+        return sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
 
-    @abstractmethod
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
+        throw_away(Path(self.address, name))
 
-    @abstractmethod
     def work_file(self, name: str) -> Path:
-        """Where a process of this machine writes a file before `publish`."""
+        """Where a process writes a file before `publish`: here the file itself, as writers write aside or append."""
+        path = Path(self.address, name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        return path
 
     def fetched(self, name: str) -> Path:
         """The work file of a name, with the content that the folder has for it, if any."""
@@ -69,89 +99,18 @@ class Folder(ABC):
         del name
         return False
 
-    @abstractmethod
     def publish(self, name: str) -> None:
         """Put a complete `work_file` in its position."""
 
-    @abstractmethod
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
         """Refuse other processes that claim the same name, or the whole folder (None), while the block runs."""
-        yield
-
-    @abstractmethod
-    def _open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading; None if it does not exist."""
-
-    def digest(self, name: str) -> str | None:
-        """BLAKE2b (16 bytes, hexadecimal) of a file; None if it does not exist."""
-        stream = self._open(name)
-        if stream is None:
-            return None
-        digest = hashlib.blake2b(digest_size=16)
-        with stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-        return digest.hexdigest()
+        with locked_folder(Path(self.address)) if name is None else locked(Path(self.address, name)):
+            yield
 
 
 def _user() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
-
-
-class LocalFolder(Folder):
-    """A folder on a disk of this machine, or one that several machines share."""
-
-    def _path(self, name: str) -> Path:
-        return Path(self.address) / name
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file; None if it does not exist."""
-        stream = self._open(name)
-        if stream is None:
-            return None
-        with stream:
-            return stream.read()
-
-    def _open(self, name: str) -> IO[bytes] | None:
-        try:
-            return self._path(name).open("rb")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise DataError(f"{self.path_of(name)}: cannot be read ({error.strerror})") from error
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file atomically."""
-        with atomic(self._path(name)) as stream:
-            stream.write(data)
-
-    def names(self, under: str = "") -> list[str]:
-        """Names of the files directly in a folder."""
-        folder = self._path(under)
-        return sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
-        throw_away(self._path(name))
-
-    def work_file(self, name: str) -> Path:
-        """The file itself: every writer here writes aside and renames, or appends."""
-        path = self._path(name)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        return path
-
-    def publish(self, name: str) -> None:
-        """Nothing to do."""
-
-    @contextmanager
-    def claimed(self, name: str | None) -> Iterator[None]:
-        """The locks of refladder.files.locks; they end with their process."""
-        with locked_folder(Path(self.address)) if name is None else locked(self._path(name)):
-            yield
 
 
 class RemoteFolder(Folder):
@@ -174,7 +133,8 @@ class RemoteFolder(Folder):
             except FileNotFoundError:
                 return None
 
-    def _open(self, name: str) -> IO[bytes] | None:
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open a file for reading; None if it does not exist."""
         with reaching(self.path_of(name)):
             try:
                 self._system.invalidate_cache()
@@ -209,13 +169,7 @@ class RemoteFolder(Folder):
                 self._system.rm_file(self._path(name))
 
     def work_file(self, name: str) -> Path:
-        """A file in the temporary folder of this machine; a later run on this machine continues from it.
-
-        No other user of this machine may read it.
-
-        Raises:
-            DataError: it cannot be written, or the temporary folder is another user's.
-        """
+        """A file in the temporary folder that no other user may read; a later run on this machine continues from it."""
         path, ours = self._work / name, self._work.parent
         try:
             ours.mkdir(parents=True, exist_ok=True, mode=0o700)

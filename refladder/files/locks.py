@@ -66,11 +66,7 @@ def has_ended(process: int) -> bool:
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Lock an open file for this process, without waiting; closing the file ends the lock.
-
-    Returns:
-        True: locked; False: another process has the lock; None: the file system has no locks.
-    """
+    """Lock an open file without waiting, until it is closed; False: another process has it; None: no locks here."""
     try:
         if sys.platform == "win32":
             os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
@@ -85,27 +81,17 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def refuse_folder(path: Path) -> None:
-    """Check that a file to write is no folder.
-
-    Raises:
-        UsageError: it is one.
-    """
+    """Check that a file to write is no folder."""
     if path.is_dir():
         raise UsageError(f"{path}: a folder; name a file in it")
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock a file against other processes and other threads while the block runs.
+    """Lock a file against other processes and other threads while the block runs; the text of an error names them.
 
-    The thread with the lock may enter again. A device, such as `/dev/null`, needs no lock.
-
-    Args:
-        path: the file, which need not exist; a symbolic link is followed.
-
-    Raises:
-        UsageError: another process or thread has the lock; the text names the process and its host. It is a folder.
-        DataError: the folder of the file cannot be written.
+    The thread with the lock may enter again. A device, such as `/dev/null`, needs no lock. The file need not exist; a
+    symbolic link is followed.
     """
     refuse_folder(path)
     if path.exists() and not path.is_file():
@@ -118,14 +104,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Lock a whole folder against other processes and other threads while the block runs.
-
-    Args:
-        folder: created if necessary, and removed again if it is empty at the end.
-
-    Raises:
-        UsageError, DataError: as `locked`.
-    """
+    """Lock a whole folder likewise; it is created if necessary, and removed again if it is empty at the end."""
     with _holding(Path(os.path.realpath(folder)) / ".lock", folder):
         yield
 
@@ -189,11 +168,7 @@ def _open_or_make(file: Path) -> tuple[int, bool]:
 
 
 def _remove_ended(file: Path, descriptor: int, *, wait: bool) -> bool | None:
-    """Without locks: remove a lock file whose process has ended, so that one process can make it anew.
-
-    Returns:
-        False: its process may be running; None: try again.
-    """
+    """Without locks: remove a lock file whose process has ended; False: it may be running; None: try again."""
     holder = _holder(descriptor)
     if holder is None and wait:  # its process is about to sign it
         time.sleep(_PAUSE)
@@ -273,13 +248,7 @@ def may_be_running(holder: Holder | None) -> bool:
 
 
 def in_use(path: str | Path, holder: Holder | None, remove: str | Path | None = None) -> UsageError:
-    """The error for a file or folder that another process is writing.
-
-    Args:
-        path: the file or folder.
-        holder: the process, if its record is readable.
-        remove: the lock, where nothing removes it after the process was killed.
-    """
+    """The error for a file or folder that another process is writing; `remove` is a lock that nothing else removes."""
     writer = "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
     since = "" if holder is None else f" since {holder[2]} UTC"
     unless = "" if remove is None else f"; if that process has ended, delete {remove}"

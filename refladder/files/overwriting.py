@@ -16,7 +16,8 @@ from refladder.errors import UsageError
 from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import find_folder, published_names
 from refladder.files.remote import is_url
-from refladder.files.table_files import RUN_FOLDER, form_by_name, is_many
+from refladder.files.scored_shards import RUN_FOLDER
+from refladder.files.table_files import form_by_name, is_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -35,12 +35,7 @@ def quiet(hub: Any) -> Iterator[None]:  # noqa: ANN401  the module
 
 @contextmanager
 def reaching(url: str) -> Iterator[None]:
-    """Turn the errors of fsspec and of the packages behind it into one sentence with the URL.
-
-    Raises:
-        UsageError: a package is missing, or no package knows this kind of URL.
-        DataError: the file does not exist, or the server refuses.
-    """
+    """Turn the errors of fsspec and of the packages behind it into one sentence with the URL."""
     try:
         with quiet(import_module("huggingface_hub")) if url.startswith("hf://") else nullcontext():
             yield
@@ -56,11 +51,7 @@ def reaching(url: str) -> Iterator[None]:
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL and the path in it.
-
-    Raises:
-        UsageError: fsspec is missing, no package knows this kind of URL, or the URL holds a password.
-    """
+    """The fsspec file system of a URL and the path in it."""
     if re.search(r"://[^/?#]*:[^/?#]*@", url):  # in any part of a chain
         raise UsageError(f"{url.partition('://')[0]}://: the URL holds a password, and URLs are written to files")
     with reaching(url):
@@ -72,11 +63,7 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def open_url(url: str) -> IO[bytes]:
-    """Open a file at a URL for reading; gzip is detected by its first two bytes and unpacked.
-
-    Raises:
-        UsageError, DataError: as `reaching`.
-    """
+    """Open a file at a URL for reading; gzip is detected by its first two bytes and unpacked."""
     system, path = filesystem(url)
     with reaching(url):
         stream = system.open(path, "rb")

@@ -25,14 +25,14 @@ from refladder.errors import DataError, UsageError
 from refladder.files import streams
 from refladder.files.jsonl import Writer, atomic, is_device, not_utf8
 from refladder.files.remote import is_url, open_url
+from refladder.files.scored_shards import check_unchanged
 from refladder.files.streams import lines_of
 from refladder.files.table_files import (
     FORM_OF_EXTENSION,
-    check_unchanged,
+    digests_by_file,
     form_by_name,
     is_many,
     open_table,
-    scored_digests,
     table_files,
 )
 from refladder.parsing import parse_json
@@ -197,15 +197,14 @@ def read_rows(path: str, given: str | None = None) -> Rows:
         UsageError: the format is unknown.
     """
     form = format_of(path, given)
-    first, *others = table_files(path)
-    digests = scored_digests(path)
-    rows = _read_file(first, form, digests)
-    return rows if not others else Rows(_chained(rows, others, form, digests), rows.columns())
+    (first, digest), *others = digests_by_file(path).items()
+    rows = _read_file(first, form, digest)
+    return rows if not others else Rows(_chained(rows, others, form), rows.columns())
 
 
-def _read_file(path: str, form: str, digests: Mapping[str, str]) -> Rows:
-    if path in digests:
-        check_unchanged(path, digests[path])
+def _read_file(path: str, form: str, digest: str | None) -> Rows:
+    if digest is not None:
+        check_unchanged(path, digest)
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
@@ -213,11 +212,11 @@ def _read_file(path: str, form: str, digests: Mapping[str, str]) -> Rows:
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
-def _chained(rows: Rows, others: Sequence[str], form: str, digests: Mapping[str, str]) -> Iterator[Row]:
+def _chained(rows: Rows, others: Sequence[tuple[str, str | None]], form: str) -> Iterator[Row]:
     with closing(rows):
         yield from rows
-    for path in others:
-        with closing(_read_file(path, form, digests)) as more:
+    for path, digest in others:
+        with closing(_read_file(path, form, digest)) as more:
             yield from more
 
 

@@ -10,6 +10,7 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,10 +23,18 @@ from refladder.errors import BackendError, DataError, OtherRunError, RefladderEr
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import read_record, throw_away
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
-from refladder.files.tables import open_parquet, read_rows
 from refladder.jobs.first_pass import Cascade, score_with_student
-from refladder.jobs.score import Mapped, score_rows
-from refladder.jobs.shards import SLICES, Mark, Shard, judgments_name, to_bytes, write_mark, write_slice
+from refladder.jobs.score import AllRows, Mapped, score_rows
+from refladder.jobs.shards import (
+    SLICES,
+    Mark,
+    Shard,
+    ShardAnswer,
+    ShardRequest,
+    judgments_name,
+    write_mark,
+    write_slice,
+)
 from refladder.jobs.stop_at import stop_thresholds
 from refladder.records import HumanScale, scale_of
 from refladder.scoring.columns import Scale, bound_columns, column_names
@@ -33,12 +42,14 @@ from refladder.scoring.scorer import LadderScorer
 from refladder.students import open_student
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from refladder.backends import Backend
     from refladder.files.folders import Folder
     from refladder.files.ladder_sets import LadderSet
-    from refladder.scoring.columns import ScoreReport
+    from refladder.jobs.score import Item
+    from refladder.scoring.columns import Columns, ScoreReport
+    from refladder.scoring.judgment_file import JudgmentLog
     from refladder.students import Student
 
 _EVERY = 1.0  # seconds between two messages about a shard under way
@@ -98,6 +109,11 @@ class Task:
     budget: float | None = None
     judgments: bool = True
 
+    @property
+    def mapped(self) -> Mapped:
+        """The columns of the rows by field."""
+        return Mapped(columns=self.columns, context=self.context_id)
+
     def settings(self) -> dict[str, Any]:
         """What decides the scored rows, so that shards of different runs do not share a folder."""
         values = {name: value for name, value in asdict(self).items() if name not in _PLACES}
@@ -119,19 +135,41 @@ def _digest_of_files(path: Path) -> str:
 
 
 class _Scoring(NamedTuple):
-    """How the rows of one shard are scored.
+    """How the rows of one shard are scored: the scores' signature, and what counts the rows and the scored ones.
 
-    Attributes:
-        signature: of the scores.
-        columns: a row with a value in all of them is scored,
-        bounds: and so is one with a value in all of these: its decision was certain before every rung was judged.
-        score: takes the rows, the file for the scored rows and that for judgments.
+    `score` takes the rows, the file for the scored rows and that for judgments.
     """
 
     signature: str
-    columns: list[str]
-    bounds: list[str]
-    score: Callable[[str, str, Path | None], ScoreReport]
+    score: Callable[[str, str, Path | None], tuple[ScoreReport, int]]
+
+
+class _Counted(AllRows):
+    """Asks as another does, and counts the rows that are scored.
+
+    Args:
+        asking: asks about the rows.
+        columns: a row with a value in all of them is scored,
+        bounds: and so is one with a value in all of these: its decision was certain before every rung was judged.
+    """
+
+    def __init__(self, asking: AllRows, columns: Sequence[str], bounds: Sequence[str]) -> None:
+        super().__init__(asking.scorer)
+        self.added = asking.added
+        self.scored = 0
+        self._asking = asking
+        self._complete = [names for names in (columns, bounds) if names]
+
+    def rows(self, rows: Iterable[Item]) -> Iterator[Item]:
+        """The rows as the other gives them."""
+        return self._asking.rows(rows)
+
+    def values(self, batch: Sequence[Item], table: Columns, log: JudgmentLog) -> list[dict[str, Any]]:
+        """The added columns of rows as the other gives them."""
+        values = self._asking.values(batch, table, log)
+        for row in values:
+            self.scored += any(all(row[column] is not None for column in names) for names in self._complete)
+        return values
 
 
 class ShardWorker:
@@ -148,46 +186,28 @@ class ShardWorker:
         self._last_told = time.monotonic()
         with suppress(OSError):  # on another machine it may not exist, and paths need not be relative
             os.chdir(self._task.directory)
-        self._opened_folder: Folder | None = None
-        self._ladders: LadderSet | None = None
         self._judge: Backend | None = None
         self._metered: Metered | None = None
         self._stored: Stored | None = None
         self._told: dict[str, float] = {}
         self._spent_before = 0.0
-        self._student: Student | None = None
 
-    def run(self, asked: str) -> str:
-        """Score a shard, as JSON: `{"shard": Shard, "signature": of the shards before or None, "usd": float}`.
-
-        A shard of None only compares the signature. `usd` (0 if absent) is what a worker that died had spent; it counts
-        for the budget of the one in its place.
-
-        Returns:
-            `{"mark": Mark or None, "notice": of the judge}` as JSON, or `{"error": text, "stops": whether every other
-            shard would fail too, "kind": judge, usage or data}`; both with `spent`, what the judge was asked since the
-            last answer.
-        """
-        return json.dumps({**self._answer(asked), "spent": self._spent()})
-
-    def _answer(self, asked: str) -> dict[str, Any]:
-        request = json.loads(asked)
-        shard = None if request["shard"] is None else Shard(**request["shard"])
-        self._spent_before = request.get("usd", 0.0)
+    def run(self, asked: ShardRequest) -> ShardAnswer:
+        """Score a shard and mark it; a failure is an answer too."""
+        self._spent_before = asked.usd
+        shard, mark, error, stops = asked.shard, None, None, False
         try:
-            scoring = self._checked_scoring(request["signature"])
+            scoring = self._checked_scoring(asked.signature)
             mark = None if shard is None else self._score(shard, scoring)
-        except RefladderError as error:
-            cause = error.__cause__
-            full = isinstance(cause, OSError) and cause.errno in _FULL
-            kind = "judge" if isinstance(error, BackendError) else "usage" if isinstance(error, UsageError) else "data"
-            return {"error": _words(str(error)), "stops": full or kind != "data", "kind": kind}
-        except Exception as error:  # noqa: BLE001  one row must not end the run; the text has the type
-            rows = f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: " if shard else ""
-            words = f"{rows}{type(error).__name__}: {_words(str(error))}"
-            return {"error": words, "stops": shard is None, "kind": "data"}
+        except RefladderError as failure:
+            cause = failure.__cause__
+            error = _with_text(failure, _words(str(failure)))
+            stops = not isinstance(error, DataError) or (isinstance(cause, OSError) and cause.errno in _FULL)
+        except Exception as failure:  # noqa: BLE001  one row must not end the run; the text has the type
+            rows = f"{shard.where}: " if shard else ""
+            error, stops = DataError(f"{rows}{type(failure).__name__}: {_words(str(failure))}"), shard is None
         notice = None if self._judge is None else self._judge.notice
-        return {"mark": None if mark is None else json.loads(to_bytes(mark)), "notice": notice}
+        return ShardAnswer(mark=mark, notice=notice, error=error, stops=stops, spent=self._spent())
 
     def _spent(self) -> dict[str, float]:
         """Counts of the judge since the last call; those that it does not know are absent."""
@@ -198,11 +218,26 @@ class ShardWorker:
         before, self._told = self._told, known
         return {name: count - before.get(name, 0) for name, count in known.items()}
 
-    @property
+    @cached_property
     def _folder(self) -> Folder:
-        if self._opened_folder is None:
-            self._opened_folder = open_folder(self._task.folder)
-        return self._opened_folder
+        return open_folder(self._task.folder)
+
+    @cached_property
+    def _student(self) -> Student | None:
+        return None if self._task.student is None else open_student(Path(self._task.student))
+
+    @cached_property
+    def _ladders(self) -> LadderSet | None:
+        task = self._task
+        if not task.ladders:
+            return None
+        ladders = load_ladders(task.ladders)
+        if scale_of(ladders.signature) != scale_of(task.version):
+            raise UsageError(
+                f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
+                f"({ladders.signature}, expected {task.version})"
+            )
+        return ladders
 
     def _opened(self) -> Backend:
         if self._judge is None:
@@ -224,24 +259,11 @@ class ShardWorker:
             self._last_told = time.monotonic()
             self._tell(rows)
 
-    def _ladder_set(self) -> LadderSet | None:
-        task = self._task
-        if self._ladders is None and task.ladders:
-            self._ladders = load_ladders(task.ladders)
-            if scale_of(self._ladders.signature) != scale_of(task.version):
-                raise UsageError(
-                    f"{task.ladders}: the ladder set has changed since the run began, or is another one on this "
-                    f"machine ({self._ladders.signature}, expected {task.version})"
-                )
-        return self._ladders
-
     def _checked_scoring(self, before: str | None) -> _Scoring:
         try:
-            if self._task.student is not None and self._student is None:
-                self._student = open_student(Path(self._task.student))
-            ladders = self._ladder_set()
-            if self._student is not None and self._task.between is None:
-                scoring = self._by_student(self._student, ladders)
+            student, ladders = self._student, self._ladders
+            if student is not None and self._task.between is None:
+                scoring = self._by_student(student, ladders)
             else:
                 scoring = self._by_judge(ladders)
         except DataError as error:  # not about rows: every shard would fail
@@ -262,61 +284,64 @@ class ShardWorker:
         scale = Scale(rule=task.rule, weights=task.weights, least_mass=task.least_mass)
         threshold = None if task.threshold is None else Path(task.threshold)
         stop_at, made_for = stop_thresholds(task.stop_at, threshold, ladders, dimensions, scale)
-        scorer = LadderScorer(
-            self._opened(),
-            ladders,
-            dimensions,
-            scale,
-            role=task.role,
-            orders=task.orders,
-            prompts=None if task.prompts is None else Path(task.prompts),
-            answers=task.answers,
-            stop_at=stop_at,
+        scorer = made_for(
+            LadderScorer(
+                self._opened(),
+                ladders,
+                dimensions,
+                scale,
+                role=task.role,
+                orders=task.orders,
+                prompts=None if task.prompts is None else Path(task.prompts),
+                answers=task.answers,
+                stop_at=stop_at,
+            )
         )
-        scorer = made_for(scorer)
-        cascade = None
+        asking = AllRows(scorer)
         columns = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
         bounds = [bound_columns(column)[0] for column in scorer.stop.thresholds] if scorer.stop is not None else []
         if self._student is not None and task.between is not None:
-            low, high = task.between
-            cascade = Cascade(self._student, scorer, (low, high), task.check_share)
+            asking = cascade = Cascade(self._student, scorer, task.between, task.check_share)
             columns = [cascade.cascade_column]
+        counted = _Counted(asking, columns, bounds)
         calibration = None if task.calibration is None else read_record(HumanScale, Path(task.calibration))
 
-        def score(rows: str, out: str, judgments: Path | None) -> ScoreReport:
-            return score_rows(
+        def score(rows: str, out: str, judgments: Path | None) -> tuple[ScoreReport, int]:
+            report = score_rows(
                 scorer,
                 rows,
                 out,
-                mapped=_mapped(task),
+                mapped=task.mapped,
                 judgments=judgments,
                 calibration=calibration,
-                first_pass=cascade,
+                first_pass=counted,
                 progress=self._progress,
             )
+            return report, counted.scored
 
-        return _Scoring(scorer.report.signature, columns, bounds, score)
+        return _Scoring(scorer.report.signature, score)
 
     def _by_student(self, student: Student, ladders: LadderSet | None) -> _Scoring:
-        def score(rows: str, out: str, _judgments: Path | None) -> ScoreReport:
-            mapped = _mapped(self._task)
-            return score_with_student(student, rows, out, mapped=mapped, ladders=ladders, progress=self._progress)
+        def score(rows: str, out: str, _judgments: Path | None) -> tuple[ScoreReport, int]:
+            mapped = self._task.mapped
+            report = score_with_student(student, rows, out, mapped=mapped, ladders=ladders, progress=self._progress)
+            return report, report.rows - sum(report.unscored.values())
 
-        return _Scoring(student.signature, [student.record.column], [], score)
+        return _Scoring(student.signature, score)
 
     def _score(self, shard: Shard, scoring: _Scoring) -> Mark:
         rows = self._folder.work_file(f"{SLICES}/{shard.name}")
         out = self._folder.work_file(shard.name)
         write_slice(shard, self._task.form, rows)
         try:
-            report = self._report(shard, scoring, rows, out)
+            report, scored = self._report(shard, scoring, rows, out)
         except RefladderError as error:
             raise _located(error, str(rows), shard) from error.__cause__
         finally:
             throw_away(rows)
-        return self._marked(shard, out, report, scoring)
+        return self._marked(shard, report, scored)
 
-    def _report(self, shard: Shard, scoring: _Scoring, rows: Path, out: Path) -> ScoreReport:
+    def _report(self, shard: Shard, scoring: _Scoring, rows: Path, out: Path) -> tuple[ScoreReport, int]:
         name = judgments_name(shard)
         judgments = self._folder.fetched(name) if self._task.judgments else None
         try:
@@ -326,13 +351,11 @@ class ShardWorker:
                 raise
             return scoring.score(str(rows), str(out), self._folder.fetched(name))
 
-    def _marked(self, shard: Shard, out: Path, report: ScoreReport, scoring: _Scoring) -> Mark:
-        """Count the rows in the file that was written, publish it, and mark the shard."""
-        rows, scored = count_scored(str(out), self._task.form, scoring.columns, scoring.bounds)
-        if not shard.rows == rows == report.rows:
+    def _marked(self, shard: Shard, report: ScoreReport, scored: int) -> Mark:
+        """Publish the rows that were written, and mark the shard."""
+        if shard.rows != report.rows:
             raise DataError(
-                f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: {shard.rows:,} rows in, "
-                f"{rows:,} rows out; run the same command again"
+                f"{shard.where}: {shard.rows:,} rows in, {report.rows:,} rows out; run the same command again"
             )
         if self._task.judgments:
             self._folder.publish(judgments_name(shard))
@@ -341,44 +364,18 @@ class ShardWorker:
             name=shard.name,
             input=shard.digest,
             output=self._folder.digest(shard.name) or "",
-            rows=rows,
+            rows=report.rows,
             scored=scored,
-            unscored=rows - scored,
+            unscored=report.rows - scored,
             report=report,
         )
         write_mark(self._folder, mark)
         return mark
 
 
-def _mapped(task: Task) -> Mapped:
-    return Mapped(columns=task.columns, context=task.context_id)
-
-
-def count_scored(path: str, form: str, columns: Sequence[str], bounds: Sequence[str] = ()) -> tuple[int, int]:
-    """Rows of a scored table, and those that are scored; read from the file.
-
-    Args:
-        path: the table.
-        form: its format.
-        columns: a row with a value in all of them is scored,
-        bounds: and so is one with a value in all of these: its decision was certain before every rung was judged.
-    """
-    rows = scored = 0
-    for row in _fields(path, form, [*columns, *bounds]):
-        rows += 1
-        scored += all(row[column] is not None for column in columns) or (
-            bool(bounds) and all(row[column] is not None for column in bounds)
-        )
-    return rows, scored
-
-
-def _fields(path: str, form: str, columns: Sequence[str]) -> Iterator[Mapping[str, object]]:
-    if form != "parquet":
-        yield from (row.fields for row in read_rows(path, form))
-        return
-    with open_parquet(path) as file:
-        for batch in file.iter_batches(columns=list(columns)):
-            yield from batch.to_pylist()
+def _with_text(error: RefladderError, text: str) -> RefladderError:
+    """The error with another text, of the kind that decides what the driver does."""
+    return next((kind for kind in (BackendError, UsageError) if isinstance(error, kind)), DataError)(text)
 
 
 def _located(error: RefladderError, path: str, shard: Shard) -> RefladderError:
@@ -387,13 +384,8 @@ def _located(error: RefladderError, path: str, shard: Shard) -> RefladderError:
     def input_row(match: re.Match[str]) -> str:
         return f"{shard.source}:{shard.first + int(match[1])}"
 
-    text = re.sub(rf"{re.escape(path)}:(\d+)", input_row, str(error)).replace(path, shard.source)
-    kind = (
-        BackendError if isinstance(error, BackendError) else UsageError if isinstance(error, UsageError) else DataError
-    )
-    located = kind(text)
-    located.__cause__ = error.__cause__
-    return located
+    text = re.sub(rf"{re.escape(path)}:(\d+)", input_row, str(error))
+    return _with_text(error, text.replace(path, shard.source))
 
 
 def _words(text: str) -> str:

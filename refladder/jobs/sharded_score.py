@@ -5,26 +5,31 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import SPENT
-from refladder.errors import BackendError, DataError, RefladderError, UsageError, redacted
+from refladder.errors import BackendError, DataError, UsageError, redacted
 from refladder.files.folders import open_folder
-from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER
-from refladder.files.tables import read_rows
+from refladder.files.remote import is_url
+from refladder.files.scored_shards import MANIFEST, PLAN, RUN_FOLDER
+from refladder.files.table_files import form_by_name
+from refladder.files.tables import STANDARD, read_once, read_rows
 from refladder.jobs.shards import (
     MARKS,
     Mark,
     Plan,
     Shard,
+    ShardAnswer,
+    ShardRequest,
     check_strangers,
     discard,
-    from_bytes,
     make_plan,
     read_marks,
     read_plan,
+    totals,
     unmark,
     verified,
     write_manifest,
@@ -88,6 +93,20 @@ class ShardsReport:
     spent: dict[str, float | None]
 
 
+def check_places(source: str, out: str) -> None:
+    """Check that an input can be divided, and that its scored rows get a folder; a UsageError otherwise."""
+    if read_once(source):
+        raise UsageError("shards need a SOURCE that can be read twice: a file, a folder, a quoted glob or a URL")
+    if out == STANDARD:
+        raise UsageError("shards need --out FOLDER (or a URL)")
+    if not is_url(out) and Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"{out}: a file; shards need a folder")
+    if form_by_name(out) is not None and not out.endswith("/") and (is_url(out) or not Path(out).exists()):
+        stem = out.removesuffix(".gz").rpartition(".")[0]
+        folder = stem if stem and not stem.endswith("/") else "scored"
+        raise UsageError(f"{out}: the name of a file, and shards need a folder; name one, such as {folder}")
+
+
 def score_shards(
     open_workers: Callable[[str], tuple[Workers, Task]],
     source: str,
@@ -105,7 +124,7 @@ def score_shards(
     """Score an input shard by shard into a folder; the same call continues an interrupted run.
 
     A shard whose worker dies is given to another worker. A shard that fails does not stop the others; a judge that
-    fails, or a full disk, stops the run.
+    fails, or a full disk, stops the run; what was scored before is kept.
 
     Args:
         open_workers: given the format of the shards, the workers and what they need; not called if nothing is left
@@ -121,55 +140,36 @@ def score_shards(
         config: the resolved configuration.
         progress: called with rows done and rows of this part.
         say: called with the judge's notice, and a line about each failed shard and dead worker.
-
-    Returns:
-        The counts.
-
-    Raises:
-        UsageError: another process is writing `out`, or `out` is of another run.
-        DataError: a shard failed; the text has path:line of the first. The other shards are scored.
-        BackendError: the judge failed; everything scored before is kept.
     """
     folder = open_folder(out)
     number, parts = sharding.part
-    with folder.claimed(None if parts == 1 else f"{RUN_FOLDER}/part-{number}-of-{parts}"):
-        asked = redacted(json.loads(json.dumps({**settings, "shard_rows": sharding.shard_rows})))
-        other_judge = False
+    asked = redacted(json.loads(json.dumps({**settings, "shard_rows": sharding.shard_rows})))
 
-        def differ(old: Plan) -> list[str]:
-            new, before = _on_scale(asked), _on_scale(old.settings)
-            return sorted(key for key in {*new, *before} if new.get(key) != before.get(key))
-
-        def current(old: Plan | None) -> Plan:
-            nonlocal other_judge
-            names = [] if old is None else differ(old)
-            other_judge = not _JUDGE.isdisjoint(names)
-            if names := [name for name in names if name not in _JUDGE]:
-                if parts == 1 and not folder.names(MARKS) and not folder.names(JUDGMENTS_FOLDER):
-                    return current(None)  # an earlier command asked nothing, such as one with a wrong column
-                raise UsageError(
-                    f"{folder.address}: holds shards of another run (other {', '.join(names)}); choose another folder, "
-                    "or discard them with --restart"
-                )
-            rows = sharding.shard_rows
-            return make_plan(
-                source, given, mapped, shard_rows=rows, settings=asked, config=config or {}, old=old, out=out
+    def current(old: Plan | None) -> Plan:
+        others = [] if old is None else sorted(_differing(asked, old.settings) - _JUDGE)
+        if others and parts == 1 and not folder.names(MARKS) and not folder.names(JUDGMENTS_FOLDER):
+            return current(None)  # an earlier command asked nothing, such as one with a wrong column
+        if others:
+            raise UsageError(
+                f"{folder.address}: holds shards of another run (other {', '.join(others)}); choose another folder, "
+                "or discard them with --restart"
             )
+        rows = sharding.shard_rows
+        return make_plan(source, given, mapped, shard_rows=rows, settings=asked, config=config or {}, old=old, out=out)
 
-        plan = _planned(folder, current, restart=restart)
+    with folder.claimed(None if parts == 1 else f"{RUN_FOLDER}/part-{number}-of-{parts}"):
+        plan, old = _planned(folder, current, restart=restart)
+        other_judge = old is not None and not _JUDGE.isdisjoint(_differing(asked, old.settings))
         shards = plan.shards[number - 1 :: parts]
         earlier = verified(folder, read_marks(folder, shards))
-        marks = dict(earlier)
-        left = [shard for shard in shards if shard.name not in marks]
-        run = None
-        if left or other_judge:
-            run = _Run(folder, marks, sum(shard.rows for shard in shards), progress, say)
-        if run is not None and other_judge and not marks:  # the shards of other parts have a signature too
-            others = read_marks(folder, plan.shards)
-            run.expected = next((mark.signature for mark in others.values()), None)
-        if run is not None and left:
+        left = [shard for shard in shards if shard.name not in earlier]
+        scored = earlier or (read_marks(folder, plan.shards) if other_judge else {})  # by this part, or by others
+        signature = next((mark.signature for mark in scored.values()), None)
+        total = sum(shard.rows for shard in shards)
+        run = _Run(folder, earlier, signature=signature, total=total, progress=progress, say=say)
+        if left:
             _check_columns(left[0].source, plan.form, mapped)
-            folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
+            folder.remove(MANIFEST)
             workers, task = open_workers(plan.form)
             if len(shards) < workers.number:
                 say(
@@ -177,50 +177,47 @@ def score_shards(
                     "a smaller --shard-rows makes more shards"
                 )
             run.score(left, workers, task)
-        elif run is not None:
+        elif other_judge:
             run.compare(*open_workers(plan.form))
-        missing = _finish(folder, plan, marks)
-        spent = {} if run is None else run.spent
+        missing = _finish(folder, plan, run.marks)
     return ShardsReport(
-        scores=merged([mark.report for mark in marks.values()]),
+        scores=merged([mark.report for mark in run.marks.values()]),
         shards=len(shards),
         reused=len(earlier),
-        rows=sum(mark.rows for mark in marks.values()),
-        scored=sum(mark.scored for mark in marks.values()),
-        unscored=sum(mark.unscored for mark in marks.values()),
+        **totals(run.marks.values()),
         missing=missing,
-        spent=spent,
+        spent=run.spent,
     )
 
 
-def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart: bool) -> Plan:
-    """The plan in the folder, brought up to date with the input; written by one process at a time."""
-    if not restart:
-        old = read_plan(folder)
-        if old is not None and _same(plan := current(old), old):
-            check_strangers(folder, plan)
-            return plan
+def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart: bool) -> tuple[Plan, Plan | None]:
+    """The plan in the folder, brought up to date with the input by one process at a time; and the one before."""
+    old = None if restart else read_plan(folder)
+    if old is not None and _same(plan := current(old), old):
+        check_strangers(folder, plan)
+        return plan, old
     with ExitStack() as stack:
-        _wait_for(stack, folder, f"{RUN_FOLDER}/{PLAN}")
+        _wait_for(stack, folder, PLAN)
         if restart:
-            _discard(folder)
+            discard(folder)
         old = read_plan(folder)
         plan = current(old)
         check_strangers(folder, plan)  # before the plan makes the folder one of scored shards
         if old is None or not _same(plan, old):
-            folder.remove(f"{RUN_FOLDER}/{MANIFEST}")
+            folder.remove(MANIFEST)
             write_plan(folder, plan)
-        return plan
+        return plan, old
 
 
-def _on_scale(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without the certificate of the ladders, see `scale_of`."""
-    return {**settings, "ladders": scale_of(settings.get("ladders"))}
+def _differing(settings: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
+    """The names of settings that differ; the certificate of the ladders is none, see `scale_of`."""
+    new, old = ({**kind, "ladders": scale_of(kind.get("ladders"))} for kind in (settings, before))
+    return {key for key in {*new, *old} if new.get(key) != old.get(key)}
 
 
 def _same(plan: Plan, old: Plan) -> bool:
-    settings, before = ({**_on_scale(kind.settings), **dict.fromkeys(_JUDGE)} for kind in (plan, old))
-    return (plan.kept.shards, plan.kept.stamps, settings) == (old.shards, old.stamps, before)
+    parts = (plan.kept.shards, plan.kept.stamps) == (old.shards, old.stamps)
+    return parts and _differing(plan.kept.settings, old.settings) <= _JUDGE
 
 
 def _wait_for(stack: ExitStack, folder: Folder, name: str) -> None:
@@ -237,20 +234,8 @@ def _wait_for(stack: ExitStack, folder: Folder, name: str) -> None:
             return
 
 
-def _discard(folder: Folder) -> None:
-    """Remove what an earlier run left; a damaged plan is no reason to stop."""
-    with suppress(DataError):
-        if (plan := read_plan(folder)) is not None:
-            discard(folder, plan)
-    folder.remove(f"{RUN_FOLDER}/{PLAN}")
-
-
 def _check_columns(path: str, form: str, mapped: Mapped) -> None:
-    """Check the columns of the first row of a file, before every shard fails for a wrong name of one.
-
-    Raises:
-        DataError: it has no output, or nothing that names its context.
-    """
+    """Check the columns of the first row of a file, before every shard fails for a wrong name of one."""
     try:
         with closing(read_rows(path, form)) as rows:
             first = next(rows, None)
@@ -271,31 +256,29 @@ class _Run:
     def __init__(
         self,
         folder: Folder,
-        marks: dict[str, Mark],
+        marks: Mapping[str, Mark],
+        *,
+        signature: str | None,
         total: int,
         progress: Progress | None,
         say: Callable[[str], None],
     ) -> None:
         self._folder = folder
-        self._marks = marks
+        self.marks = dict(marks)
+        self._signature = signature  # of every shard; that of the first one where it is not known before
         self._total = total
         self._progress = progress
         self._say = say
         self._deaths: dict[str, int] = {}
         self._failed: dict[str, str] = {}
-        self._notices: list[str | None] = [None]
+        self._notices: list[str] = []
         self._counts: dict[str, float] = {}
         self._usd: dict[int, float] = {}  # that a worker told; if it dies, the one in its place may spend so much less
         self._partly: dict[int, int] = {}  # rows done of each worker's shard
         self._begun = time.monotonic()
-        self.expected: str | None = None  # the signature, where no shard of this part has one
 
     def score(self, shards: Sequence[Shard], workers: Workers, task: Task) -> None:
-        """Score shards; adds their marks.
-
-        Raises:
-            UsageError, DataError, BackendError: see `score_shards`.
-        """
+        """Score shards; adds their marks."""
         queue = deque(shards)
         try:
             workers.start(json.dumps(asdict(task)))
@@ -306,12 +289,8 @@ class _Run:
                 while queue and idle:
                     worker = idle.pop()
                     running[worker] = queue.popleft()
-                    request = {
-                        "shard": asdict(running[worker]),
-                        "signature": self._signature,
-                        "usd": self._usd.get(worker, 0.0),
-                    }
-                    workers.put(worker, json.dumps(request))
+                    usd = self._usd.get(worker, 0.0)
+                    workers.put(worker, ShardRequest(shard=running[worker], signature=self._signature, usd=usd))
                 worker, answer = workers.wait(self._under_way)
                 idle.append(worker)
                 shard = running.pop(worker)
@@ -327,21 +306,17 @@ class _Run:
             raise DataError(self._failures())
 
     def compare(self, workers: Workers, task: Task) -> None:
-        """Compare the signature of a run that has nothing left to score with that of its shards.
-
-        Raises:
-            UsageError, DataError, BackendError: it is another one, or cannot be known.
-        """
+        """Compare the signature of a run that has nothing left to score with that of its shards."""
         try:
             workers.start(json.dumps(asdict(task)))
-            workers.put(0, json.dumps({"shard": None, "signature": self._signature}))
+            workers.put(0, ShardRequest(shard=None, signature=self._signature))
             _, answer = workers.wait(self._under_way)
         finally:
             workers.close()
         if answer is None:
             raise BackendError("the worker died when it opened the judge; check its memory and its judge")
-        if "error" in (reply := json.loads(answer)):
-            raise _error(reply)(reply["error"])
+        if answer.error is not None:
+            raise answer.error
 
     @property
     def spent(self) -> dict[str, float | None]:
@@ -350,14 +325,6 @@ class _Run:
             return {}
         return {**dict.fromkeys(SPENT), **self._counts, "seconds": time.monotonic() - self._begun}
 
-    def _count(self, reply: Mapping[str, Any]) -> None:
-        for name, count in reply.get("spent", {}).items():
-            self._counts[name] = self._counts.get(name, 0) + count
-
-    @property
-    def _signature(self) -> str | None:
-        return next((mark.signature for mark in self._marks.values()), self.expected)
-
     def _has_died(self, shard: Shard) -> bool:
         """Count the death of a worker; whether its shard is to be tried again."""
         deaths = self._deaths[shard.name] = self._deaths.get(shard.name, 0) + 1
@@ -365,34 +332,32 @@ class _Run:
         what = "another worker takes it" if again else "not tried again"
         self._say(f"{shard.name}: the worker died ({deaths} of at most {DEATHS} times); {what}")
         if not again:
-            self._failed[shard.name] = (
-                f"{shard.source}, rows {shard.first + 1:,} to {shard.first + shard.rows:,}: the worker died {deaths} "
-                "times; check its memory and its judge"
-            )
+            self._failed[shard.name] = f"{shard.where}: the worker died {deaths} times; check its memory and its judge"
         return again
 
-    def _take(self, worker: int, shard: Shard, answer: str) -> None:
-        reply = json.loads(answer)
-        self._count(reply)
-        self._usd[worker] = self._usd.get(worker, 0.0) + reply.get("spent", {}).get("usd", 0.0)
-        if "error" in reply:
-            if reply["stops"]:
-                continues = "" if reply["kind"] == "usage" else f"; {self._kept()}"
-                raise _error(reply)(f"{reply['error']}{continues}")
-            self._failed[shard.name] = reply["error"]
-            self._say(f"{shard.name}: failed: {reply['error']}")
+    def _take(self, worker: int, shard: Shard, answer: ShardAnswer) -> None:
+        for name, count in answer.spent.items():
+            self._counts[name] = self._counts.get(name, 0) + count
+        self._usd[worker] = self._usd.get(worker, 0.0) + answer.spent.get("usd", 0.0)
+        if answer.stops and answer.error is not None:
+            continues = "" if isinstance(answer.error, UsageError) else f"; {self._kept()}"
+            raise type(answer.error)(f"{answer.error}{continues}")
+        if answer.mark is None:
+            self._failed[shard.name] = str(answer.error)
+            self._say(f"{shard.name}: failed: {answer.error}")
             return
-        if reply["notice"] not in self._notices:
-            self._notices.append(reply["notice"])
-            self._say(reply["notice"])
-        mark = from_bytes(Mark, json.dumps(reply["mark"]).encode(), self._folder.path_of(shard.name))
+        if answer.notice is not None and answer.notice not in self._notices:
+            self._notices.append(answer.notice)
+            self._say(answer.notice)
+        mark = answer.mark
         if scale_of(self._signature) not in {None, scale_of(mark.signature)}:
             unmark(self._folder, mark)
             raise UsageError(
                 f"{self._folder.address}: the workers differ: {mark.signature} in {mark.name}, {self._signature} in "
                 "other shards; name what differs with --judge-option (such as dtype), or use equal machines"
             )
-        self._marks[shard.name] = mark
+        self._signature = self._signature or mark.signature
+        self.marks[shard.name] = mark
         self._report()
 
     def _under_way(self, worker: int, rows: int) -> None:
@@ -401,13 +366,13 @@ class _Run:
 
     def _report(self) -> None:
         if self._progress is not None:
-            done = sum(mark.rows for mark in self._marks.values()) + sum(self._partly.values())
+            done = sum(mark.rows for mark in self.marks.values()) + sum(self._partly.values())
             self._progress(done, self._total)
 
     def _kept(self) -> str:
-        if not self._marks:
+        if not self.marks:
             return "no shard is scored yet"
-        kept = "1 scored shard is" if len(self._marks) == 1 else f"{len(self._marks):,} scored shards are"
+        kept = "1 scored shard is" if len(self.marks) == 1 else f"{len(self.marks):,} scored shards are"
         return f"{kept} kept, and the same command continues"
 
     def _failures(self) -> str:
@@ -416,16 +381,8 @@ class _Run:
         return f"{self._folder.address}: {len(self._failed):,} of the shards failed: {shown}{more}; {self._kept()}"
 
 
-def _error(reply: Mapping[str, Any]) -> type[RefladderError]:
-    return {"judge": BackendError, "usage": UsageError}.get(reply["kind"], DataError)
-
-
 def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> int:
-    """Write the manifest if every shard is scored; the number of those that are not.
-
-    Raises:
-        DataError: a file of scored rows has vanished since its shard was marked, or rows are missing.
-    """
+    """Write the manifest if every shard is scored; the number of those that are not."""
     existing = set(folder.names())
     everything = {**read_marks(folder, [shard for shard in plan.shards if shard.name not in marks]), **marks}
     if gone := [name for name in everything if name not in existing]:

@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from refladder.errors import DataError, UsageError, redacted
+from refladder.errors import DataError, RefladderError, UsageError, redacted
 from refladder.files.jsonl import atomic, to_json
 from refladder.files.remote import is_url, stamp_of
+from refladder.files.scored_shards import MANIFEST, PLAN, RUN_FOLDER
 from refladder.files.streams import damage, lines_of
-from refladder.files.table_files import MANIFEST, PLAN, RUN_FOLDER, open_table, table_files
+from refladder.files.table_files import open_table, table_files
 from refladder.files.tables import cell_of, format_of, open_parquet
 from refladder.records import scale_of
 from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.folders import Folder
     from refladder.jobs.score import Mapped
@@ -58,6 +60,11 @@ class Shard:
     offset: int
     size: int
     digest: str
+
+    @property
+    def where(self) -> str:
+        """Its rows of the input, in words."""
+        return f"{self.source}, rows {self.first + 1:,} to {self.first + self.rows:,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,17 +121,53 @@ class Mark:
         return self.report.signature
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardRequest:
+    """What a worker is to do.
+
+    Attributes:
+        shard: to be scored; None only compares the signature.
+        signature: of the shards before; None where there are none.
+        usd: what a worker that died had spent; it counts for the budget of the one in its place.
+    """
+
+    shard: Shard | None
+    signature: str | None
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardAnswer:
+    """What a worker did.
+
+    Attributes:
+        mark: of the scored shard.
+        notice: of the judge.
+        error: why there is no mark: a BackendError, UsageError or DataError.
+        stops: whether every other shard would fail too.
+        spent: what the judge was asked since the last answer.
+    """
+
+    mark: Mark | None = None
+    notice: str | None = None
+    error: RefladderError | None = None
+    stops: bool = False
+    spent: dict[str, float] = field(default_factory=dict)
+
+
+def totals(marks: Iterable[Mark]) -> dict[str, int]:
+    """Rows in, scored and unscored, of shards together."""
+    marks = list(marks)
+    return {name: sum(getattr(mark, name) for mark in marks) for name in ("rows", "scored", "unscored")}
+
+
 def to_bytes(record: Plan | Mark) -> bytes:
     """Format a record as JSON."""
     return to_json({"schema": _SCHEMAS[type(record).__name__], **asdict(record)}, indent=1) + b"\n"
 
 
 def from_bytes(kind: type[T], data: bytes, where: str) -> T:
-    """Read a record strictly.
-
-    Raises:
-        DataError: it is damaged, or of another version.
-    """
+    """Read a record strictly; one that is damaged, or of another version, is a DataError."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  50 ms at start-up
 
     try:
@@ -133,8 +176,7 @@ def from_bytes(kind: type[T], data: bytes, where: str) -> T:
         record = TypeAdapter(kind).validate_json(json.dumps(fields), strict=True, extra="forbid")
     except (ValueError, AttributeError, TypeError, RecursionError, ValidationError) as error:
         raise DataError(f"{where}: damaged ({type(error).__name__}); start over with --restart") from error
-    if schema != _SCHEMAS.get(kind.__name__):
-        expected = _SCHEMAS.get(kind.__name__)
+    if schema != (expected := _SCHEMAS[kind.__name__]):
         raise DataError(f"{where}: expected the schema {expected!r}, found {schema!r}; start over with --restart")
     return record
 
@@ -152,21 +194,9 @@ def make_plan(
 ) -> Plan:
     """Divide an input into shards. Rows are counted, not parsed: a wrong row is reported by its shard.
 
-    A shard has `shard_rows` rows, or up to twice as many, so that consecutive rows of one context stay together.
-
-    Args:
-        source: file, folder, glob or URL.
-        given: its format; None to take it from the file extension.
-        mapped: its columns by field.
-        shard_rows: least number of rows of a shard, but for the last of a file.
-        settings: kept in the plan.
-        config: kept in the plan.
-        old: an earlier plan; files that are unchanged since are not read again.
-        out: folder or URL of the scored rows. Its files are no input, also if a glob matches them.
-
-    Raises:
-        UsageError: the format is CSV, two input files would have the same shard names, or all of them are in `out`.
-        DataError: an input cannot be read, or there are no rows.
+    A shard has `shard_rows` rows, or up to twice as many, so that consecutive rows of one context stay together. Files
+    that are unchanged since an `old` plan are not read again. Files in `out`, the folder of the scored rows, are no
+    input, also if a glob matches them.
     """
     form = format_of(source, given)
     if form == "csv":
@@ -178,7 +208,7 @@ def make_plan(
     if not files:
         raise UsageError(f"{source}: its files are in {out}, the folder of the scored rows; name another --out")
     stems = _stems(files)
-    stamps = {file: stamp_of(file) if is_url(file) else _local_stamp(file) for file in files}
+    stamps = {file: _stamp(file) for file in files}
     if len(set(map(redacted, files))) < len(files):
         old = None  # files that the written plan does not tell apart
     before: dict[str, list[Shard]] = {}
@@ -190,18 +220,9 @@ def make_plan(
             shards += [replace(shard, source=file) for shard in before.get(redacted(file), [])]
             continue
         cuts = _row_ranges(file, mapped, shard_rows) if form == "parquet" else _line_ranges(file, mapped, shard_rows)
-        for part, (first, rows, offset, size, digest) in enumerate(cuts):
-            shards.append(
-                Shard(
-                    name=f"{stems[file]}-{part:05d}.{form}",
-                    source=file,
-                    first=first,
-                    rows=rows,
-                    offset=offset,
-                    size=size,
-                    digest=digest or _digest_of([stamps[file], first, rows]),
-                )
-            )
+        for part, cut in enumerate(cuts):
+            digest = cut.digest or _digest_of([stamps[file], cut.first, cut.rows])
+            shards.append(replace(cut, name=f"{stems[file]}-{part:05d}.{form}", digest=digest))
     if not shards:
         raise DataError(f"{source}: no rows to score")
     return Plan(form=form, settings=dict(settings), stamps=stamps, shards=shards, config=dict(config))
@@ -228,7 +249,10 @@ def _stems(files: Sequence[str]) -> dict[str, str]:
     return {file: stem for stem, file in file_of.items()}
 
 
-def _local_stamp(path: str) -> str:
+def _stamp(path: str) -> str:
+    """Size and time of a file; changes when the file changes."""
+    if is_url(path):
+        return stamp_of(path)
     try:
         status = Path(path).stat()
     except FileNotFoundError as error:
@@ -253,10 +277,8 @@ def _context_in(fields: Mapping[str, Any], columns: Sequence[str]) -> object:
     return next((value for column in columns if (value := cell_of(fields, column)) is not None), None)
 
 
-Range = tuple[int, int, int, int, str]  # first row, rows, offset, size, digest
-
-
-def _line_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
+def _line_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Shard]:
+    """The shards of a file, without names."""
     columns = _context_columns(mapped)
 
     def context(line: bytes) -> object:
@@ -265,6 +287,10 @@ def _line_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
         except (ValueError, AttributeError, RecursionError):  # reported when the shard is read
             return None
 
+    def cut() -> Shard:
+        key = digest.hexdigest()
+        return Shard(name="", source=path, first=first, rows=rows, offset=offset, size=size, digest=key)
+
     first = rows = offset = size = 0
     digest = hashlib.blake2b(digest_size=16)
     before = b""
@@ -272,7 +298,7 @@ def _line_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
         if rows >= shard_rows:
             known = context(line)
             if rows >= 2 * shard_rows or known is None or known != context(before):
-                yield first, rows, offset, size, digest.hexdigest()
+                yield cut()
                 first, rows, offset, size = first + rows, 0, offset + size, 0
                 digest = hashlib.blake2b(digest_size=16)
         digest.update(line)
@@ -280,10 +306,11 @@ def _line_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
         rows += bool(line.strip())
         before = line
     if rows:
-        yield first, rows, offset, size, digest.hexdigest()
+        yield cut()
 
 
-def _row_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
+def _row_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Shard]:
+    """The shards of a Parquet file, without names."""
     columns = _context_columns(mapped)
     with open_parquet(path) as file:
         total, first = file.metadata.num_rows, 0
@@ -291,41 +318,29 @@ def _row_ranges(path: str, mapped: Mapped, shard_rows: int) -> Iterator[Range]:
         while first < total:
             end = min(first + shard_rows, total)
             if present and end < total:
-                contexts = (_context_in(row, present) for row in _parquet_rows(file, end - 1, present[:1]))
+                batches = _batches(file, end - 1, batch_size=1024, columns=present[:1])
+                contexts = (_context_in(row, present) for batch in batches for row in batch.to_pylist())
                 same = next(contexts)
                 while end < min(first + 2 * shard_rows, total) and same is not None and next(contexts) == same:
                     end += 1
-            yield first, end - first, 0, 0, ""
+            yield Shard(name="", source=path, first=first, rows=end - first, offset=0, size=0, digest="")
             first = end
 
 
-def _row_group(file: Any, first: int) -> tuple[int, int]:  # noqa: ANN401  pyarrow has no types
-    """The row group with a row, and the number of rows before the group."""
-    before = group = 0
+def _batches(file: Any, first: int, **options: Any) -> Iterator[Any]:  # noqa: ANN401  pyarrow has no types
+    """The rows of a Parquet file from a row on, in batches; row groups before it are not read."""
+    group = before = 0
     while before + (rows := file.metadata.row_group(group).num_rows) <= first:
-        before += rows
-        group += 1
-    return group, before
-
-
-def _parquet_rows(file: Any, first: int, columns: list[str]) -> Iterator[dict[str, Any]]:  # noqa: ANN401
-    group, before = _row_group(file, first)
-    groups = range(group, file.metadata.num_row_groups)
+        before, group = before + rows, group + 1
     skip = first - before
-    for batch in file.iter_batches(batch_size=1024, row_groups=groups, columns=columns):
-        if skip >= len(batch):
-            skip -= len(batch)
-            continue
-        yield from batch.slice(skip).to_pylist()
-        skip = 0
+    for batch in file.iter_batches(row_groups=range(group, file.metadata.num_row_groups), **options):
+        if skip < len(batch):
+            yield batch.slice(skip)
+        skip = max(0, skip - len(batch))
 
 
 def write_slice(shard: Shard, form: str, target: Path) -> None:
-    """Copy the rows of a shard to a file.
-
-    Raises:
-        DataError: the input has changed since the plan was made, or the disk is full.
-    """
+    """Copy the rows of a shard to a file; an input that has changed since the plan was made is a DataError."""
     with atomic(target) as stream:
         if form == "parquet":
             _copy_rows(shard, stream)
@@ -352,36 +367,30 @@ def _copy_lines(shard: Shard, target: Any) -> None:  # noqa: ANN401  a Writer
 def _copy_rows(shard: Shard, target: Any) -> None:  # noqa: ANN401  a Writer
     from pyarrow import parquet  # noqa: PLC0415  optional
 
-    stamp = stamp_of(shard.source) if is_url(shard.source) else _local_stamp(shard.source)
-    if _digest_of([stamp, shard.first, shard.rows]) != shard.digest:
+    if _digest_of([_stamp(shard.source), shard.first, shard.rows]) != shard.digest:
         raise _changed(shard)
     with open_parquet(shard.source) as file, parquet.ParquetWriter(target, file.schema_arrow) as writer:
-        group, before = _row_group(file, shard.first)
-        skip, left = shard.first - before, shard.rows
-        for batch in file.iter_batches(row_groups=range(group, file.metadata.num_row_groups)):
-            rows = batch.slice(skip, left)
-            skip = max(0, skip - len(batch))
-            if len(rows):
-                writer.write_batch(rows)
-            left -= len(rows)
+        left = shard.rows
+        for batch in _batches(file, shard.first):
+            writer.write_batch(batch.slice(0, left))
+            left -= min(left, len(batch))
             if not left:
                 break
 
 
 def read_plan(folder: Folder) -> Plan | None:
-    """The plan in a folder; None if it has none.
-
-    Raises:
-        DataError: it is damaged.
-    """
-    name = f"{RUN_FOLDER}/{PLAN}"
-    data = folder.read(name)
-    return None if data is None else from_bytes(Plan, data, folder.path_of(name))
+    """The plan in a folder; None if it has none."""
+    data = folder.read(PLAN)
+    return None if data is None else from_bytes(Plan, data, folder.path_of(PLAN))
 
 
 def write_plan(folder: Folder, plan: Plan) -> None:
     """Store a plan."""
-    folder.write(f"{RUN_FOLDER}/{PLAN}", to_bytes(plan.kept))
+    folder.write(PLAN, to_bytes(plan.kept))
+
+
+def _mark_name(shard: str) -> str:
+    return f"{MARKS}/{shard}.json"
 
 
 def read_marks(folder: Folder, shards: Sequence[Shard]) -> dict[str, Mark]:
@@ -389,7 +398,7 @@ def read_marks(folder: Folder, shards: Sequence[Shard]) -> dict[str, Mark]:
     names = set(folder.names(MARKS))
     marks = {}
     for shard in shards:
-        name = f"{MARKS}/{shard.name}.json"
+        name = _mark_name(shard.name)
         if f"{shard.name}.json" in names and (data := folder.read(name)) is not None:
             mark = from_bytes(Mark, data, folder.path_of(name))
             if mark.input == shard.digest:
@@ -399,12 +408,12 @@ def read_marks(folder: Folder, shards: Sequence[Shard]) -> dict[str, Mark]:
 
 def write_mark(folder: Folder, mark: Mark) -> None:
     """Store the mark of a shard, after its scored rows."""
-    folder.write(f"{MARKS}/{mark.name}.json", to_bytes(mark))
+    folder.write(_mark_name(mark.name), to_bytes(mark))
 
 
 def unmark(folder: Folder, mark: Mark) -> None:
     """Remove the mark of a shard, so that it is scored again."""
-    folder.remove(f"{MARKS}/{mark.name}.json")
+    folder.remove(_mark_name(mark.name))
 
 
 def verified(folder: Folder, marks: Mapping[str, Mark]) -> dict[str, Mark]:
@@ -413,11 +422,7 @@ def verified(folder: Folder, marks: Mapping[str, Mark]) -> dict[str, Mark]:
 
 
 def check_strangers(folder: Folder, plan: Plan) -> None:
-    """Refuse tables in the folder that are no shards of this input, because a reader would take them for rows.
-
-    Raises:
-        DataError: there is one.
-    """
+    """Refuse tables in the folder that are no shards of this input, because a reader would take them for rows."""
     names = {shard.name for shard in plan.shards}
     for name in folder.names():
         if name.endswith((".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz")) and name not in names:
@@ -430,10 +435,8 @@ def check_strangers(folder: Folder, plan: Plan) -> None:
 def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> None:
     """Store what the finished folder holds: every shard with its input, digests and counts.
 
-    Marks and judgments of rows that the input no longer has are removed.
-
-    Raises:
-        DataError: rows in and rows out differ, or shards have different signatures.
+    Marks and judgments of rows that the input no longer has are removed. Rows in that are not all out, or shards with
+    different signatures, are a DataError.
     """
     plan = plan.kept
     signature = marks[plan.shards[0].name].signature
@@ -462,26 +465,25 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
         "settings": plan.settings,
         "config": plan.config,
         "inputs": plan.stamps,
-        "rows": sum(mark.rows for mark in marks.values()),
-        "scored": sum(mark.scored for mark in marks.values()),
-        "unscored": sum(mark.unscored for mark in marks.values()),
+        **totals(marks.values()),
         "shards": entries,
     }
-    folder.write(f"{RUN_FOLDER}/{MANIFEST}", to_json(manifest, indent=1) + b"\n")
+    folder.write(MANIFEST, to_json(manifest, indent=1) + b"\n")
     for name in judgments - {entry["judgments"] for entry in entries}:
         folder.remove(f"{JUDGMENTS_FOLDER}/{name}")
     for name in set(folder.names(MARKS)) - {f"{shard.name}.json" for shard in plan.shards}:
         folder.remove(f"{MARKS}/{name}")
 
 
-def discard(folder: Folder, plan: Plan) -> None:
-    """Remove the scored shards of a plan, their marks and judgments, and the plan."""
-    for name in (MANIFEST, PLAN):
-        folder.remove(f"{RUN_FOLDER}/{name}")
-    for shard in plan.shards:
-        folder.remove(shard.name)
-        folder.remove(f"{MARKS}/{shard.name}.json")
-        folder.remove(judgments_name(shard))
+def discard(folder: Folder) -> None:
+    """Remove what an earlier run left; a damaged plan is no reason to stop."""
+    folder.remove(MANIFEST)
+    with suppress(DataError):
+        plan = read_plan(folder)
+        for shard in [] if plan is None else plan.shards:
+            for name in (shard.name, _mark_name(shard.name), judgments_name(shard)):
+                folder.remove(name)
+    folder.remove(PLAN)
 
 
 def judgments_name(shard: Shard) -> str:

@@ -1,6 +1,6 @@
 """Workers that score shards: processes of this machine, or Ray actors. One loop (`sharded_score`) drives both.
 
-A worker holds one judge. It gets a shard as JSON and answers with JSON. A worker that dies is replaced.
+A worker holds one judge, and gets one `ShardRequest` after another. A worker that dies is replaced.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
+    from refladder.jobs.shards import ShardAnswer, ShardRequest
+
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _CLOSE = 5.0  # seconds for a worker to end after it was asked to
 
@@ -35,32 +37,21 @@ def cores() -> int:
 class Workers(ABC):
     """A fixed number of workers, numbered from 0."""
 
-    @property
-    @abstractmethod
-    def number(self) -> int:
-        """How many there are."""
+    number: int
 
     @abstractmethod
     def start(self, task: str) -> None:
-        """Start all workers.
-
-        Args:
-            task: what they need for every shard, as JSON (see `sharded_score.Task`).
-        """
+        """Start all workers with what they need for every shard: a `Task` as JSON, see `shard_worker`."""
 
     @abstractmethod
-    def put(self, worker: int, shard: str) -> None:
+    def put(self, worker: int, asked: ShardRequest) -> None:
         """Give a shard to a worker that has none."""
 
     @abstractmethod
-    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, str | None]:
-        """Wait until a worker with a shard is ready.
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, ShardAnswer | None]:
+        """Wait until a worker is ready: its number and its answer; None if it died, and another has its number now.
 
-        Args:
-            tell: called with the number of a worker and how many rows of its shard are done, where that is known.
-
-        Returns:
-            Its number and its answer; None if it died, and another has its number now.
+        `tell` is called with the number of a worker and how many rows of its shard are done, where that is known.
         """
 
     @abstractmethod
@@ -77,77 +68,70 @@ class Processes(Workers):
     """
 
     def __init__(self, number: int, *, gpus: bool) -> None:
-        self._number = number
+        self.number = number
         self._gpus = gpus
         self._task = ""
-        self._processes: list[SpawnProcess] = []
-        self._connections: list[Connection] = []
+        self._running: list[tuple[SpawnProcess, Connection]] = []
         self._busy: set[int] = set()
-
-    @property
-    def number(self) -> int:
-        """How many there are."""
-        return self._number
 
     def start(self, task: str) -> None:
         """Start all processes."""
         self._task = task
-        for worker in range(self._number):
-            process, pipe = self._started(worker)
-            self._processes.append(process)
-            self._connections.append(pipe)
+        for worker in range(self.number):
+            self._running.append(self._started(worker))
 
     def _started(self, worker: int) -> tuple[SpawnProcess, Connection]:
         context = get_context("spawn")  # a fork would copy threads and GPU handles
         ours, theirs = context.Pipe()
-        share = str(max(1, cores() // self._number))
+        share = str(max(1, cores() // self.number))
         environment = {name: share for name in _THREADS if name not in os.environ}
-        environment[WORKERS] = str(self._number)
+        environment[WORKERS] = str(self.number)
         gpu = worker if self._gpus else None
         process = context.Process(target=_serve, args=(theirs, self._task, environment, gpu), daemon=True)
         process.start()
         theirs.close()
         return process, ours
 
-    def put(self, worker: int, shard: str) -> None:
+    def put(self, worker: int, asked: ShardRequest) -> None:
         """Give a shard to a process."""
         self._busy.add(worker)
         try:
-            self._connections[worker].send_bytes(shard.encode())
+            self._running[worker][1].send(asked)
         except OSError:  # it has died: `wait` says so
             return
 
-    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, str | None]:
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, ShardAnswer | None]:
         """Wait until a process with a shard is ready."""
-        numbers = {id(self._connections[worker]): worker for worker in self._busy}
+        pipes = {worker: self._running[worker][1] for worker in self._busy}
         while True:
-            ready = connection.wait([self._connections[worker] for worker in self._busy])
-            worker = numbers[id(ready[0])]
+            ready = connection.wait(list(pipes.values()))
+            worker = next(worker for worker, pipe in pipes.items() if pipe is ready[0])
             try:
-                answer = self._connections[worker].recv_bytes().decode()
+                answer = pipes[worker].recv()
             except (EOFError, OSError):
                 self._busy.remove(worker)
                 self._end(worker)
-                self._processes[worker], self._connections[worker] = self._started(worker)
+                self._running[worker] = self._started(worker)
                 return worker, None
-            if not answer.isdecimal():
+            if not isinstance(answer, int):
                 self._busy.remove(worker)
                 return worker, answer
-            tell(worker, int(answer))
+            tell(worker, answer)
 
     def _end(self, worker: int) -> None:
-        self._connections[worker].close()
-        self._processes[worker].terminate()
-        self._processes[worker].join(_CLOSE)
-        if self._processes[worker].is_alive():
-            self._processes[worker].kill()
-            self._processes[worker].join()
+        process, pipe = self._running[worker]
+        pipe.close()
+        process.terminate()
+        process.join(_CLOSE)
+        if process.is_alive():
+            process.kill()
+            process.join()
 
     def close(self) -> None:
         """End all processes."""
-        for process in self._processes:
+        for process, _ in self._running:
             process.terminate()
-        for worker in range(len(self._processes)):
+        for worker in range(len(self._running)):
             self._end(worker)
 
 
@@ -160,13 +144,13 @@ def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | 
         _take_gpu(gpu)
     from refladder.jobs.shard_worker import ShardWorker  # noqa: PLC0415  after the environment is set
 
-    worker = ShardWorker(task, lambda rows: pipe.send_bytes(str(rows).encode()))
+    worker = ShardWorker(task, pipe.send)
     while True:
         try:
-            shard = pipe.recv_bytes().decode()
+            asked = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send_bytes(worker.run(shard).encode())
+        pipe.send(worker.run(asked))
 
 
 def _end_with_driver() -> None:
@@ -223,47 +207,42 @@ class RayActors(Workers):
             ) from error
         machines = sum(node["Alive"] for node in ray.nodes())
         processors, devices = int(has.get("CPU", 0)), int(has.get("GPU", 0)) if gpus else 0
-        self._number = number or devices or max(1, processors - 1)
-        if self._number > (devices or processors):
+        self.number = number or devices or max(1, processors - 1)
+        if self.number > (devices or processors):
             what = f"{devices} GPUs" if devices else f"{processors} cores"
             self.close()
-            raise UsageError(f"--workers {self._number}: the Ray cluster has {what}; give fewer workers")
+            raise UsageError(f"--workers {self.number}: the Ray cluster has {what}; give fewer workers")
         self._options = {
-            "num_cpus": max(1, (processors - 1) // self._number),
+            "num_cpus": max(1, (processors - 1) // self.number),
             "num_gpus": 1 if devices else 0,
             "max_restarts": 0,  # the driver replaces a dead actor and gives its shard to another
-            "runtime_env": {"env_vars": {WORKERS: str(math.ceil(self._number / machines))}},
+            "runtime_env": {"env_vars": {WORKERS: str(math.ceil(self.number / machines))}},
         }
         self._task = ""
         self._actors: list[Any] = []
         self._answers: dict[Any, int] = {}
 
-    @property
-    def number(self) -> int:
-        """How many there are."""
-        return self._number
-
     def start(self, task: str) -> None:
         """Start all actors."""
         self._task = task
-        self._actors = [self._started() for _ in range(self._number)]
+        self._actors = [self._started() for _ in range(self.number)]
 
     def _started(self) -> Any:  # noqa: ANN401  Ray has no types for actors
         from refladder.jobs.shard_worker import ShardWorker  # noqa: PLC0415  not in the driver of processes
 
         return self._ray.remote(ShardWorker).options(**self._options).remote(self._task)
 
-    def put(self, worker: int, shard: str) -> None:
+    def put(self, worker: int, asked: ShardRequest) -> None:
         """Give a shard to an actor."""
-        self._answers[self._actors[worker].run.remote(shard)] = worker
+        self._answers[self._actors[worker].run.remote(asked)] = worker
 
-    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, str | None]:
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, ShardAnswer | None]:
         """Wait until an actor with a shard is ready; actors do not tell how far they are."""
         del tell
         (ready, *_), _ = self._ray.wait(list(self._answers), num_returns=1)
         worker = self._answers.pop(ready)
         try:
-            return worker, str(self._ray.get(ready))
+            return worker, self._ray.get(ready)
         except self._ray.exceptions.RayError:
             self._ray.kill(self._actors[worker])
             self._actors[worker] = self._started()

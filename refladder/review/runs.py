@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import DataError, RefladderError, UsageError
 from refladder.files.jsonl import read_bytes, read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
-from refladder.files.table_files import is_scored, table_files
+from refladder.files.scored_shards import is_scored
+from refladder.files.table_files import table_files
 from refladder.files.tables import parse_number, read_rows
 from refladder.jobs.compete import RESULTS, spent_before
 from refladder.jobs.score import Mapped, items

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, OtherRunError, UsageError
+from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
     SCHEMAS,
     append_records,
@@ -35,16 +36,9 @@ from refladder.files.jsonl import (
 )
 from refladder.files.locks import locked
 from refladder.files.remote import is_url
+from refladder.files.scored_shards import RUN_FOLDER, finished_shards
 from refladder.files.streams import GZIP, LONGEST_LINE, check_line
-from refladder.files.table_files import (
-    RUN_FOLDER,
-    check_finished,
-    is_many,
-    is_scored,
-    manifest_shards,
-    names_in,
-    open_table,
-)
+from refladder.files.table_files import is_many, open_table
 from refladder.parsing import parse_json
 from refladder.records import (
     LOSS,
@@ -102,12 +96,13 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
 
 
 def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
-    check_finished(path)
     files = []
-    if is_scored(path):
-        folder = f"{path.rstrip('/')}/{JUDGMENTS_FOLDER}"
-        shards, existing = manifest_shards(path), names_in(folder)
-        files = [f"{folder}/{shard.judgments}" for shard in shards if shard.judgments in existing]
+    if (shards := finished_shards(path)) is not None:
+        folder = open_folder(path)
+        existing = set(folder.names(JUDGMENTS_FOLDER))
+        files = [
+            folder.path_of(f"{JUDGMENTS_FOLDER}/{shard.judgments}") for shard in shards if shard.judgments in existing
+        ]
         if files and (without := next((shard for shard in shards if shard.judgments not in existing), None)):
             raise DataError(
                 f"{path.rstrip('/')}/{without.name}: the judgments of this shard are missing; delete this file, and "

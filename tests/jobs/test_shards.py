@@ -30,7 +30,7 @@ from refladder.files.locks import has_ended
 from refladder.jobs.score import Mapped
 from refladder.jobs.shard_worker import ShardWorker, Task
 from refladder.jobs.sharded_score import Sharding, merged, score_shards
-from refladder.jobs.shards import make_plan
+from refladder.jobs.shards import Mark, ShardAnswer, ShardRequest, make_plan
 from refladder.jobs.workers import Processes, _serve, _take_gpu
 from refladder.scoring.columns import ScoreReport
 
@@ -274,12 +274,12 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
     task = {"folder": str(tmp_path / "out"), "form": "jsonl", "directory": ".", "ladders": "demo/story"}
     version = "demo/story"
     worker = ShardWorker(json.dumps({**task, "version": version, "dimensions": ["coherence"]}))
-    request = json.dumps({"shard": shard_fields(plan.shards[0]), "signature": None})
-    answer = json.loads(worker.run(request))
-    assert answer["stops"]
-    assert "demo/story: the ladder set has changed since the run began" in answer["error"]
+    request = ShardRequest(shard=plan.shards[0], signature=None)
+    answer = worker.run(request)
+    assert answer.stops
+    assert "demo/story: the ladder set has changed since the run began" in str(answer.error)
 
-    version = answer["error"].partition("(")[2].partition(",")[0]
+    version = str(answer.error).partition("(")[2].partition(",")[0]
     worker = ShardWorker(json.dumps({**task, "version": version, "dimensions": ["coherence"]}))
 
     def full(_descriptor):
@@ -287,19 +287,15 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(jsonl.os, "fsync", full)
-        answer = json.loads(worker.run(request))
-    assert answer.pop("spent")["calls"] == 0
-    assert answer == {
-        "error": f"{tmp_path}/out/.refladder/slices/a-00000.jsonl: cannot be written (No space left on device); free "
-        "space or choose another path",
-        "stops": True,
-        "kind": "data",
-    }
-    assert json.loads(worker.run(request))["mark"]["scored"] == 400  # once there is space
-
-
-def shard_fields(shard):
-    return {name: getattr(shard, name) for name in shard.__slots__}
+        answer = worker.run(request)
+    assert answer.spent["calls"] == 0
+    assert type(answer.error) is DataError
+    assert str(answer.error) == (
+        f"{tmp_path}/out/.refladder/slices/a-00000.jsonl: cannot be written (No space left on device); free "
+        "space or choose another path"
+    )
+    assert (answer.mark, answer.stops) == (None, True)
+    assert worker.run(request).mark.scored == 400  # once there is space
 
 
 @pytest.mark.usefixtures("inline")
@@ -352,17 +348,17 @@ def test_workers_that_differ_are_found_out(inputs, tmp_path):
         def start(self, task):
             self.folder = open_folder(json.loads(task)["folder"])
 
-        def put(self, worker, shard):
+        def put(self, worker, asked):
             del worker
-            self.shard = json.loads(shard)["shard"]
+            self.shard = asked.shard
 
         def wait(self, tell):
             del tell
-            self.folder.write(self.shard["name"], b"{}\n")
-            counts = {"rows": self.shard["rows"], "scored": self.shard["rows"], "unscored": 0}
-            mark = {"name": self.shard["name"], "input": self.shard["digest"], "output": "", **counts}
-            report = {"signature": next(marks)}
-            return 0, json.dumps({"mark": {"schema": "shard-mark/1", **mark, "report": report}, "notice": None})
+            self.folder.write(self.shard.name, b"{}\n")
+            counts = {"rows": self.shard.rows, "scored": self.shard.rows, "unscored": 0}
+            report = ScoreReport(signature=next(marks))
+            mark = Mark(name=self.shard.name, input=self.shard.digest, output="", report=report, **counts)
+            return 0, ShardAnswer(mark=mark)
 
         def close(self):
             pass
