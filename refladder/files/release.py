@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from refladder.errors import DataError
 from refladder.files.jsonl import SCHEMAS, cannot_write, from_line, from_lines, read_bytes
 from refladder.files.tables import Row, parquet_library, read_rows
-from refladder.parsing import parse_json
+from refladder.parsing import parse_json, read_strict
 from refladder.records import Context, Dimension, Ladder, LadderFailure, Recipe, Run
 
 if TYPE_CHECKING:
@@ -100,14 +100,11 @@ def read_manifest(path: Path, label: str) -> Manifest:
                 f"reads {SCHEMA!r}; update refladder"
             )
         raise DataError(f"{label}: {MANIFEST} has the schema {schema!r}; a set of `refladder publish` has {SCHEMA!r}")
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  50 ms at start-up
-
-    try:
-        manifest = TypeAdapter(Manifest).validate_json(json.dumps(fields), strict=True, extra="forbid")
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{label}: {MANIFEST} field {field!r}: {first['msg']}; publish the set again") from error
+    manifest = read_strict(
+        Manifest,
+        json.dumps(fields),
+        lambda fault: f"{label}: {MANIFEST} field {fault.field!r}: {fault.message}; publish the set again",
+    )
     for shard in manifest.files:
         if not _PATH.fullmatch(shard.path):
             raise DataError(
