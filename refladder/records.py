@@ -253,6 +253,13 @@ class Judgment:
         if wrong := impossible(self.logprobs or (), self.mass, apart=True):
             raise ValueError(f"{wrong}; correct the line, or ask the judge again with --restart")
 
+    def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:
+        """The log-probabilities of some of the outcomes, in the order asked for; None if the judge gave no reading."""
+        if self.logprobs is None or self.outcomes == outcomes:
+            return self.logprobs
+        value = dict(zip(self.outcomes, self.logprobs, strict=True))
+        return tuple(value[outcome] for outcome in outcomes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:

@@ -13,12 +13,11 @@ from refladder.backends.estimate import Unanswered
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record, refuse_pipe, write_record
 from refladder.files.locks import locked
-from refladder.records import OUTCOMES, DriftWatch, Probe, scale_of
+from refladder.records import DriftWatch, Probe, scale_of
 from refladder.scoring.asker import Asker, run_of
-from refladder.scoring.judging import trusted
+from refladder.scoring.judging import outcome_probabilities, trusted
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import question_about, rung_id
-from refladder.scoring.rules import probabilities_from
 from refladder.trust.drift import changes_of, drift_evidence
 
 if TYPE_CHECKING:
@@ -239,12 +238,7 @@ def _asked(path: Path, watch: DriftWatch, questions: Sequence[Question], chosen:
 
 def _shares(asker: Asker, questions: Sequence[Question], least_mass: float) -> FloatArray:
     """Probabilities of win, loss and tie of the upper rung; NaN where the judge could not be read."""
-    shares = np.full((len(questions), len(OUTCOMES)), np.nan)
-    for number, judgment in enumerate(trusted(asker.judge(questions), least_mass)):
-        if judgment.logprobs is not None:
-            value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
-            shares[number] = [value[outcome] for outcome in OUTCOMES]
-    return probabilities_from(shares)
+    return outcome_probabilities(trusted(asker.judge(questions), least_mass))
 
 
 def _check_same(path: Path, watch: DriftWatch, scorer: LadderScorer) -> None:
