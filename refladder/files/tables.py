@@ -9,7 +9,6 @@ Parquet columns keep their types.
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import itertools
 import json
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, did_you_mean
 from refladder.files import streams
 from refladder.files.jsonl import Writer, atomic, is_device, not_utf8
 from refladder.files.remote import is_url, open_url
@@ -130,10 +129,9 @@ def number_in(row: Row, column: str) -> float | None:
         DataError: with path:line, there is no such column, or its value is not a finite number.
     """
     if column not in row.fields:
-        near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         raise DataError(
-            f"{row.where}: no column {column!r}; {hint}Columns: {', '.join(map(str, row.fields)) or 'none'}"
+            f"{row.where}: no column {column!r}{did_you_mean(column, row.fields)} "
+            f"Columns: {', '.join(map(str, row.fields)) or 'none'}"
         )
     value = number = row.fields[column]
     if value is None or value == "":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, PromptError, UsageError
+from refladder.errors import DataError, PromptError, UsageError, similar
 from refladder.files.jsonl import is_unicode, read_bytes
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import without_number
@@ -134,8 +133,8 @@ def read_instances(
 def _check_columns(prompt: TaskPrompt, row: Row) -> None:
     for name in prompt.names:
         if name not in row.fields:
-            near = difflib.get_close_matches(name, row.fields, n=1, cutoff=0.5)
-            hint = f"; did you mean {{{near[0]}}}?" if near else ";"
+            near = similar(name, row.fields)
+            hint = f"; did you mean {{{near}}}?" if near else ";"
             raise PromptError(
                 f"{prompt.where}: variable {{{name}}} is not a column of the table{hint} "
                 f"Columns: {', '.join(row.fields)}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError
+from refladder.errors import DataError, did_you_mean
 from refladder.files.jsonl import is_unicode
 from refladder.files.tables import Row, cell_of, parse_number
 from refladder.parsing import parse_json
@@ -22,8 +21,7 @@ _LARGEST_EXACT = 2**53  # from here on, a float may have lost digits of a whole 
 def missing_column(where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()) -> DataError:
     """The error for a missing column; it lists all columns and suggests a similar one that is not yet taken."""
     names = [str(name) for name in columns]
-    near = difflib.get_close_matches(column, [name for name in names if name not in taken], n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    hint = did_you_mean(column, [name for name in names if name not in taken])
     return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
 
 

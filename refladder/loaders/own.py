@@ -15,12 +15,11 @@ column names are mapped, and `scores.clarity` is the field of an object. The tas
 
 from __future__ import annotations
 
-import difflib
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.errors import DataError, UnknownNameError, UsageError, did_you_mean, similar
 from refladder.files.jsonl import read_bytes
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row, Rows, cell_of, read_rows
@@ -247,9 +246,7 @@ def _read_dimension(where: str, table: object) -> Dimension:
 def _check_keys(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
     for key in table:
         if key not in keys:
-            near = difflib.get_close_matches(key, keys, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ";"
-            raise DataError(f"{where}: unknown key {key!r}{hint} Known: {', '.join(keys)}")
+            raise DataError(f"{where}: unknown key {key!r}{did_you_mean(key, keys)} Known: {', '.join(keys)}")
     for key in keys:
         if key not in table:
             raise DataError(f"{where}: no key {key!r}; it needs {', '.join(keys)}")
@@ -313,11 +310,10 @@ def _find_columns(
     used = {name for column in matches.values() for name in (column, column.partition(".")[0])}
     unused = [str(column) for column in row.fields if column not in used]
     for field in fields:
-        near = [] if field in matches else difflib.get_close_matches(field, unused, n=1, cutoff=NEAR)
-        if near:
+        near = None if field in matches else similar(field, unused, NEAR)
+        if near is not None:
             raise DataError(
-                f"{row.where}: column {near[0]!r} looks like the field {field!r}; map it with {field}={near[0]}, "
-                "or rename it"
+                f"{row.where}: column {near!r} looks like the field {field!r}; map it with {field}={near}, or rename it"
             )
     return matches
 

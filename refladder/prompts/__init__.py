@@ -20,14 +20,13 @@ that names the answers; neither ends with a cue such as "Answer:".
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refladder.errors import DataError, PromptError, UnknownNameError
+from refladder.errors import DataError, PromptError, UnknownNameError, similar
 from refladder.parsing import parse_toml
 from refladder.records import LOSS, TIE, WIN, Context, Dimension, Prompt, Unwritten
 
@@ -298,11 +297,9 @@ def _check_task_name(path: Path, task: str) -> None:
         raise PromptError(f"{path}: a task name consists of letters, digits, - _ and ., found {task!r}")
     # "dialog" is a misspelt "dialogue"; "dialogue-2" is a new task.
     plain = task.casefold().replace("_", "-")
-    near = difflib.get_close_matches(plain, TASKS, n=1, cutoff=_NEAR_TASK)
-    if near and task != near[0] and (plain == near[0] or near[0] not in plain):
-        raise PromptError(
-            f"{path}: unknown task {task!r}; did you mean {near[0]!r}? A new task needs a less similar name"
-        )
+    near = similar(plain, TASKS, _NEAR_TASK)
+    if near and task != near and (plain == near or near not in plain):
+        raise PromptError(f"{path}: unknown task {task!r}; did you mean {near!r}? A new task needs a less similar name")
 
 
 def _parse(path: Path, task: str, role: str) -> Template:
@@ -363,8 +360,8 @@ def _check_slots(template: Template) -> None:
             )
         line += literal.count("\n")
         if name is not None and name not in offered:
-            near = difflib.get_close_matches(name, offered, n=1, cutoff=0.5)
-            hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ";"
+            near = similar(name, offered)
+            hint = f"; did you mean {{{{{near}}}}}?" if near else ";"
             raise PromptError(
                 f"{template.path}:{line}: unknown slot {{{{{name}}}}}{hint} Role {template.role!r} has: "
                 f"{', '.join(offered)}"
