@@ -42,17 +42,7 @@ _decode = json.JSONDecoder(parse_int=_whole)
 
 
 def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: bool = False) -> Any:  # noqa: ANN401  any
-    """Parse a JSON text.
-
-    Args:
-        text: the text, or its bytes in UTF-8.
-        where: path:line or another source, for the error.
-        rule: what the text must be, for the end of the error.
-        whole_file: `where` is a path, and the error adds the line.
-
-    Raises:
-        DataError: not UTF-8, not JSON, nested more than DEEPEST levels, or a number too large for a float.
-    """
+    """Parse a JSON text; the error has `where` and `rule` (what the text must be), for a whole file also the line."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
@@ -102,16 +92,7 @@ def adapter(kind: type[T]) -> TypeAdapter[T]:
 
 
 def read_strict(kind: type[T], text: str | bytes, told: Callable[[Fault], str]) -> T:
-    """Read an object of a type: no field is missing, unknown, or converted from another type.
-
-    Args:
-        kind: the type, such as a dataclass.
-        text: JSON.
-        told: the message about a fault.
-
-    Raises:
-        DataError: the text does not fit the type.
-    """
+    """Read an object of a type: no field is missing, unknown, or converted from another type."""
     try:
         return adapter(kind).validate_json(text, strict=True, extra="forbid")
     except ValueError as error:
@@ -124,16 +105,7 @@ def read_strict(kind: type[T], text: str | bytes, told: Callable[[Fault], str]) 
 
 
 def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[str, Any]:
-    """Parse a TOML text.
-
-    Args:
-        text: the text, or its bytes in UTF-8.
-        where: the path, for the error, which adds the line if it is available.
-        what: how the error describes a text that is not TOML.
-
-    Raises:
-        DataError: not UTF-8, not TOML, over 1 MiB, nested over DEEPEST levels, or an integer too large for a float.
-    """
+    """Parse a TOML text."""
     if len(text) > _LONGEST_TOML:
         raise DataError(f"{where}: {what} (more than {_LONGEST_TOML:,} bytes)")
     try:

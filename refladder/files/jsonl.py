@@ -73,15 +73,7 @@ SCHEMAS: dict[type, str] = {
 
 
 def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
-    """Open a file for reading; gzip is detected by its first two bytes and unpacked, with the limits of `streams`.
-
-    Args:
-        path: the file.
-        whole: it is read as a whole.
-
-    Raises:
-        DataError: the file is missing, is a folder, or may not be read.
-    """
+    """Open a file for reading; gzip is detected by its first two bytes and unpacked, with the limits of `streams`."""
     try:
         stream = path.open("rb")
         packed = stream.peek(len(GZIP))[: len(GZIP)] == GZIP  # a pipe cannot seek back
@@ -97,11 +89,7 @@ def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a text file (plain or gzip), numbered from 1, without line ends.
-
-    Raises:
-        DataError: the file cannot be read, is a truncated gzip, or is not UTF-8; the text has the line.
-    """
+    """Lines of a text file (plain or gzip), numbered from 1, without line ends."""
     return numbered_lines(open_bytes(path), str(path))
 
 
@@ -121,11 +109,7 @@ def not_utf8(where: str, error: UnicodeDecodeError) -> DataError:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a whole file, unpacked if it is gzip.
-
-    Raises:
-        DataError: the file cannot be read or is a damaged gzip.
-    """
+    """Read a whole file, unpacked if it is gzip."""
     with open_bytes(path, whole=True) as stream, damage(str(path)):
         return stream.read()
 
@@ -138,16 +122,7 @@ def to_line(record: object) -> bytes:
 
 
 def from_line(kind: type[T], line: str, where: str) -> T:
-    """Read one record strictly.
-
-    Args:
-        kind: the record type.
-        line: one JSON line.
-        where: path:line, for the error.
-
-    Raises:
-        DataError: not JSON, another schema, or a field that is missing, unknown or of the wrong type.
-    """
+    """Read one record strictly."""
     schema = SCHEMAS[kind]
     head = f'{{"schema":"{schema}",'
     if line.startswith(head):
@@ -181,15 +156,7 @@ def upgraded(record: T) -> T:
 
 
 def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
-    """Read many records strictly: same result as `from_line` for each, in about half the time.
-
-    Args:
-        kind: the record type.
-        lines: path:line, for the error, and the JSON line.
-
-    Raises:
-        DataError: as `from_line`, for the first invalid line.
-    """
+    """Read many records strictly: same result as `from_line` for each, in about half the time."""
     head = f'{{"schema":"{SCHEMAS[kind]}",'
     if all(line.startswith(head) for _, line in lines):
         # A line that is not exactly one object makes the array invalid or changes its length.
@@ -202,11 +169,7 @@ def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
 
 
 def read_records(kind: type[T], path: Path) -> Iterator[T]:
-    """All records of a JSON lines file (plain or gzip), in order; blank lines are errors.
-
-    Raises:
-        DataError: with path:line.
-    """
+    """All records of a JSON lines file (plain or gzip), in order; blank lines are errors."""
     for number, line in read_lines(path):
         yield from_line(kind, line, f"{path}:{number}")
 
@@ -217,22 +180,13 @@ def is_device(path: Path) -> bool:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Check that a file that is read and then added to is no pipe, at which opening waits for another process.
-
-    Raises:
-        UsageError: it is a pipe or a socket. A device such as `/dev/null` is none.
-    """
+    """Check that a file that is read and then added to is no pipe, at which opening waits for another process."""
     if is_device(path) and not path.is_char_device():
         raise UsageError(f"{path}: a pipe, and this file is read again and added to; name a regular file")
 
 
 class Writer:
-    """A binary stream whose write errors name the file and the reason.
-
-    Args:
-        stream: the stream to write to.
-        name: name of the file, for the error.
-    """
+    """A binary stream whose write errors name the file and the reason."""
 
     closed = False  # pyarrow reads it
 
@@ -241,11 +195,7 @@ class Writer:
         self._name = name
 
     def write(self, data: bytes, /) -> int:
-        """Write bytes.
-
-        Raises:
-            DataError: the disk is full, or the file cannot be written.
-        """
+        """Write bytes."""
         try:
             return self._stream.write(data)
         except OSError as error:
@@ -265,10 +215,6 @@ def atomic(path: Path) -> Iterator[Writer]:
 
     A device such as `/dev/null` or a pipe is written directly. A symbolic link is followed. Partial files of the same
     name from processes that have ended are removed.
-
-    Raises:
-        UsageError: it is a folder.
-        DataError: its folder cannot be written, or the disk is full; no partial file remains.
     """
     refuse_folder(path)
     direct = is_device(path)  # renaming a file over it would destroy it
@@ -324,11 +270,7 @@ def cannot_write(path: str | Path, error: OSError) -> DataError:
 
 
 def throw_away(path: Path) -> None:
-    """Remove a file if it exists.
-
-    Raises:
-        DataError: it cannot be removed.
-    """
+    """Remove a file if it exists."""
     try:
         path.unlink(missing_ok=True)
     except NotADirectoryError:
@@ -338,11 +280,7 @@ def throw_away(path: Path) -> None:
 
 
 def write_records(path: Path, records: Iterable[object]) -> int:
-    """Write records as JSON lines, atomically, and return their number.
-
-    Raises:
-        DataError: the folder cannot be written, or the disk is full.
-    """
+    """Write records as JSON lines, atomically, and return their number."""
     count = 0
     with atomic(path) as stream:
         for record in records:
@@ -357,11 +295,7 @@ def append_records(path: Path, records: Iterable[object]) -> None:
 
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Put lines, each with its newline, at the end of a file, which is made if needed; on the disk when this returns.
-
-    Raises:
-        DataError: the file cannot be written, or the disk is full; earlier lines stay.
-    """
+    """Put lines, each with its newline, at the end of a file, made if needed; on the disk when this returns."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:
@@ -401,9 +335,6 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
     """The lines that `append_lines` wrote, each with its path:line; none where there is no file.
 
     An incomplete last line from an interrupted write is skipped, with a warning of the logger `refladder`.
-
-    Raises:
-        DataError: the file cannot be read or is a link to another folder, or a line is not UTF-8.
     """
     if not within(path).exists():
         return []
@@ -423,11 +354,7 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
 
 
 def within(path: Path) -> Path:
-    """A file that refladder looks for in a folder, which may be in a folder that somebody else made.
-
-    Raises:
-        DataError: it is a symbolic link, or one after another, to a file that is not in the folder.
-    """
+    """A file that refladder looks for in a folder, which may be in a folder that somebody else made."""
     real, folder = os.path.realpath(path), os.path.realpath(path.parent)
     if path.is_symlink() and not Path(real).is_relative_to(folder):
         raise DataError(f"{path}: a link to {real}, which is not in {path.parent}; copy the file there")
@@ -435,11 +362,7 @@ def within(path: Path) -> Path:
 
 
 def appended_text(line: bytes, where: str) -> str:
-    """The text of a line that `append_lines` or a judgments file wrote.
-
-    Raises:
-        DataError: it is not UTF-8, so the file was damaged.
-    """
+    """The text of a line that `append_lines` or a judgments file wrote."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -472,11 +395,7 @@ def write_record(path: Path, record: object) -> None:
 
 
 def read_record(kind: type[T], path: Path) -> T:
-    """Read a file that holds one record, strictly.
-
-    Raises:
-        DataError: the file cannot be read, or does not hold a record of this kind; see `from_line`.
-    """
+    """Read a file that holds one record, strictly."""
     try:
         text = read_bytes(path).decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:

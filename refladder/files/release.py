@@ -82,15 +82,7 @@ def to_manifest(manifest: Manifest) -> dict[str, Any]:
 
 
 def read_manifest(path: Path, label: str) -> Manifest:
-    """Read a manifest strictly.
-
-    Args:
-        path: the file.
-        label: what it belongs to, for the errors.
-
-    Raises:
-        DataError: it cannot be read, is of a newer refladder, or does not follow its schema.
-    """
+    """Read a manifest strictly."""
     fields = parse_json(read_bytes(path).decode("utf-8", "replace"), f"{label}: {MANIFEST}")
     schema = fields.pop("schema", None) if isinstance(fields, dict) else None
     if schema != SCHEMA:
@@ -114,11 +106,7 @@ def read_manifest(path: Path, label: str) -> Manifest:
 
 
 def verify(folder: Path, shards: Iterable[Shard], label: str) -> None:
-    """Compare shards with what the manifest says of them.
-
-    Raises:
-        DataError: a shard is missing, or its content is another.
-    """
+    """Compare shards with what the manifest says of them."""
     for shard in shards:
         path = folder / shard.path
         if not path.is_file():
@@ -155,15 +143,7 @@ class Parts:
 
 
 def read_release(folder: Path, label: str) -> Parts:
-    """The records of a release, verified against its manifest.
-
-    Args:
-        folder: with `manifest.json`.
-        label: name of the set, for the errors.
-
-    Raises:
-        DataError: a shard does not match the manifest, or a row does not follow its schema.
-    """
+    """The records of a release, verified against its manifest."""
     manifest = read_manifest(folder / MANIFEST, label)
     shards = {config: manifest.of(config) for config in ("ladders", "contexts", "failures", "certificate")}
     verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
@@ -197,16 +177,7 @@ def rows_of(folder: Path, shards: Iterable[Shard]) -> Iterator[Row]:
 def ladders_of_rows(
     rows: Iterable[Row], dimensions: dict[str, Dimension], context_digests: dict[str, str]
 ) -> Iterator[Ladder]:
-    """Ladders from the rows of the config `ladders`; other columns are ignored.
-
-    Args:
-        rows: with the columns of `ladder_row`.
-        dimensions: gets the dimensions of the rows, by name.
-        context_digests: gets the digests of the contexts, by id.
-
-    Raises:
-        DataError: with path:line, a column is missing or of the wrong type, or a dimension is described in two ways.
-    """
+    """Ladders from rows as `ladder_row` makes them; fills `dimensions` by name and `context_digests` by context id."""
     recipes: dict[Recipe, Recipe] = {}  # one object for all ladders of a recipe
     read: dict[tuple[str, ...], Dimension] = {}
     for row, ladder in records_of(Ladder, rows):
@@ -223,11 +194,7 @@ def ladders_of_rows(
 
 
 def record_of(kind: type[T], row: Row) -> T:
-    """A row as a record, as strictly as a line of a file; other columns are ignored.
-
-    Raises:
-        DataError: with path:line, a column is missing or of the wrong type.
-    """
+    """A row as a record, as strictly as a line of a file; other columns are ignored."""
     return from_line(kind, _line(kind, row), row.where)
 
 
@@ -260,20 +227,10 @@ def ladder_row(ladder: Ladder, dimension: Dimension, context_digest: str | None)
 def write_shards(
     folder: Path, config: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str] | None = None
 ) -> list[Shard]:
-    """Write the rows of a config as Parquet; memory holds one row group.
+    """Write the rows of a config as Parquet, a row group at a time, and return the shards; none without rows.
 
-    Args:
-        folder: of the release.
-        config: one of CONFIGS.
-        rows: the rows, all with the same columns.
-        columns: Arrow types of columns of another table; the other columns get the types of the first row group. The
-            configs of records have types of their own.
-
-    Returns:
-        The shards; none without rows.
-
-    Raises:
-        DataError: the rows do not fit one table.
+    The configs of records have types of their own. A table has the Arrow types of `columns`, and those of its first row
+    group for the other columns.
     """
     pa, parquet = parquet_library()
     schema = _schema_of(pa, config)

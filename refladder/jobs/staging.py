@@ -66,12 +66,7 @@ class Extras:
 
 
 def extras_in(ladders: str, include: Sequence[str], scores: str | Path | None, judgments: str | Path | None) -> Extras:
-    """The files to publish beside a ladder set; the arguments are those of `refladder.jobs.publish.publish`.
-
-    Raises:
-        UsageError: a file is given and not included, or the scored table is not clear.
-        DataError: a file is not there.
-    """
+    """The files to publish beside a ladder set; the arguments are those of `refladder.jobs.publish.publish`."""
     folder = find_folder(ladders)
     for name, given in (("scores", scores), ("judgments", judgments)):
         if given is not None and name not in include:
@@ -307,12 +302,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def public_certificate(certificate: Mapping[str, Any], ladders: str) -> dict[str, Any]:
-    """A certificate without paths of this machine.
-
-    Args:
-        certificate: of the set.
-        ladders: digest of the ladders as they are published.
-    """
+    """A certificate without paths of this machine."""
 
     def public(value: object) -> object:
         if isinstance(value, dict):

@@ -40,15 +40,7 @@ class Instance:
 
 
 def parse_task_prompt(text: str, where: str) -> TaskPrompt:
-    """Split a prompt at its {variables}; {{ and }} are single braces.
-
-    Args:
-        text: the prompt.
-        where: its file or option, for messages.
-
-    Raises:
-        PromptError: no variable, or a single brace outside a variable.
-    """
+    """Split a prompt at its {variables}; {{ and }} are single braces."""
     literals, names, start = [""], [], 0
     for piece in _PIECE.finditer(text):
         literals[-1] += text[start : piece.start()]
@@ -71,13 +63,7 @@ def parse_task_prompt(text: str, where: str) -> TaskPrompt:
 
 
 def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
-    """The task prompt in a file, or one that was given as text.
-
-    Raises:
-        UsageError: neither is given, or both.
-        DataError: the file cannot be read, or is not UTF-8.
-        PromptError: see `parse_task_prompt`.
-    """
+    """The task prompt in a file, or one that was given as text."""
     if (file is None) == (text is None):
         raise UsageError("give the task prompt once: --prompt FILE or --prompt-text TEXT")
     if file is None:
@@ -92,20 +78,9 @@ def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
 def read_instances(
     source: str, prompt: TaskPrompt, *, id_column: str | None = None, form: str | None = None
 ) -> list[Instance]:
-    """Fill a prompt with every row of a table.
+    """Fill a prompt with every row of a table, in order; a row with an empty column has no prompt.
 
-    Args:
-        source: the table.
-        prompt: with variables that are columns of it.
-        id_column: the column with row ids; None takes the column `id`, else the row's number.
-        form: the table's format; None to take it from the file's ending.
-
-    Returns:
-        One instance for each row, in order. A row with an empty column has no prompt.
-
-    Raises:
-        PromptError: a variable is not a column of the first row.
-        DataError: no rows, no id, a repeated id, no row with all columns, or half a surrogate pair.
+    The id of a row is in `id_column`; None takes the column `id`, else the row's number.
     """
     instances: list[Instance] = []
     rows_of_ids: dict[str, str] = {}
