@@ -13,7 +13,6 @@ import logging
 import os
 from collections import deque
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,26 +20,7 @@ from refladder.errors import DataError, UsageError
 from refladder.files.locks import has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_json, read_strict
-from refladder.records import (
-    Completion,
-    Context,
-    ContextDigest,
-    Dimension,
-    Distilled,
-    DriftWatch,
-    Generated,
-    HumanScale,
-    Judgment,
-    LabelReading,
-    Ladder,
-    LadderFailure,
-    Link,
-    Output,
-    Rating,
-    Recipe,
-    Run,
-    Threshold,
-)
+from refladder.records import SCHEMAS, Judgment, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,27 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
-
-_CUT_BEFORE_THE_FIELD = "the context was cut"  # begins the note of a record written before `cut` was a field
-
-SCHEMAS: dict[type, str] = {
-    Context: "context/1",
-    ContextDigest: "context-digest/1",
-    Dimension: "dimension/1",
-    Distilled: "distilled/1",
-    DriftWatch: "drift/1",
-    Generated: "generated/1",
-    HumanScale: "human-scale/1",
-    Judgment: "judgment/1",
-    Ladder: "ladder/1",
-    LadderFailure: "ladder-failure/1",
-    Link: "link/1",
-    Output: "output/1",
-    Rating: "rating/1",
-    Recipe: "recipe/1",
-    Run: "run/1",
-    Threshold: "threshold/1",
-}
 
 
 def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
@@ -102,10 +61,10 @@ def numbered_lines(opened: IO[bytes], path: str) -> Iterator[tuple[int, str]]:
             raise not_utf8(f"{path}:{number}", error) from error
 
 
-def not_utf8(where: str, error: UnicodeDecodeError) -> DataError:
+def not_utf8(where: str, error: UnicodeDecodeError, advice: str = "convert the file to UTF-8") -> DataError:
     """The error for a line that is not UTF-8."""
     byte = error.object[error.start]
-    return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); convert the file to UTF-8")
+    return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); {advice}")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -144,15 +103,6 @@ def _told(schema: str, fault: Fault) -> str:
         return f"{schema}{at}: {fault.message.removeprefix('Value error, ')}"
     found = "" if fault.kind in {"missing", "unexpected_keyword_argument"} else f", found {fault.found!r:.80}"
     return f"{schema} field {fault.field!r}: {fault.message}{found}"
-
-
-def upgraded(record: T) -> T:
-    """A record as it is written now: `cut` is set where only the note of an older record says it."""
-    if isinstance(record, Judgment | LabelReading | Completion) and not record.cut:
-        note = record.note
-        if note is not None and note.startswith(_CUT_BEFORE_THE_FIELD):
-            return replace(record, cut=True)
-    return record
 
 
 def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
@@ -366,10 +316,7 @@ def appended_text(line: bytes, where: str) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{where}: not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}); "
-            "mend the line, or throw the file away with --restart"
-        ) from error
+        raise not_utf8(where, error, "mend the line, or throw the file away with --restart") from error
 
 
 def is_unicode(text: str) -> bool:

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError
-from refladder.files.jsonl import SCHEMAS, cannot_write, from_line, from_lines, read_bytes
-from refladder.files.tables import Row, parquet_library, read_rows
+from refladder.files.jsonl import cannot_write, from_line, from_lines, read_bytes
+from refladder.files.tables import Row, arrow_schema, fitting, parquet_library, read_rows
 from refladder.parsing import parse_json, read_strict
-from refladder.records import Context, Dimension, Ladder, LadderFailure, Recipe, Run
+from refladder.records import SCHEMAS, Context, Dimension, Ladder, LadderFailure, Recipe, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,6 +37,7 @@ CONFIGS = ("ladders", "contexts", "failures", "judgments", "scores", "certificat
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
 _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
 _BYTES = 256 << 20  # a shard ends after the row group that reaches this size
+_SAME_TYPES = "give them the same types"
 _DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
 
 
@@ -240,22 +241,23 @@ def write_shards(
     if not group:
         return shards
     if schema is None:
-        schema = inferred_schema(pa, config, group, columns or {})
+        with fitting(config, _SAME_TYPES):
+            schema = arrow_schema(group, list(group[0]), columns)
     (folder / "data" / config).mkdir(parents=True, exist_ok=True)
     while group:
         path, count = folder / "data" / config / f"{len(shards):05d}.parquet", 0
         try:
-            with path.open("wb") as stream, parquet.ParquetWriter(stream, schema, compression="zstd") as writer:
+            with (
+                fitting(config, _SAME_TYPES),
+                path.open("wb") as stream,
+                parquet.ParquetWriter(stream, schema, compression="zstd") as writer,
+            ):
                 while group:
                     writer.write_table(pa.Table.from_pylist(group, schema=schema))
                     count += len(group)
                     group = list(itertools.islice(source, _ROWS))
                     if stream.tell() >= _BYTES:
                         break
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-            raise DataError(
-                f"{config}: the rows do not fit one Parquet table ({error}); give them the same types"
-            ) from error
         except OSError as error:
             raise cannot_write(path, error) from error
         name = path.relative_to(folder).as_posix()
@@ -263,20 +265,6 @@ def write_shards(
             Shard(path=name, config=config, rows=count, bytes=path.stat().st_size, sha256=digest_of_file(path))
         )
     return shards
-
-
-def inferred_schema(pa: Any, config: str, rows: list[Mapping[str, Any]], columns: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """An Arrow schema from the first rows; columns without a value are text."""
-    try:
-        inferred = pa.Table.from_pylist(rows).schema
-    except pa.ArrowException as error:
-        raise DataError(
-            f"{config}: the rows do not fit one Parquet table ({error}); give them the same types"
-        ) from error
-    types = [
-        columns.get(field.name) or ("string" if pa.types.is_null(field.type) else field.type) for field in inferred
-    ]
-    return pa.schema(list(zip(inferred.names, types, strict=True)))
 
 
 def _schema_of(pa: Any, config: str) -> Any:  # noqa: ANN401

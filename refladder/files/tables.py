@@ -37,7 +37,7 @@ from refladder.files.table_files import (
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 FORMATS = ("jsonl", "csv", "parquet")
 EXTENSIONS = tuple(FORM_OF_EXTENSION)
@@ -470,14 +470,16 @@ def _parquet_sink(
 
     def flush() -> None:
         nonlocal writer
-        try:
+        with fitting(path, "write .jsonl"):
             if writer is None:
-                fields = _schema(source) if source else _inferred(pa, buffer, header)
+                fields = (
+                    _schema(source)
+                    if source
+                    else arrow_schema([{name: row[name] for name in header} for row in buffer], header)
+                )
                 schema = pa.schema([*fields, *(pa.field(name, types[kind]) for name, kind in added.items())])
                 writer = parquet.ParquetWriter(stream, schema)
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-            raise DataError(f"{path}: the rows do not fit one Parquet table ({error}); write .jsonl") from error
         buffer.clear()
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
@@ -499,11 +501,24 @@ def _schema(source: str) -> Any:  # noqa: ANN401  pyarrow has no types
         return file.schema_arrow
 
 
-def _inferred(pa: Any, rows: list[dict[str, Any]], columns: list[str]) -> Any:  # noqa: ANN401
-    """Column types of the first rows; text for columns without a value."""
-    schema = pa.Table.from_pylist([{name: row[name] for name in columns} for row in rows]).schema
-    fields = {
-        field.name: pa.field(field.name, pa.string() if pa.types.is_null(field.type) else field.type)
-        for field in schema
-    }
-    return [fields.get(name, pa.field(name, pa.string())) for name in columns]
+def arrow_schema(
+    rows: Sequence[Mapping[str, Any]], columns: Iterable[str], types: Mapping[str, Any] | None = None
+) -> Any:  # noqa: ANN401
+    """The Arrow schema of columns: those of `types`, else the types of the rows; text for columns without a value."""
+    pa, _ = parquet_library()
+    found = {field.name: field.type for field in pa.Table.from_pylist(rows).schema if not pa.types.is_null(field.type)}
+    return pa.schema([(name, (types or {}).get(name) or found.get(name, "string")) for name in columns])
+
+
+@contextmanager
+def fitting(where: str, advice: str) -> Iterator[None]:
+    """Turn the errors of Arrow about rows that do not fit one table into one sentence.
+
+    Raises:
+        DataError: the rows do not fit.
+    """
+    pa, _ = parquet_library()
+    try:
+        yield
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        raise DataError(f"{where}: the rows do not fit one Parquet table ({error}); {advice}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -253,7 +253,7 @@ def _judgments(path: Path, digest: str) -> tuple[Run, Iterator[dict[str, Any]]]:
 
 
 def _judgment_row(judgment: Judgment) -> dict[str, Any]:
-    row = {name: getattr(judgment, name) for name in judgment.__slots__ if name != "__pydantic_config__"}
+    row = {each.name: getattr(judgment, each.name) for each in fields(judgment)}
     return {**row, "note": None if judgment.note is None else without_paths(judgment.note)}
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, OtherRunError, UsageError
 from refladder.files.jsonl import (
-    SCHEMAS,
     append_records,
     appended_text,
     atomic,
@@ -49,6 +48,7 @@ from refladder.parsing import parse_json
 from refladder.records import (
     LOSS,
     OUTCOMES,
+    SCHEMAS,
     TEXT,
     WIN,
     Comparison,

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from refladder.errors import DataError
 from refladder.files.jsonl import (
-    SCHEMAS,
     append_lines,
     append_records,
     atomic,
@@ -30,6 +29,7 @@ from refladder.files.jsonl import (
     write_records,
 )
 from refladder.records import (
+    SCHEMAS,
     Context,
     Dimension,
     Distilled,

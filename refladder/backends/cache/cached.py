@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
-from refladder.files.jsonl import is_unicode, upgraded
+from refladder.files.jsonl import is_unicode
 from refladder.parsing import adapter
-from refladder.records import Completion, LabelReading, impossible
+from refladder.records import Completion, LabelReading, impossible, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from refladder.backends.cache.cached import KEY_BYTES, dump
 from refladder.backends.cache.store import Answer
 from refladder.errors import DataError
-from refladder.files.jsonl import is_unicode, read_lines, upgraded
+from refladder.files.jsonl import is_unicode, read_lines
 from refladder.parsing import parse_json, read_strict
-from refladder.records import Completion, LabelReading, impossible
+from refladder.records import Completion, LabelReading, impossible, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
