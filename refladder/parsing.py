@@ -1,5 +1,7 @@
 """The only parser of JSON and TOML from files, users and servers: invalid text raises DataError, never a traceback.
 
+`parse_json` gives any JSON value, `read_strict` an object of one type.
+
 Integers too large for a float and values nested deeper than DEEPEST levels are rejected here, so that later steps (a
 sum, a message, a digest) cannot fail on them.
 """
@@ -9,9 +11,16 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from refladder.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
 
 DEEPEST = 100  # levels of nested lists and objects
 _MOST_DIGITS = 308  # of an integer in JSON, so that it fits a float
@@ -20,6 +29,7 @@ _MOST_BITS = 1024  # the same limit for TOML, which has hexadecimal integers too
 _LINE_ENDS = ("\n", "\r\n", "")
 _AT_LINE = re.compile(r"at line (\d+)")
 _TOO_DEEP = f"nested more than {DEEPEST} levels deep"
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
 def _whole(digits: str) -> int:
@@ -32,17 +42,7 @@ _decode = json.JSONDecoder(parse_int=_whole)
 
 
 def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: bool = False) -> Any:  # noqa: ANN401  any
-    """Parse a JSON text.
-
-    Args:
-        text: the text, or its bytes in UTF-8.
-        where: path:line or another source, for the error.
-        rule: what the text must be, for the end of the error.
-        whole_file: `where` is a path, and the error adds the line.
-
-    Raises:
-        DataError: not UTF-8, not JSON, nested more than DEEPEST levels, or a number too large for a float.
-    """
+    """Parse a JSON text; the error has `where` and `rule` (what the text must be), for a whole file also the line."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
@@ -65,17 +65,47 @@ def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: boo
     return value
 
 
-def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[str, Any]:
-    """Parse a TOML text.
+class Fault(NamedTuple):
+    """The first thing in a JSON text that does not fit a type: what is wrong (by name and in words), where, and what.
 
-    Args:
-        text: the text, or its bytes in UTF-8.
-        where: the path, for the error, which adds the line if it is available.
-        what: how the error describes a text that is not TOML.
-
-    Raises:
-        DataError: not UTF-8, not TOML, over 1 MiB, nested over DEEPEST levels, or an integer too large for a float.
+    `place` holds the field, its field, and so on; it is empty for the text as a whole.
     """
+
+    kind: str
+    place: tuple[str | int, ...]
+    message: str
+    found: object
+
+    @property
+    def field(self) -> str:
+        """The place as one text."""
+        return ".".join(map(str, self.place))
+
+
+def adapter(kind: type[T]) -> TypeAdapter[T]:
+    """The reader and writer of a type, made once."""
+    if kind not in _ADAPTERS:
+        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms at start-up
+
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def read_strict(kind: type[T], text: str | bytes, told: Callable[[Fault], str]) -> T:
+    """Read an object of a type: no field is missing, unknown, or converted from another type."""
+    try:
+        return adapter(kind).validate_json(text, strict=True, extra="forbid")
+    except ValueError as error:
+        from pydantic import ValidationError  # noqa: PLC0415  as above
+
+        if not isinstance(error, ValidationError):
+            raise
+        first = error.errors(include_url=False, include_context=False)[0]
+        raise DataError(told(Fault(first["type"], first["loc"], first["msg"], first["input"]))) from error
+
+
+def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[str, Any]:
+    """Parse a TOML text."""
     if len(text) > _LONGEST_TOML:
         raise DataError(f"{where}: {what} (more than {_LONGEST_TOML:,} bytes)")
     try:

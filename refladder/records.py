@@ -1,7 +1,7 @@
 """The records that flow between modules: frozen, keyword-only, plain.
 
-Floats must be finite (`__pydantic_config__` makes the file readers refuse NaN and infinity); what is not known is
-None. Ids come from the source of the data, never from row order.
+Floats must be finite (the file readers refuse NaN and infinity); what is not known is None. Ids come from the source of
+the data, never from row order.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the annotations at run time
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
-
-_FINITE: dict[str, Any] = {"allow_inf_nan": False}
+from dataclasses import dataclass, replace
+from typing import Literal, Self, TypeVar
 
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
@@ -26,11 +24,28 @@ LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can r
 
 Exactness = Literal["exact", "bounded", "sampled"]  # of label probabilities, see LabelReading
 
+T = TypeVar("T")
+_CUT_BEFORE_THE_FIELD = "the context was cut"  # begins the note of a record written before `cut` was a field
 _CERTIFICATE = re.compile(r"\|certificate:[^|]*")
 
 Progress = Callable[[int, int | None], None]  # called with what is done, and with the total or None if it is unknown
 
+SCHEMAS: dict[type, str] = {}  # of the records that are lines of files: each begins with its schema
 
+
+def record(schema: str = "") -> Callable[[type[T]], type[T]]:
+    """A class whose floats must be finite where a file is read; with a `schema`, it is what a line of a file holds."""
+
+    def made(kind: type[T]) -> type[T]:
+        kind.__pydantic_config__ = {"allow_inf_nan": False}  # type: ignore[attr-defined]
+        if schema:
+            SCHEMAS[kind] = schema
+        return kind
+
+    return made
+
+
+@record("dimension/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
     """A quality that texts are rated on.
@@ -38,13 +53,13 @@ class Dimension:
     `name` and `description` are the words that writer and judge see; `low` and `high` are the ends of the human scale.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     name: str
     description: str
     low: float = 1.0
     high: float = 5.0
 
 
+@record("context/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What the texts are about: an article, a dialogue so far, a story idea, a set of triples."""
@@ -71,6 +86,7 @@ def text_id(text: str, background: str = "") -> str:
     return hashlib.blake2b(data.encode(), digest_size=8).hexdigest()
 
 
+@record("context-digest/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextDigest:
     """The `text_id` of a context: what a ladder set keeps where the text itself may not be redistributed."""
@@ -79,6 +95,7 @@ class ContextDigest:
     digest: str
 
 
+@record("output/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """A text that a system wrote for a context. It holds no human score: gold cannot leak into a judgment."""
@@ -89,11 +106,11 @@ class Output:
     text: str
 
 
+@record("rating/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating:
     """One rater's value for one output on one dimension."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     output_id: str
     dimension: str
     value: float
@@ -113,17 +130,18 @@ class Benchmark:
     ratings: tuple[Rating, ...]
 
 
+@record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """How texts are drawn from a writer. `max_tokens` counts the writer's own tokens."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     max_tokens: int = 512
     temperature: float = 1.0
     top_p: float = 1.0
     seed: int = 0
 
 
+@record("recipe/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """All that can change what a backend answers.
@@ -166,6 +184,7 @@ class Rung:
     between: tuple[int, int] | None = None
 
 
+@record("ladder/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
     """Reference texts of rising quality for one context on one dimension, worst first."""
@@ -177,6 +196,7 @@ class Ladder:
     recipe: Recipe
 
 
+@record("ladder-failure/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderFailure:
     """A rung that could not be written, with the reason of every attempt; its ladder does not exist."""
@@ -221,6 +241,7 @@ def impossible(logprobs: Sequence[float], mass: float | None, *, apart: bool = F
     return None
 
 
+@record("judgment/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgment:
     """A judge's verdict on one comparison (or, with `against` None, on one text).
@@ -231,7 +252,6 @@ class Judgment:
     is never used for other texts. `recipe` is a Recipe.digest; the recipe itself is in the file's first line (Run).
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     context_id: str
     dimension: str
     subject: str
@@ -252,6 +272,13 @@ class Judgment:
         # The three outcomes of yes/no questions may add to more than 1; readers that know the prompts check the sum.
         if wrong := impossible(self.logprobs or (), self.mass, apart=True):
             raise ValueError(f"{wrong}; correct the line, or ask the judge again with --restart")
+
+    def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:
+        """The log-probabilities of some of the outcomes, in the order asked for; None if the judge gave no reading."""
+        if self.logprobs is None or self.outcomes == outcomes:
+            return self.logprobs
+        value = dict(zip(self.outcomes, self.logprobs, strict=True))
+        return tuple(value[outcome] for outcome in outcomes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +306,7 @@ class Score:
     grade_bounds: tuple[float, float] | None = None
 
 
+@record("run/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The first line of a judgments file: what made it, so that the file can be read, resumed and rescored alone.
@@ -344,6 +372,7 @@ class Completion:
     cut: bool = False
 
 
+@record("generated/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
     """What a model wrote for one row of a table; `text` is None if it failed, and then `note` says why.
@@ -381,6 +410,15 @@ class LabelReading:
     note: str | None = None
 
 
+def upgraded(record: T) -> T:
+    """A record as it is written now: `cut` is set where only the note of an older record says it."""
+    if isinstance(record, Judgment | LabelReading | Completion) and not record.cut:
+        note = record.note
+        if note is not None and note.startswith(_CUT_BEFORE_THE_FIELD):
+            return replace(record, cut=True)
+    return record
+
+
 class NotAsked(LabelReading):
     """The reading of a prompt that was not asked, in a dry run."""
 
@@ -412,6 +450,7 @@ class Unwritten(str):
         return text
 
 
+@record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """A pair of neighbouring rungs that a judge compared: the rung of `level` + 1 against that of `level`.
@@ -419,7 +458,6 @@ class Probe:
     `shares` are the probabilities of win, loss and tie, summing to 1. `key` is a digest of the texts that were shown.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     context_id: str
     dimension: str
     level: int
@@ -427,6 +465,7 @@ class Probe:
     shares: tuple[float, float, float]
 
 
+@record("drift/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftWatch:
     """What is known of a judge's changes: its first reading of probes, and the changes that were seen since.
@@ -436,7 +475,6 @@ class DriftWatch:
     where the reading is unparsed.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     recipe: Recipe
     ladders: str
     answers: int
@@ -449,6 +487,7 @@ class DriftWatch:
             raise ValueError("it needs probes, repeats, and looks of one length")
 
 
+@record("threshold/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
     """A cut-off with its promise: a row is kept if every column of `columns` is at least its number in `cutoffs`.
@@ -462,7 +501,6 @@ class Threshold:
     the row. `look` counts the runs that wrote to this file about the same scores with other labels or another promise.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     columns: tuple[str, ...]
     cutoffs: tuple[float, ...] | None
     precision: float | None
@@ -489,6 +527,7 @@ class Threshold:
             raise ValueError("its look must be 1 or more")
 
 
+@record("human-scale/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanScale:
     """The expected human rating as a function of a score: straight between knots, constant beyond them.
@@ -500,7 +539,6 @@ class HumanScale:
     other contexts the interval.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     column: str
     signature: str | None
     label: str
@@ -518,6 +556,7 @@ class HumanScale:
         _check_knots(self.scores, self.ratings)
 
 
+@record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedColumn:
     """A map of one column of scores under one judge to the scale of another: straight between knots.
@@ -530,7 +569,6 @@ class LinkedColumn:
     no `line_error`.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     column: str
     scores: tuple[float, ...]
     values: tuple[float, ...]
@@ -557,6 +595,7 @@ def _check_knots(scores: tuple[float, ...], *others: tuple[float, ...]) -> None:
         raise ValueError("it needs scores in rising order, and as many other numbers at these knots")
 
 
+@record("link/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """Maps of scores with one signature to the scale of scores with another."""
@@ -567,6 +606,7 @@ class Link:
     version: str
 
 
+@record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
     """Agreement of one method's numbers with a target on held-out rows: `teacher`, or the column of people's labels.
@@ -576,7 +616,6 @@ class HeldOut:
     has another unit.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     method: str
     target: str
     rows: int
@@ -588,6 +627,7 @@ class HeldOut:
     error: float | None
 
 
+@record("distilled/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distilled:
     """A small regressor (a student) that has learned a column of scores from their texts.
@@ -600,7 +640,6 @@ class Distilled:
     one context. `half_width` is the .9 quantile of the absolute errors of held-out rows.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _FINITE
     kind: Literal["ngrams", "encoder"]
     model: str
     column: str

@@ -36,17 +36,7 @@ def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
 
 
 def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:  # noqa: ANN401  the caller knows its kind
-    """Load the object with a name.
-
-    Args:
-        kind: what is looked up, in the singular; the entry point group is `refladder.KIND`.
-        name: the name.
-        table: the built-in names.
-
-    Raises:
-        UnknownNameError: the name is neither built in nor registered.
-        UsageError: a package registers a built-in name, or cannot be loaded.
-    """
+    """Load the object with a name."""
     registered = _registered(kind)
     if name in table and name in registered:
         raise UsageError(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.errors import DataError, UnknownNameError, UsageError, did_you_mean
 from refladder.files.jsonl import read_bytes
 from refladder.parsing import parse_toml
 
@@ -73,8 +72,7 @@ def _check_price(where: str, table: object) -> None:
         raise DataError(f"{where} must be a table with input and output, found {table!r}")
     for key in table:
         if key not in _PRICE_KEYS:
-            near = difflib.get_close_matches(key, _PRICE_KEYS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ";"
+            hint = did_you_mean(key, _PRICE_KEYS)
             raise DataError(f"{where} has unknown key {key!r}{hint} Known: {', '.join(_PRICE_KEYS)}")
     for key in ("input", "output"):
         value: Any = table.get(key)

@@ -28,11 +28,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendUnavailableError, DataError, UsageError
 from refladder.files.jsonl import read_lines
+from refladder.parsing import read_strict
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.parsing import Fault
     from refladder.records import Prompt, Sampling
 
 _MASS_SLACK = 1e-6  # log-probabilities written with few digits may add to a little more than 1
@@ -158,17 +160,18 @@ def open_scripted(path: str) -> Scripted:
     if not path or not Path(path).is_file():
         problem = f"no file {path!r}" if path else "no file was named"
         raise BackendUnavailableError(f"backend 'scripted': {problem}; pass scripted:PATH, a file of JSON rules")
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  50 ms that others need not wait for
-
-    adapter = TypeAdapter(Rule)
     rules = []
     for number, line in read_lines(Path(path)):
-        try:
-            rules.append(adapter.validate_json(line, strict=True, extra="forbid"))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            field = f"field {str(first['loc'][0])!r}: " if first["loc"] else ""
-            raise DataError(f"{path}:{number}: not a rule: {field}{first['msg']}") from error
+        where = f"{path}:{number}"
+        rules.append(_rule(line, where))
     if not rules:
         raise DataError(f"{path}:1: no rules in this file; write one JSON object a line")
     return Scripted(rules)
+
+
+def _rule(line: str, where: str) -> Rule:
+    def told(fault: Fault) -> str:
+        field = f"field {str(fault.place[0])!r}: " if fault.place else ""
+        return f"{where}: not a rule: {field}{fault.message}"
+
+    return read_strict(Rule, line, told)

@@ -45,22 +45,14 @@ class Address:
 
 
 def check_repository(name: str) -> str:
-    """The name of a repository, if it is one.
-
-    Raises:
-        UsageError: it is not ORG/NAME.
-    """
+    """The name of a repository, if it is one."""
     if not _NAME.fullmatch(name) or "--" in name or ".." in name:
         raise UsageError(f"repository {name!r} must be ORG/NAME in letters, digits, '-', '_' and '.'")
     return name
 
 
 def parse_address(text: str) -> Address:
-    """Parse `hub:ORG/NAME` or `hub:ORG/NAME@REVISION`.
-
-    Raises:
-        UsageError: the text is neither.
-    """
+    """Parse `hub:ORG/NAME` or `hub:ORG/NAME@REVISION`."""
     repository, at, revision = text.removeprefix(PREFIX).partition("@")
     if at and not _REVISION.fullmatch(revision):
         raise UsageError(f"{text!r}: after @ must be a commit, a tag or a branch, found {revision!r}")
@@ -163,15 +155,6 @@ def fetch(text: str, configs: Sequence[str]) -> Snapshot:
     """Download a published ladder set into the Hub cache, or find it there; a commit in the cache needs no network.
 
     A revision that can move (none, a branch) is reported once, with the commit that it is now.
-
-    Args:
-        text: `hub:ORG/NAME@REVISION`.
-        configs: which files are needed; those that the set lacks are left out.
-
-    Raises:
-        UsageError: the address is none, or huggingface_hub is not installed.
-        DataError: no such data set or revision, no right to read it, no network, or a file that does not match the
-            manifest.
     """
     address = parse_address(text)
     hub = _library()
@@ -226,12 +209,7 @@ class Head:
 
 
 class Publisher:
-    """A repository that is written to.
-
-    Args:
-        repository: ORG/NAME.
-        endpoint: address of the Hub; None for the usual one.
-    """
+    """A repository that is written to."""
 
     def __init__(self, repository: str, endpoint: str | None = None) -> None:
         self.repository = check_repository(repository)
@@ -245,20 +223,12 @@ class Publisher:
         return f"{_shown(self.endpoint)}/datasets/{self.repository}"
 
     def create(self, *, private: bool) -> None:
-        """Create the repository unless it exists.
-
-        Raises:
-            DataError: no right to do so, or no network.
-        """
+        """Create the repository unless it exists."""
         with _explained(self.repository, self.endpoint):
             self._api.create_repo(self.repository, repo_type="dataset", private=private or None, exist_ok=True)
 
     def head(self) -> Head:
-        """The newest commit.
-
-        Raises:
-            DataError: see `fetch`.
-        """
+        """The newest commit."""
         with _explained(self.repository, self.endpoint):
             info = self._api.dataset_info(self.repository)
             paths = frozenset(sibling.rfilename for sibling in info.siblings or ())
@@ -277,12 +247,7 @@ class Publisher:
         return str(self._api.hf_hub_download(self.repository, path, repo_type="dataset", revision=commit))
 
     def commit(self, parent: str, files: Mapping[str, Path | bytes], removed: Iterable[str], message: str) -> str:
-        """Add and remove files in one commit on a known parent, and return the commit.
-
-        Raises:
-            StaleParentError: the repository has another newest commit; nothing was changed.
-            DataError: see `fetch`.
-        """
+        """Add and remove files in one commit on a known parent, and return the commit."""
         hub = self._hub
         operations = [
             *(
@@ -298,10 +263,6 @@ class Publisher:
         return str(done.oid)
 
     def tag(self, name: str, commit: str) -> None:
-        """Give a commit a tag.
-
-        Raises:
-            DataError: see `fetch`.
-        """
+        """Give a commit a tag."""
         with _explained(self.repository, self.endpoint):
             self._api.create_tag(self.repository, tag=name, revision=commit, repo_type="dataset", exist_ok=True)

@@ -13,86 +13,26 @@ import logging
 import os
 from collections import deque
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from refladder.errors import DataError, UsageError
 from refladder.files.locks import has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
-from refladder.parsing import parse_json
-from refladder.records import (
-    Completion,
-    Context,
-    ContextDigest,
-    Dimension,
-    Distilled,
-    DriftWatch,
-    Generated,
-    HumanScale,
-    Judgment,
-    LabelReading,
-    Ladder,
-    LadderFailure,
-    Link,
-    Output,
-    Rating,
-    Recipe,
-    Run,
-    Threshold,
-)
+from refladder.parsing import adapter, parse_json, read_strict
+from refladder.records import SCHEMAS, Judgment, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pydantic import TypeAdapter
+    from refladder.parsing import Fault
 
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
 
-_CUT_BEFORE_THE_FIELD = "the context was cut"  # begins the note of a record written before `cut` was a field
-
-SCHEMAS: dict[type, str] = {
-    Context: "context/1",
-    ContextDigest: "context-digest/1",
-    Dimension: "dimension/1",
-    Distilled: "distilled/1",
-    DriftWatch: "drift/1",
-    Generated: "generated/1",
-    HumanScale: "human-scale/1",
-    Judgment: "judgment/1",
-    Ladder: "ladder/1",
-    LadderFailure: "ladder-failure/1",
-    Link: "link/1",
-    Output: "output/1",
-    Rating: "rating/1",
-    Recipe: "recipe/1",
-    Run: "run/1",
-    Threshold: "threshold/1",
-}
-
-
-_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
-
-
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    if kind not in _ADAPTERS:
-        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms at start-up
-
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
 
 def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
-    """Open a file for reading; gzip is detected by its first two bytes and unpacked, with the limits of `streams`.
-
-    Args:
-        path: the file.
-        whole: it is read as a whole.
-
-    Raises:
-        DataError: the file is missing, is a folder, or may not be read.
-    """
+    """Open a file for reading; gzip is detected by its first two bytes and unpacked, with the limits of `streams`."""
     try:
         stream = path.open("rb")
         packed = stream.peek(len(GZIP))[: len(GZIP)] == GZIP  # a pipe cannot seek back
@@ -108,11 +48,7 @@ def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a text file (plain or gzip), numbered from 1, without line ends.
-
-    Raises:
-        DataError: the file cannot be read, is a truncated gzip, or is not UTF-8; the text has the line.
-    """
+    """Lines of a text file (plain or gzip), numbered from 1, without line ends."""
     return numbered_lines(open_bytes(path), str(path))
 
 
@@ -125,18 +61,14 @@ def numbered_lines(opened: IO[bytes], path: str) -> Iterator[tuple[int, str]]:
             raise not_utf8(f"{path}:{number}", error) from error
 
 
-def not_utf8(where: str, error: UnicodeDecodeError) -> DataError:
+def not_utf8(where: str, error: UnicodeDecodeError, advice: str = "convert the file to UTF-8") -> DataError:
     """The error for a line that is not UTF-8."""
     byte = error.object[error.start]
-    return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); convert the file to UTF-8")
+    return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); {advice}")
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a whole file, unpacked if it is gzip.
-
-    Raises:
-        DataError: the file cannot be read or is a damaged gzip.
-    """
+    """Read a whole file, unpacked if it is gzip."""
     with open_bytes(path, whole=True) as stream, damage(str(path)):
         return stream.read()
 
@@ -144,21 +76,12 @@ def read_bytes(path: Path) -> bytes:
 def to_line(record: object) -> bytes:
     """Format a record as a JSON line with its schema and a newline."""
     kind = type(record)
-    body = _adapter(kind).dump_json(record)
+    body = adapter(kind).dump_json(record)
     return b'{"schema":"%s",%s\n' % (SCHEMAS[kind].encode(), body[1:])
 
 
 def from_line(kind: type[T], line: str, where: str) -> T:
-    """Read one record strictly.
-
-    Args:
-        kind: the record type.
-        line: one JSON line.
-        where: path:line, for the error.
-
-    Raises:
-        DataError: not JSON, another schema, or a field that is missing, unknown or of the wrong type.
-    """
+    """Read one record strictly."""
     schema = SCHEMAS[kind]
     head = f'{{"schema":"{schema}",'
     if line.startswith(head):
@@ -169,60 +92,34 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         if other != schema:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {other!r}')
         body = json.dumps(fields)
-    try:
-        return cast("T", upgraded(_adapter(kind).validate_json(body, strict=True, extra="forbid")))
-    except ValueError as error:
-        from pydantic import ValidationError  # noqa: PLC0415  as above
-
-        if not isinstance(error, ValidationError):
-            raise
-        first = error.errors(include_url=False, include_context=False)[0]
-        if first["type"] == "json_invalid":
-            raise DataError(f"{where}: not JSON ({first['msg'].removeprefix('Invalid JSON: ')})") from error
-        field = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "value_error":  # of the record as a whole; what was found is all of it
-            at = f" field {field!r}" if field else ""
-            raise DataError(f"{where}: {schema}{at}: {first['msg'].removeprefix('Value error, ')}") from error
-        value = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
-        raise DataError(f"{where}: {schema} field {field!r}: {first['msg']}{value}") from error
+    return upgraded(read_strict(kind, body, lambda fault: f"{where}: {_told(schema, fault)}"))
 
 
-def upgraded(record: T) -> T:
-    """A record as it is written now: `cut` is set where only the note of an older record says it."""
-    if isinstance(record, Judgment | LabelReading | Completion) and not record.cut:
-        note = record.note
-        if note is not None and note.startswith(_CUT_BEFORE_THE_FIELD):
-            return replace(record, cut=True)
-    return record
+def _told(schema: str, fault: Fault) -> str:
+    if fault.kind == "json_invalid":
+        return f"not JSON ({fault.message.removeprefix('Invalid JSON: ')})"
+    if fault.kind == "value_error":  # of the record as a whole; what was found is all of it
+        at = f" field {fault.field!r}" if fault.field else ""
+        return f"{schema}{at}: {fault.message.removeprefix('Value error, ')}"
+    found = "" if fault.kind in {"missing", "unexpected_keyword_argument"} else f", found {fault.found!r:.80}"
+    return f"{schema} field {fault.field!r}: {fault.message}{found}"
 
 
 def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
-    """Read many records strictly: same result as `from_line` for each, in about half the time.
-
-    Args:
-        kind: the record type.
-        lines: path:line, for the error, and the JSON line.
-
-    Raises:
-        DataError: as `from_line`, for the first invalid line.
-    """
+    """Read many records strictly: same result as `from_line` for each, in about half the time."""
     head = f'{{"schema":"{SCHEMAS[kind]}",'
     if all(line.startswith(head) for _, line in lines):
         # A line that is not exactly one object makes the array invalid or changes its length.
         body = "[" + ",".join(["{" + line[len(head) :] for _, line in lines]) + "]"
         with suppress(ValueError):
-            records = _adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
+            records = adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
             if len(records) == len(lines):
                 return cast("list[T]", [upgraded(record) for record in records] if kind is Judgment else records)
     return [from_line(kind, line, where) for where, line in lines]
 
 
 def read_records(kind: type[T], path: Path) -> Iterator[T]:
-    """All records of a JSON lines file (plain or gzip), in order; blank lines are errors.
-
-    Raises:
-        DataError: with path:line.
-    """
+    """All records of a JSON lines file (plain or gzip), in order; blank lines are errors."""
     for number, line in read_lines(path):
         yield from_line(kind, line, f"{path}:{number}")
 
@@ -233,22 +130,13 @@ def is_device(path: Path) -> bool:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Check that a file that is read and then added to is no pipe, at which opening waits for another process.
-
-    Raises:
-        UsageError: it is a pipe or a socket. A device such as `/dev/null` is none.
-    """
+    """Check that a file that is read and then added to is no pipe, at which opening waits for another process."""
     if is_device(path) and not path.is_char_device():
         raise UsageError(f"{path}: a pipe, and this file is read again and added to; name a regular file")
 
 
 class Writer:
-    """A binary stream whose write errors name the file and the reason.
-
-    Args:
-        stream: the stream to write to.
-        name: name of the file, for the error.
-    """
+    """A binary stream whose write errors name the file and the reason."""
 
     closed = False  # pyarrow reads it
 
@@ -257,11 +145,7 @@ class Writer:
         self._name = name
 
     def write(self, data: bytes, /) -> int:
-        """Write bytes.
-
-        Raises:
-            DataError: the disk is full, or the file cannot be written.
-        """
+        """Write bytes."""
         try:
             return self._stream.write(data)
         except OSError as error:
@@ -281,10 +165,6 @@ def atomic(path: Path) -> Iterator[Writer]:
 
     A device such as `/dev/null` or a pipe is written directly. A symbolic link is followed. Partial files of the same
     name from processes that have ended are removed.
-
-    Raises:
-        UsageError: it is a folder.
-        DataError: its folder cannot be written, or the disk is full; no partial file remains.
     """
     refuse_folder(path)
     direct = is_device(path)  # renaming a file over it would destroy it
@@ -340,11 +220,7 @@ def cannot_write(path: str | Path, error: OSError) -> DataError:
 
 
 def throw_away(path: Path) -> None:
-    """Remove a file if it exists.
-
-    Raises:
-        DataError: it cannot be removed.
-    """
+    """Remove a file if it exists."""
     try:
         path.unlink(missing_ok=True)
     except NotADirectoryError:
@@ -354,11 +230,7 @@ def throw_away(path: Path) -> None:
 
 
 def write_records(path: Path, records: Iterable[object]) -> int:
-    """Write records as JSON lines, atomically, and return their number.
-
-    Raises:
-        DataError: the folder cannot be written, or the disk is full.
-    """
+    """Write records as JSON lines, atomically, and return their number."""
     count = 0
     with atomic(path) as stream:
         for record in records:
@@ -373,11 +245,7 @@ def append_records(path: Path, records: Iterable[object]) -> None:
 
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Put lines, each with its newline, at the end of a file, which is made if needed; on the disk when this returns.
-
-    Raises:
-        DataError: the file cannot be written, or the disk is full; earlier lines stay.
-    """
+    """Put lines, each with its newline, at the end of a file, made if needed; on the disk when this returns."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:
@@ -417,9 +285,6 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
     """The lines that `append_lines` wrote, each with its path:line; none where there is no file.
 
     An incomplete last line from an interrupted write is skipped, with a warning of the logger `refladder`.
-
-    Raises:
-        DataError: the file cannot be read or is a link to another folder, or a line is not UTF-8.
     """
     if not within(path).exists():
         return []
@@ -439,11 +304,7 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
 
 
 def within(path: Path) -> Path:
-    """A file that refladder looks for in a folder, which may be in a folder that somebody else made.
-
-    Raises:
-        DataError: it is a symbolic link, or one after another, to a file that is not in the folder.
-    """
+    """A file that refladder looks for in a folder, which may be in a folder that somebody else made."""
     real, folder = os.path.realpath(path), os.path.realpath(path.parent)
     if path.is_symlink() and not Path(real).is_relative_to(folder):
         raise DataError(f"{path}: a link to {real}, which is not in {path.parent}; copy the file there")
@@ -451,18 +312,11 @@ def within(path: Path) -> Path:
 
 
 def appended_text(line: bytes, where: str) -> str:
-    """The text of a line that `append_lines` or a judgments file wrote.
-
-    Raises:
-        DataError: it is not UTF-8, so the file was damaged.
-    """
+    """The text of a line that `append_lines` or a judgments file wrote."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{where}: not UTF-8 (byte {error.object[error.start]:#04x} at position {error.start}); "
-            "mend the line, or throw the file away with --restart"
-        ) from error
+        raise not_utf8(where, error, "mend the line, or throw the file away with --restart") from error
 
 
 def is_unicode(text: str) -> bool:
@@ -488,11 +342,7 @@ def write_record(path: Path, record: object) -> None:
 
 
 def read_record(kind: type[T], path: Path) -> T:
-    """Read a file that holds one record, strictly.
-
-    Raises:
-        DataError: the file cannot be read, or does not hold a record of this kind; see `from_line`.
-    """
+    """Read a file that holds one record, strictly."""
     try:
         text = read_bytes(path).decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:

@@ -88,12 +88,7 @@ def published_names() -> list[str]:
 
 
 def find_folder(name: str) -> Path:
-    """The folder of a ladder set: a shipped name, or a path.
-
-    Raises:
-        UnknownNameError: neither.
-        UsageError: the path of a file.
-    """
+    """The folder of a ladder set: a shipped name, or a path."""
     if name in published_names():
         return _root() / name
     path = Path(name)
@@ -131,21 +126,7 @@ def ladder_set(
     *,
     digests: Iterable[ContextDigest] = (),
 ) -> LadderSet:
-    """Combine ladders into a set and check that they form one scale.
-
-    Args:
-        name: name of the set in signatures.
-        dimensions: dimensions of the ladders.
-        contexts: contexts of the ladders; empty if their texts may not be redistributed.
-        ladders: one or more ladders of the same task and number of rungs.
-        failures: ladders that failed.
-        digests: of the contexts' texts, as they were when the ladders were written; empty if unknown.
-
-    Raises:
-        UsageError: no ladders; two for one context and dimension; different tasks or numbers of rungs; levels that are
-            not 1..N; a dimension or context that is missing or repeated; an empty scale; a context that does not have
-            its digest.
-    """
+    """Combine ladders into a set and check that they form one scale."""
     by_context: dict[str, Context] = {}
     for context in contexts:
         if by_context.setdefault(context.id, context) is not context:
@@ -174,16 +155,7 @@ def ladder_set(
 
 
 class Checks:
-    """Checks that ladders, given one after another, form one scale; keeps their ids only.
-
-    Args:
-        name: name of the set, for the errors.
-        dimensions: of the ladders.
-        tasks: the task of each context by its id; empty for a set without texts.
-
-    Raises:
-        UsageError: a dimension is repeated, or its scale is empty.
-    """
+    """Checks that ladders, given one after another, form one scale; keeps their ids only."""
 
     def __init__(self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]) -> None:
         _check_scales(name, dimensions)
@@ -198,11 +170,7 @@ class Checks:
         return len(self._seen)
 
     def add(self, ladder: Ladder) -> None:
-        """Check the next ladder.
-
-        Raises:
-            UsageError: it appears twice, has an unknown dimension or context, or is not like the first ladder.
-        """
+        """Check the next ladder."""
         label = f"{self._name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
         key = (ladder.context_id, ladder.dimension)
         if key in self._seen:
@@ -227,11 +195,7 @@ class Checks:
         self._seen.add(key)
 
     def finish(self) -> None:
-        """Check that there was a ladder.
-
-        Raises:
-            UsageError: there was none.
-        """
+        """Check that there was a ladder."""
         if not self._seen:
             raise UsageError(f"{self._name}: no ladders in it; build some with `refladder build`")
 
@@ -265,16 +229,7 @@ def certificate_digest(certificate: Mapping[str, Any]) -> str:
 
 
 def checked_certificate(certificate: object, where: str, digest: str) -> dict[str, Any]:
-    """A certificate that was read, if it is one of these ladders.
-
-    Args:
-        certificate: any JSON value.
-        where: its file, for the errors.
-        digest: of the ladders (`LadderSet.digest`).
-
-    Raises:
-        DataError: it is no certificate, is of other ladders, or was changed.
-    """
+    """A certificate that was read, if it is one of these ladders."""
     again = "certify the set again with `refladder certify`, or delete the file to use the set without a certificate"
     if not isinstance(certificate, dict) or certificate.get("schema") != CERTIFICATE_SCHEMA:
         raise DataError(
@@ -291,11 +246,7 @@ def checked_certificate(certificate: object, where: str, digest: str) -> dict[st
 
 
 def write_certificate(folder: Path, certificate: dict[str, Any]) -> None:
-    """Write the certificate of the ladder set in a folder.
-
-    Raises:
-        DataError: the folder cannot be written.
-    """
+    """Write the certificate of the ladder set in a folder."""
     write_json(folder / CERTIFICATE, certificate)
 
 
@@ -340,14 +291,7 @@ def _digests(by_id: Mapping[str, str]) -> list[ContextDigest]:
 
 
 def open_parts(name: str) -> Parts:
-    """The records of a ladder set, read as they are iterated, so that memory does not grow with the set.
-
-    Args:
-        name: as for `load_ladders`, except for a table.
-
-    Raises:
-        UnknownNameError, DataError: see `load_ladders`.
-    """
+    """The records of a ladder set, read as they are iterated, so that memory does not grow with the set."""
     if name.startswith(hub.PREFIX):
         snapshot = hub.fetch(name, ("ladders", "contexts", "failures", "certificate"))
         return read_release(snapshot.folder, str(snapshot.address))
@@ -433,11 +377,7 @@ def write_ladder_set(
 
 
 def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:
-    """Select dimensions by name, each once, in the order of the names; all without names.
-
-    Raises:
-        UnknownNameError: there is no dimension with a name.
-    """
+    """Select dimensions by name, each once, in the order of the names; all without names."""
     by_name = {dimension.name: dimension for dimension in dimensions}
     for name in names:
         if name not in by_name:

@@ -38,17 +38,7 @@ _IN_FOLDERS |= {"certificate.json", "manifest.json", "run.json", "student.json"}
 
 
 def check_outputs(command: str, given: Mapping[str, object], labels: Mapping[str, str] | None = None) -> None:
-    """Check the files of a command or a call before it does anything.
-
-    Args:
-        command: its name.
-        given: its parameters by name.
-        labels: what the user calls a parameter; by default, the option of its name.
-
-    Raises:
-        UsageError: an output is a file that is read or another output, also through links, or is in a folder that is
-            read and would be read with it.
-    """
+    """Check the files of a command or a call before it does anything."""
     labels = {name: f"--{name.replace('_', '-')}" for name in given} | dict(labels or {})
     files: dict[bool, list[tuple[str, str]]] = {True: [], False: []}  # written, and read
     for name, value in given.items():

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError
-from refladder.files.jsonl import SCHEMAS, cannot_write, from_line, from_lines, read_bytes
-from refladder.files.tables import Row, parquet_library, read_rows
-from refladder.parsing import parse_json
-from refladder.records import Context, Dimension, Ladder, LadderFailure, Recipe, Run
+from refladder.files.jsonl import cannot_write, from_line, from_lines, read_bytes
+from refladder.files.tables import Row, arrow_schema, fitting, parquet_library, read_rows
+from refladder.parsing import parse_json, read_strict
+from refladder.records import SCHEMAS, Context, Dimension, Ladder, LadderFailure, Recipe, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,6 +37,7 @@ CONFIGS = ("ladders", "contexts", "failures", "judgments", "scores", "certificat
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
 _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
 _BYTES = 256 << 20  # a shard ends after the row group that reaches this size
+_SAME_TYPES = "give them the same types"
 _DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
 
 
@@ -82,15 +83,7 @@ def to_manifest(manifest: Manifest) -> dict[str, Any]:
 
 
 def read_manifest(path: Path, label: str) -> Manifest:
-    """Read a manifest strictly.
-
-    Args:
-        path: the file.
-        label: what it belongs to, for the errors.
-
-    Raises:
-        DataError: it cannot be read, is of a newer refladder, or does not follow its schema.
-    """
+    """Read a manifest strictly."""
     fields = parse_json(read_bytes(path).decode("utf-8", "replace"), f"{label}: {MANIFEST}")
     schema = fields.pop("schema", None) if isinstance(fields, dict) else None
     if schema != SCHEMA:
@@ -100,14 +93,11 @@ def read_manifest(path: Path, label: str) -> Manifest:
                 f"reads {SCHEMA!r}; update refladder"
             )
         raise DataError(f"{label}: {MANIFEST} has the schema {schema!r}; a set of `refladder publish` has {SCHEMA!r}")
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  50 ms at start-up
-
-    try:
-        manifest = TypeAdapter(Manifest).validate_json(json.dumps(fields), strict=True, extra="forbid")
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{label}: {MANIFEST} field {field!r}: {first['msg']}; publish the set again") from error
+    manifest = read_strict(
+        Manifest,
+        json.dumps(fields),
+        lambda fault: f"{label}: {MANIFEST} field {fault.field!r}: {fault.message}; publish the set again",
+    )
     for shard in manifest.files:
         if not _PATH.fullmatch(shard.path):
             raise DataError(
@@ -117,11 +107,7 @@ def read_manifest(path: Path, label: str) -> Manifest:
 
 
 def verify(folder: Path, shards: Iterable[Shard], label: str) -> None:
-    """Compare shards with what the manifest says of them.
-
-    Raises:
-        DataError: a shard is missing, or its content is another.
-    """
+    """Compare shards with what the manifest says of them."""
     for shard in shards:
         path = folder / shard.path
         if not path.is_file():
@@ -158,15 +144,7 @@ class Parts:
 
 
 def read_release(folder: Path, label: str) -> Parts:
-    """The records of a release, verified against its manifest.
-
-    Args:
-        folder: with `manifest.json`.
-        label: name of the set, for the errors.
-
-    Raises:
-        DataError: a shard does not match the manifest, or a row does not follow its schema.
-    """
+    """The records of a release, verified against its manifest."""
     manifest = read_manifest(folder / MANIFEST, label)
     shards = {config: manifest.of(config) for config in ("ladders", "contexts", "failures", "certificate")}
     verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
@@ -200,16 +178,7 @@ def rows_of(folder: Path, shards: Iterable[Shard]) -> Iterator[Row]:
 def ladders_of_rows(
     rows: Iterable[Row], dimensions: dict[str, Dimension], context_digests: dict[str, str]
 ) -> Iterator[Ladder]:
-    """Ladders from the rows of the config `ladders`; other columns are ignored.
-
-    Args:
-        rows: with the columns of `ladder_row`.
-        dimensions: gets the dimensions of the rows, by name.
-        context_digests: gets the digests of the contexts, by id.
-
-    Raises:
-        DataError: with path:line, a column is missing or of the wrong type, or a dimension is described in two ways.
-    """
+    """Ladders from rows as `ladder_row` makes them; fills `dimensions` by name and `context_digests` by context id."""
     recipes: dict[Recipe, Recipe] = {}  # one object for all ladders of a recipe
     read: dict[tuple[str, ...], Dimension] = {}
     for row, ladder in records_of(Ladder, rows):
@@ -226,11 +195,7 @@ def ladders_of_rows(
 
 
 def record_of(kind: type[T], row: Row) -> T:
-    """A row as a record, as strictly as a line of a file; other columns are ignored.
-
-    Raises:
-        DataError: with path:line, a column is missing or of the wrong type.
-    """
+    """A row as a record, as strictly as a line of a file; other columns are ignored."""
     return from_line(kind, _line(kind, row), row.where)
 
 
@@ -263,20 +228,10 @@ def ladder_row(ladder: Ladder, dimension: Dimension, context_digest: str | None)
 def write_shards(
     folder: Path, config: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str] | None = None
 ) -> list[Shard]:
-    """Write the rows of a config as Parquet; memory holds one row group.
+    """Write the rows of a config as Parquet, a row group at a time, and return the shards; none without rows.
 
-    Args:
-        folder: of the release.
-        config: one of CONFIGS.
-        rows: the rows, all with the same columns.
-        columns: Arrow types of columns of another table; the other columns get the types of the first row group. The
-            configs of records have types of their own.
-
-    Returns:
-        The shards; none without rows.
-
-    Raises:
-        DataError: the rows do not fit one table.
+    The configs of records have types of their own. A table has the Arrow types of `columns`, and those of its first row
+    group for the other columns.
     """
     pa, parquet = parquet_library()
     schema = _schema_of(pa, config)
@@ -286,22 +241,23 @@ def write_shards(
     if not group:
         return shards
     if schema is None:
-        schema = inferred_schema(pa, config, group, columns or {})
+        with fitting(config, _SAME_TYPES):
+            schema = arrow_schema(group, list(group[0]), columns)
     (folder / "data" / config).mkdir(parents=True, exist_ok=True)
     while group:
         path, count = folder / "data" / config / f"{len(shards):05d}.parquet", 0
         try:
-            with path.open("wb") as stream, parquet.ParquetWriter(stream, schema, compression="zstd") as writer:
+            with (
+                fitting(config, _SAME_TYPES),
+                path.open("wb") as stream,
+                parquet.ParquetWriter(stream, schema, compression="zstd") as writer,
+            ):
                 while group:
                     writer.write_table(pa.Table.from_pylist(group, schema=schema))
                     count += len(group)
                     group = list(itertools.islice(source, _ROWS))
                     if stream.tell() >= _BYTES:
                         break
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-            raise DataError(
-                f"{config}: the rows do not fit one Parquet table ({error}); give them the same types"
-            ) from error
         except OSError as error:
             raise cannot_write(path, error) from error
         name = path.relative_to(folder).as_posix()
@@ -309,20 +265,6 @@ def write_shards(
             Shard(path=name, config=config, rows=count, bytes=path.stat().st_size, sha256=digest_of_file(path))
         )
     return shards
-
-
-def inferred_schema(pa: Any, config: str, rows: list[Mapping[str, Any]], columns: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """An Arrow schema from the first rows; columns without a value are text."""
-    try:
-        inferred = pa.Table.from_pylist(rows).schema
-    except pa.ArrowException as error:
-        raise DataError(
-            f"{config}: the rows do not fit one Parquet table ({error}); give them the same types"
-        ) from error
-    types = [
-        columns.get(field.name) or ("string" if pa.types.is_null(field.type) else field.type) for field in inferred
-    ]
-    return pa.schema(list(zip(inferred.names, types, strict=True)))
 
 
 def _schema_of(pa: Any, config: str) -> Any:  # noqa: ANN401

@@ -28,12 +28,7 @@ _DAMAGE = (EOFError, OSError, zlib.error)
 
 
 def lines_of(stream: IO[bytes], name: str) -> Iterator[bytes]:
-    """The lines of an open file, with their line ends; closes it.
-
-    Raises:
-        DataError: with path:line, a line has more than LONGEST_LINE bytes, more than BLANK_LINES lines in a row are
-            blank, or the stream is damaged.
-    """
+    """The lines of an open file, with their line ends; closes it."""
     number = blank = 0
     try:
         with stream:
@@ -49,11 +44,7 @@ def lines_of(stream: IO[bytes], name: str) -> Iterator[bytes]:
 
 @contextmanager
 def damage(where: str) -> Iterator[None]:
-    """Turn the errors of reading a damaged stream into one sentence with its place.
-
-    Raises:
-        DataError: the stream is damaged or incomplete.
-    """
+    """Turn the errors of reading a damaged stream into one sentence with its place."""
     try:
         yield
     except _DAMAGE as error:
@@ -65,11 +56,7 @@ def _damaged(where: str, error: Exception) -> DataError:
 
 
 def check_line(line: bytes, name: str, number: int) -> None:
-    """Refuse a line that `readline(LONGEST_LINE + 1)` cut off.
-
-    Raises:
-        DataError: it is too long.
-    """
+    """Refuse a line that `readline(LONGEST_LINE + 1)` cut off."""
     if len(line) > LONGEST_LINE:
         raise DataError(
             f"{name}:{number}: a line of more than {LONGEST_LINE:,} bytes; write each row as "
@@ -78,14 +65,7 @@ def check_line(line: bytes, name: str, number: int) -> None:
 
 
 def limited(stream: IO[bytes], name: str, *, packed: bool, whole: bool = False) -> IO[bytes]:
-    """An open stream of any kind as a buffered one that gives no more than its limit; closing it closes the stream.
-
-    Args:
-        stream: the stream, from its first byte.
-        name: path or URL, for the error.
-        packed: it is gzip, and is unpacked: to at most UNPACKED_RATIO times its size.
-        whole: it is read as a whole, so that LARGEST is the limit.
-    """
+    """An open stream of any kind as a buffered one that gives no more than its limit; closing it closes the stream."""
     return io.BufferedReader(_Limited(stream, name, packed=packed, whole=whole), _BLOCK)
 
 

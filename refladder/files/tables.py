@@ -9,7 +9,6 @@ Parquet columns keep their types.
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import itertools
 import json
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, did_you_mean
 from refladder.files import streams
 from refladder.files.jsonl import Writer, atomic, is_device, not_utf8
 from refladder.files.remote import is_url, open_url
@@ -38,7 +37,7 @@ from refladder.files.table_files import (
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 FORMATS = ("jsonl", "csv", "parquet")
 EXTENSIONS = tuple(FORM_OF_EXTENSION)
@@ -59,12 +58,7 @@ class Row:
 
 
 def format_of(path: str, given: str | None = None, *, output: bool = False) -> str:
-    """The format of a file: `given`, or else by its extension, ignoring a final `.gz`; `-` is jsonl.
-
-    Raises:
-        UsageError: the extension is not one of .jsonl, .ndjson, .json, .csv, .parquet.
-        DataError: it has none, and there is no such folder; not with `output`, a file that is still to be written.
-    """
+    """The format of a file: `given`, or else by its extension, ignoring a final `.gz`; `-` is jsonl."""
     if given is not None:
         return given
     if path == STANDARD:
@@ -103,10 +97,7 @@ def parse_number(text: str) -> float | None:
 def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:  # noqa: ANN401  any cell
     """The value in a column; `scores.clarity` is the field `clarity` of the objects in the column `scores`.
 
-    Args:
-        fields: of a row.
-        column: a column's name; one with this very name goes before a field of an object.
-        default: for a row without the column.
+    A column with this very name goes before a field of an object. A row without the column has the `default`.
 
     Returns:
         The value; None where the object is null.
@@ -124,16 +115,11 @@ def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
 
 
 def number_in(row: Row, column: str) -> float | None:
-    """The number in a column of a row; None for null or an empty CSV cell.
-
-    Raises:
-        DataError: with path:line, there is no such column, or its value is not a finite number.
-    """
+    """The number in a column of a row; None for null or an empty CSV cell."""
     if column not in row.fields:
-        near = difflib.get_close_matches(column, [str(name) for name in row.fields], n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         raise DataError(
-            f"{row.where}: no column {column!r}; {hint}Columns: {', '.join(map(str, row.fields)) or 'none'}"
+            f"{row.where}: no column {column!r}{did_you_mean(column, row.fields)} "
+            f"Columns: {', '.join(map(str, row.fields)) or 'none'}"
         )
     value = number = row.fields[column]
     if value is None or value == "":
@@ -146,12 +132,7 @@ def number_in(row: Row, column: str) -> float | None:
 
 
 class Rows:
-    """The rows of a table, in order: an iterator whose columns are available before the first row.
-
-    Args:
-        rows: the rows.
-        header: the columns, for a format with a header.
-    """
+    """The rows of a table, in order: an iterator whose columns are available before the first row."""
 
     def __init__(self, rows: Iterator[Row], header: Sequence[str] | None = None) -> None:
         self._rows = self._source = rows
@@ -187,14 +168,6 @@ def read_rows(path: str, given: str | None = None) -> Rows:
     """Read the rows of a table, in order, with at most a few thousand in memory.
 
     Blank lines at the end of JSON lines or CSV are ignored; a blank line between rows is an error.
-
-    Args:
-        path: a file (JSON lines and CSV may be gzip), a folder, a glob, a URL, or `-` for standard input.
-        given: the format, or None to take it from the extension.
-
-    Raises:
-        DataError: with path:line: not JSON, not an object, a CSV row with too many or too few cells, not UTF-8, ...
-        UsageError: the format is unknown.
     """
     form = format_of(path, given)
     (first, digest), *others = digests_by_file(path).items()
@@ -221,11 +194,7 @@ def _chained(rows: Rows, others: Sequence[tuple[str, str | None]], form: str) ->
 
 
 def standard_input() -> IO[bytes]:
-    """Standard input.
-
-    Raises:
-        UsageError: it is closed.
-    """
+    """Standard input."""
     if sys.stdin is None:
         raise UsageError("standard input is closed; name a file")
     return sys.stdin.buffer
@@ -292,11 +261,7 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # no
 
 
 def parquet_library() -> tuple[Any, Any]:
-    """The modules pyarrow and pyarrow.parquet, which are an extra.
-
-    Raises:
-        UsageError: pyarrow is not installed.
-    """
+    """The modules pyarrow and pyarrow.parquet, which are an extra."""
     try:
         import pyarrow as pa  # noqa: PLC0415  an extra: 120 MB
         from pyarrow import parquet  # noqa: PLC0415
@@ -319,12 +284,7 @@ def _read_parquet(path: str) -> Rows:
 
 
 def open_parquet(path: str) -> Any:  # noqa: ANN401  pyarrow has no types
-    """Open a Parquet file or URL with pyarrow.
-
-    Raises:
-        DataError: it is missing or damaged.
-        UsageError: pyarrow is missing.
-    """
+    """Open a Parquet file or URL with pyarrow."""
     pa, parquet = parquet_library()
     try:
         file = parquet.ParquetFile(open_url(path) if is_url(path) else path)
@@ -373,20 +333,9 @@ def open_sink(
 ) -> Iterator[Write]:
     """Open a file or standard output and give a function `write(row, values)` that appends a row.
 
-    A file appears complete if the block ends without an error, otherwise not at all.
-
-    Args:
-        path: a file, or `-` for standard output.
-        given: the format, or None to take it from the extension.
-        added: columns after those of the row, with their type (float or str).
-        columns: the columns of the rows, so that CSV and Parquet have a header even without rows.
-        source: the Parquet file with the rows, if any: its column types are kept.
-        escape_formulas: put `'` before text in CSV that a spreadsheet would read as a formula (see `_escaped`).
-
-    Raises:
-        DataError: the file cannot be written; a row has other columns than the first (CSV and Parquet).
-        UsageError: the path is a URL, the format is unknown, the rows already have an added column, or
-            `escape_formulas` is used with another format than CSV.
+    A file appears complete if the block ends without an error, otherwise not at all. `added` are columns after those of
+    the row, with their type (float or str). With `columns`, CSV and Parquet have a header even without rows. `source`
+    is the Parquet file with the rows, if any: its column types are kept.
     """
     if is_url(path):
         raise UsageError(f"{path}: a file is written on this machine only; name a file here, and copy it to the URL")
@@ -520,14 +469,16 @@ def _parquet_sink(
 
     def flush() -> None:
         nonlocal writer
-        try:
+        with fitting(path, "write .jsonl"):
             if writer is None:
-                fields = _schema(source) if source else _inferred(pa, buffer, header)
+                fields = (
+                    _schema(source)
+                    if source
+                    else arrow_schema([{name: row[name] for name in header} for row in buffer], header)
+                )
                 schema = pa.schema([*fields, *(pa.field(name, types[kind]) for name, kind in added.items())])
                 writer = parquet.ParquetWriter(stream, schema)
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-            raise DataError(f"{path}: the rows do not fit one Parquet table ({error}); write .jsonl") from error
         buffer.clear()
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
@@ -549,11 +500,24 @@ def _schema(source: str) -> Any:  # noqa: ANN401  pyarrow has no types
         return file.schema_arrow
 
 
-def _inferred(pa: Any, rows: list[dict[str, Any]], columns: list[str]) -> Any:  # noqa: ANN401
-    """Column types of the first rows; text for columns without a value."""
-    schema = pa.Table.from_pylist([{name: row[name] for name in columns} for row in rows]).schema
-    fields = {
-        field.name: pa.field(field.name, pa.string() if pa.types.is_null(field.type) else field.type)
-        for field in schema
-    }
-    return [fields.get(name, pa.field(name, pa.string())) for name in columns]
+def arrow_schema(
+    rows: Sequence[Mapping[str, Any]], columns: Iterable[str], types: Mapping[str, Any] | None = None
+) -> Any:  # noqa: ANN401
+    """The Arrow schema of columns: those of `types`, else the types of the rows; text for columns without a value."""
+    pa, _ = parquet_library()
+    found = {field.name: field.type for field in pa.Table.from_pylist(rows).schema if not pa.types.is_null(field.type)}
+    return pa.schema([(name, (types or {}).get(name) or found.get(name, "string")) for name in columns])
+
+
+@contextmanager
+def fitting(where: str, advice: str) -> Iterator[None]:
+    """Turn the errors of Arrow about rows that do not fit one table into one sentence.
+
+    Raises:
+        DataError: the rows do not fit.
+    """
+    pa, _ = parquet_library()
+    try:
+        yield
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        raise DataError(f"{where}: the rows do not fit one Parquet table ({error}); {advice}") from error

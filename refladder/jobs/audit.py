@@ -14,11 +14,12 @@ import numpy as np
 
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders
-from refladder.jobs.certify import Rungs, outcome_probabilities, set_questions, verdict_arrays
+from refladder.jobs.certify import Rungs, set_questions, verdict_arrays
 from refladder.methods.measures import share_of
 from refladder.prompts import criterion, fill
 from refladder.records import WIN
 from refladder.scoring.columns import has_low_mass
+from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.question import question_about, rung_id
 from refladder.trust import certificate as trust
 from refladder.trust.audit_statistics import longer_wins, mean_over_contexts

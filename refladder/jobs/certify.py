@@ -31,13 +31,12 @@ from refladder.metaeval.correlation import correlate
 from refladder.prompts import load_template
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
-from refladder.records import LOSS, OUTCOMES, TIE, WIN, Sampling
+from refladder.records import OUTCOMES, Sampling
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.columns import has_low_mass
-from refladder.scoring.judging import LEAST_MASS
+from refladder.scoring.judging import LEAST_MASS, outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import rung_questions
-from refladder.scoring.rules import probabilities_from
 from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
 from refladder.version import __version__
@@ -133,18 +132,6 @@ def set_questions(ladders: LadderSet) -> list[Question]:
         for (context_id, name), ladder in ladders.ladders.items()
         for question in rung_questions(ladders.contexts[context_id], dimensions[name], ladder)
     ]
-
-
-def outcome_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
-    """Probabilities of win, loss and tie of the text that each judgment is about, shape (n, 3); NaN if unparsed."""
-    rows = []
-    for judgment in judgments:
-        if judgment.logprobs is None:
-            rows.append([math.nan] * len(OUTCOMES))
-        else:
-            value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
-            rows.append([value[WIN], value[LOSS], value[TIE]])
-    return probabilities_from(np.array(rows).reshape(-1, len(OUTCOMES)))
 
 
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:

@@ -13,10 +13,9 @@ from refladder.backends.estimate import Unanswered
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record, refuse_pipe, write_record
 from refladder.files.locks import locked
-from refladder.jobs.certify import outcome_probabilities
 from refladder.records import DriftWatch, Probe, scale_of
 from refladder.scoring.asker import Asker, run_of
-from refladder.scoring.judging import trusted
+from refladder.scoring.judging import outcome_probabilities, trusted
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import question_about, rung_id
 from refladder.trust.drift import changes_of, drift_evidence

@@ -38,10 +38,6 @@ def criteria_of(
     """Criteria from what the user wrote, by name.
 
     An end of the scale is words, or a number, a colon and words, such as `-2: incoherent`. The usual ends are 1 and 5.
-
-    Raises:
-        UnknownNameError: an end or a weight of a criterion that is not described.
-        UsageError: a scale that does not rise, a negative weight, or no weight above 0.
     """
     for given in (worst, best, weights):
         for name in given:

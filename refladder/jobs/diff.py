@@ -79,15 +79,7 @@ class _Summary:
 
 
 def compare_sets(first: str | LadderSet, second: str | LadderSet) -> Difference:
-    """Compare two ladder sets.
-
-    Args:
-        first: a shipped name, a folder, `hub:ORG/NAME@REVISION`, or an open set.
-        second: likewise.
-
-    Raises:
-        UnknownNameError, DataError, UsageError: see `refladder.files.ladder_sets.load_ladders`.
-    """
+    """Compare two ladder sets."""
     before, after = _summary(first), _summary(second)
     silent = not (before.contexts and after.contexts)
     return Difference(

@@ -26,18 +26,7 @@ def write_evaluation(
     dimensions: Sequence[Dimension],
     others: Sequence[Method] = (),
 ) -> None:
-    """Write `results.jsonl`: contexts, texts, ratings, the scores of every method, and the tables of the report.
-
-    Args:
-        folder: the work folder.
-        evaluation: the result.
-        benchmark: what was evaluated.
-        dimensions: those that were evaluated.
-        others: methods whose scores existed before the run.
-
-    Raises:
-        DataError: the folder cannot be written.
-    """
+    """Write `results.jsonl`: contexts, texts, ratings, the scores of every method, and the tables of the report."""
     with atomic(folder / RESULTS) as stream:
         for line in _lines(evaluation, benchmark, dimensions, others):
             stream.write(to_json(line) + b"\n")

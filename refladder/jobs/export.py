@@ -24,16 +24,6 @@ def export_benchmark(
     `refladder.loaders.own.load_own` reads these columns, so the table and a task file give the same benchmark again,
     without single raters. A missing rating is null (in CSV, empty). There is no column `system` where no output has a
     system, and no column `references` where no context has a reference; in CSV, references are a JSON list.
-
-    Args:
-        benchmark: the benchmark to write.
-        dimensions: the dimensions whose ratings are written.
-        out: a file, or `-` for standard output.
-        given: the format; None to take it from the file's ending.
-
-    Raises:
-        DataError: a dimension has the name of a column that every table has, or the file cannot be written.
-        UsageError: the format is unknown.
     """
     for dimension in dimensions:
         if dimension.name in COLUMNS:

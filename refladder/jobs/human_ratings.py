@@ -20,12 +20,7 @@ _ENDINGS = ("_score", "_grade")
 
 
 def human_scale(pool: Pool, asked: Asked) -> HumanScale:
-    """The expected rating at each score of one column, from its labels.
-
-    Raises:
-        DataError: no scored row has a label.
-        UsageError: not one score column and one label column, one context, constant scores or constant labels.
-    """
+    """The expected rating at each score of one column, from its labels."""
     if len(asked.by) != 1 or len(asked.label) != 1:
         raise UsageError("--human-scale maps one score to one rating; give one --by and one --label")
     if not len(pool.labelled):
@@ -53,16 +48,7 @@ def human_scale(pool: Pool, asked: Asked) -> HumanScale:
 
 
 class ExpectedRatings:
-    """Adds the columns NAME_expected, NAME_expected_low and NAME_expected_high to scored rows.
-
-    Args:
-        scale: from `human_scale`.
-        columns: the score columns that the rows will have.
-        signature: that of their scores.
-
-    Raises:
-        UsageError: the rows do not get the column of the scale, or their scores have another signature.
-    """
+    """Adds the columns NAME_expected, NAME_expected_low and NAME_expected_high to scored rows."""
 
     def __init__(self, scale: HumanScale, columns: Collection[str], signature: str) -> None:
         if scale.column not in columns:

@@ -76,29 +76,8 @@ def publish(
     The card of the repository keeps its prose and its other configs. A commit of somebody else that comes first is
     merged, once. Memory does not grow with the texts of the set.
 
-    Args:
-        ladders: a folder of `refladder build`, or a shipped set.
-        repository: ORG/NAME, created if it does not exist.
-        private: create it as private.
-        tag: a tag for the commit.
-        message: of the commit.
-        include: any of `judgments`, `scores` and `certificate`. A `certificate.json` in the folder is always included.
-        scores: the scored rows; None for the only file in the folder that has judgments beside it.
-        judgments: the judgments file; None for `SCORES.judgments.jsonl`.
-        without_contexts: leave out the context texts, also from the scored rows; their digests are published.
-        licence: of the texts, such as `cc-by-4.0`; None keeps that of the card, or states none.
-        baseline: publish ladders of the built-in writer, as a baseline.
-        dry_run: prepare everything and send nothing.
-        out: new folder for the files that would be sent to an empty repository; nothing is sent.
-        endpoint: address of the Hub; None for the usual one.
-        progress: called with the number of ladders prepared, and None.
-
     Returns:
         What was published.
-
-    Raises:
-        UsageError: the request is wrong, or the set is not for publishing.
-        DataError: a file is wrong; or the Hub refuses or cannot be reached, and then nothing was changed.
     """
     hub.check_repository(repository)
     offline = dry_run or out is not None
@@ -258,11 +237,7 @@ def _carried(staged: Staged, head: hub.Head) -> tuple[Staged, list[str]]:
 
 
 def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str]:
-    """Paths of the last publication that are not in this one.
-
-    Raises:
-        UsageError: a folder of ours holds files of somebody else.
-    """
+    """Paths of the last publication that are not in this one; somebody else's file in a folder of ours is refused."""
     before = {shard.path for shard in head.manifest.files} if head.manifest is not None else set()
     now = {shard.path for shard in manifest.files}
     for config in sorted({shard.config for shard in manifest.files}):

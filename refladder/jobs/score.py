@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 from collections import Counter
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.errors import DataError, UnknownNameError, UsageError, similar
 from refladder.files.jsonl import is_device, is_unicode, write_json
 from refladder.files.locks import locked
 from refladder.files.tables import (
@@ -141,10 +140,9 @@ class Mapped:
             return value
         if not needed and what not in self.columns:
             return None
-        near = difflib.get_close_matches(
-            column, [str(name) for name in row.fields if name not in {*FIELDS, *self.columns.values()}], n=1, cutoff=0.6
-        )
-        hint = f"did you mean --column {what}={near[0]}? " if near else ""
+        free = [name for name in row.fields if name not in {*FIELDS, *self.columns.values()}]
+        near = similar(column, free, 0.6)  # `input` is no misspelt `output`
+        hint = f"did you mean --column {what}={near}? " if near else ""
         raise DataError(
             f"{row.where}: no column {column!r} for the {what.replace('_', ' ')}; {hint}"
             f"Columns there: {', '.join(map(str, row.fields)) or 'none'}. Map one with --column {what}=NAME"

@@ -22,6 +22,7 @@ from refladder.files.scored_shards import MANIFEST, PLAN, RUN_FOLDER
 from refladder.files.streams import damage, lines_of
 from refladder.files.table_files import open_table, table_files
 from refladder.files.tables import cell_of, format_of, open_parquet
+from refladder.parsing import adapter
 from refladder.records import scale_of
 from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
@@ -168,13 +169,11 @@ def to_bytes(record: Plan | Mark) -> bytes:
 
 def from_bytes(kind: type[T], data: bytes, where: str) -> T:
     """Read a record strictly; one that is damaged, or of another version, is a DataError."""
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  50 ms at start-up
-
     try:
         fields = json.loads(data)
         schema = fields.pop("schema", None)
-        record = TypeAdapter(kind).validate_json(json.dumps(fields), strict=True, extra="forbid")
-    except (ValueError, AttributeError, TypeError, RecursionError, ValidationError) as error:
+        record = adapter(kind).validate_json(json.dumps(fields), strict=True, extra="forbid")
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise DataError(f"{where}: damaged ({type(error).__name__}); start over with --restart") from error
     if schema != (expected := _SCHEMAS[kind.__name__]):
         raise DataError(f"{where}: expected the schema {expected!r}, found {schema!r}; start over with --restart")

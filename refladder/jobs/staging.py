@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -66,12 +66,7 @@ class Extras:
 
 
 def extras_in(ladders: str, include: Sequence[str], scores: str | Path | None, judgments: str | Path | None) -> Extras:
-    """The files to publish beside a ladder set; the arguments are those of `refladder.jobs.publish.publish`.
-
-    Raises:
-        UsageError: a file is given and not included, or the scored table is not clear.
-        DataError: a file is not there.
-    """
+    """The files to publish beside a ladder set; the arguments are those of `refladder.jobs.publish.publish`."""
     folder = find_folder(ladders)
     for name, given in (("scores", scores), ("judgments", judgments)):
         if given is not None and name not in include:
@@ -258,7 +253,7 @@ def _judgments(path: Path, digest: str) -> tuple[Run, Iterator[dict[str, Any]]]:
 
 
 def _judgment_row(judgment: Judgment) -> dict[str, Any]:
-    row = {name: getattr(judgment, name) for name in judgment.__slots__ if name != "__pydantic_config__"}
+    row = {each.name: getattr(judgment, each.name) for each in fields(judgment)}
     return {**row, "note": None if judgment.note is None else without_paths(judgment.note)}
 
 
@@ -307,12 +302,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def public_certificate(certificate: Mapping[str, Any], ladders: str) -> dict[str, Any]:
-    """A certificate without paths of this machine.
-
-    Args:
-        certificate: of the set.
-        ladders: digest of the ladders as they are published.
-    """
+    """A certificate without paths of this machine."""
 
     def public(value: object) -> object:
         if isinstance(value, dict):

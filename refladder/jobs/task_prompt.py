@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, PromptError, UsageError
+from refladder.errors import DataError, PromptError, UsageError, similar
 from refladder.files.jsonl import is_unicode, read_bytes
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import without_number
@@ -41,15 +40,7 @@ class Instance:
 
 
 def parse_task_prompt(text: str, where: str) -> TaskPrompt:
-    """Split a prompt at its {variables}; {{ and }} are single braces.
-
-    Args:
-        text: the prompt.
-        where: its file or option, for messages.
-
-    Raises:
-        PromptError: no variable, or a single brace outside a variable.
-    """
+    """Split a prompt at its {variables}; {{ and }} are single braces."""
     literals, names, start = [""], [], 0
     for piece in _PIECE.finditer(text):
         literals[-1] += text[start : piece.start()]
@@ -72,13 +63,7 @@ def parse_task_prompt(text: str, where: str) -> TaskPrompt:
 
 
 def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
-    """The task prompt in a file, or one that was given as text.
-
-    Raises:
-        UsageError: neither is given, or both.
-        DataError: the file cannot be read, or is not UTF-8.
-        PromptError: see `parse_task_prompt`.
-    """
+    """The task prompt in a file, or one that was given as text."""
     if (file is None) == (text is None):
         raise UsageError("give the task prompt once: --prompt FILE or --prompt-text TEXT")
     if file is None:
@@ -93,20 +78,9 @@ def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
 def read_instances(
     source: str, prompt: TaskPrompt, *, id_column: str | None = None, form: str | None = None
 ) -> list[Instance]:
-    """Fill a prompt with every row of a table.
+    """Fill a prompt with every row of a table, in order; a row with an empty column has no prompt.
 
-    Args:
-        source: the table.
-        prompt: with variables that are columns of it.
-        id_column: the column with row ids; None takes the column `id`, else the row's number.
-        form: the table's format; None to take it from the file's ending.
-
-    Returns:
-        One instance for each row, in order. A row with an empty column has no prompt.
-
-    Raises:
-        PromptError: a variable is not a column of the first row.
-        DataError: no rows, no id, a repeated id, no row with all columns, or half a surrogate pair.
+    The id of a row is in `id_column`; None takes the column `id`, else the row's number.
     """
     instances: list[Instance] = []
     rows_of_ids: dict[str, str] = {}
@@ -134,8 +108,8 @@ def read_instances(
 def _check_columns(prompt: TaskPrompt, row: Row) -> None:
     for name in prompt.names:
         if name not in row.fields:
-            near = difflib.get_close_matches(name, row.fields, n=1, cutoff=0.5)
-            hint = f"; did you mean {{{near[0]}}}?" if near else ";"
+            near = similar(name, row.fields)
+            hint = f"; did you mean {{{near}}}?" if near else ";"
             raise PromptError(
                 f"{prompt.where}: variable {{{name}}} is not a column of the table{hint} "
                 f"Columns: {', '.join(row.fields)}"

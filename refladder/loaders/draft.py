@@ -14,12 +14,7 @@ MEAN = "mean"  # the name of the rater if only the mean over raters is published
 
 
 class Draft:
-    """Contexts, outputs and ratings read so far.
-
-    Args:
-        task: the task of all contexts.
-        dimensions: the rated dimensions; a rating must be within the scale of its dimension.
-    """
+    """Contexts, outputs and ratings read so far."""
 
     def __init__(self, task: str, dimensions: Sequence[Dimension]) -> None:
         self._task = task
@@ -34,18 +29,7 @@ class Draft:
     def add_context(
         self, where: str, context_id: str, text: str, *, background: str = "", references: Sequence[str] = ()
     ) -> None:
-        """Add a context; it may be repeated with each of its outputs.
-
-        Args:
-            where: path:line.
-            context_id: its id.
-            text: what the outputs are about.
-            background: further knowledge, or "".
-            references: texts written by people for this context.
-
-        Raises:
-            DataError: the text is empty, or the id is already used for different content.
-        """
+        """Add a context; it may be repeated with each of its outputs."""
         if not text.strip():
             raise DataError(f"{where}: the text of context {context_id!r} is empty; remove the row")
         context = Context(
@@ -69,20 +53,7 @@ class Draft:
         repeated: bool = False,
         advice: str = "keep one of them",
     ) -> str:
-        """Add an output, which may be empty, and return its id, `CONTEXT_ID/SYSTEM` unless one is given.
-
-        Args:
-            where: path:line.
-            context_id: a context added before.
-            system: the system that wrote the output.
-            text: the text of the output.
-            output_id: its id in the source, if any.
-            repeated: the source has one row per rater, so that outputs are repeated.
-            advice: what to do about an id that appears twice, for the error.
-
-        Raises:
-            DataError: the id is already used, or the system has another output for this context.
-        """
+        """Add an output, which may be empty, and return its id, `CONTEXT_ID/SYSTEM` unless one is given."""
         output = Output(
             id=f"{context_id}/{system}" if output_id is None else output_id,
             context_id=context_id,
@@ -113,16 +84,8 @@ class Draft:
     def rater_for(self, where: str, output_id: str, name: str = "", *, limit: int | None = None) -> str:
         """A rater name that is new for an output: the name in the source, or `rater K` without one.
 
-        A name that already rated the output gets a number, so that no rating is lost.
-
-        Args:
-            where: path:line.
-            output_id: an output added before.
-            name: the name of the rater in the source, empty if it has none.
-            limit: the maximum number of raters per output, if the benchmark has one.
-
-        Raises:
-            DataError: there are too many raters, so some rows are repeated.
+        A name that already rated the output gets a number, so that no rating is lost. More than `limit` raters of an
+        output are refused: some rows are repeated.
         """
         used = self._raters.setdefault(output_id, set())
         if limit is not None and len(used) >= limit:
@@ -138,17 +101,7 @@ class Draft:
         return rater
 
     def add_ratings(self, where: str, output_id: str, values: Mapping[str, float], rater: str) -> None:
-        """Add the ratings of an output by one rater.
-
-        Args:
-            where: path:line.
-            output_id: an output added before.
-            values: dimension name to value.
-            rater: name of the rater, new for the output, see `rater_for`.
-
-        Raises:
-            DataError: a value is outside the scale of its dimension.
-        """
+        """Add the ratings of an output by one rater."""
         self._raters.setdefault(output_id, set()).add(rater)
         for name, value in values.items():
             dimension = self._dimensions[name]

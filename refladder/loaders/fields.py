@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError
+from refladder.errors import DataError, did_you_mean
 from refladder.files.jsonl import is_unicode
 from refladder.files.tables import Row, cell_of, parse_number
 from refladder.parsing import parse_json
@@ -22,17 +21,12 @@ _LARGEST_EXACT = 2**53  # from here on, a float may have lost digits of a whole 
 def missing_column(where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()) -> DataError:
     """The error for a missing column; it lists all columns and suggests a similar one that is not yet taken."""
     names = [str(name) for name in columns]
-    near = difflib.get_close_matches(column, [name for name in names if name not in taken], n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    hint = did_you_mean(column, [name for name in names if name not in taken])
     return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
 
 
 def value_of(row: Row, column: str) -> Any:  # noqa: ANN401  any JSON value
-    """The value of a column; `scores.clarity` is a field of an object, see `cell_of`.
-
-    Raises:
-        DataError: the row has no such column.
-    """
+    """The value of a column; `scores.clarity` is a field of an object, see `cell_of`."""
     value = cell_of(row.fields, column, _MISSING)
     if value is _MISSING:
         raise missing_column(row.where, column, row.fields)
@@ -40,20 +34,12 @@ def value_of(row: Row, column: str) -> Any:  # noqa: ANN401  any JSON value
 
 
 def text_of(row: Row, column: str) -> str:
-    """The text in a column; it may be empty.
-
-    Raises:
-        DataError: there is no such column, or its value has another type.
-    """
+    """The text in a column; it may be empty."""
     return as_text(row.where, column, value_of(row, column))
 
 
 def as_text(where: str, column: str, value: object) -> str:
-    """Check that a value is text.
-
-    Raises:
-        DataError: it is not, or contains half a surrogate pair.
-    """
+    """Check that a value is text."""
     if not isinstance(value, str):
         raise DataError(f"{where}: column {column!r}: expected text, found {value!r:.80}")
     if not is_unicode(value):
@@ -64,11 +50,7 @@ def as_text(where: str, column: str, value: object) -> str:
 
 
 def name_of(row: Row, column: str) -> str:
-    """The id or name in a column, see `row_id`.
-
-    Raises:
-        DataError: there is no such column, its value is missing, or it has another type.
-    """
+    """The id or name in a column, see `row_id`."""
     value = value_of(row, column)
     name = row_id(row.where, column, value)
     if name is None:
@@ -77,11 +59,7 @@ def name_of(row: Row, column: str) -> str:
 
 
 def row_id(where: str, column: str, value: object) -> str | None:
-    """The id in a cell: text, or the digits of a whole number; None for null, NaN and blank text.
-
-    Raises:
-        DataError: the value is something else.
-    """
+    """The id in a cell: text, or the digits of a whole number; None for null, NaN and blank text."""
     value = without_number(value)
     if value is None or value != value or (isinstance(value, str) and not value.strip()):  # noqa: PLR0124  NaN
         return None
@@ -108,11 +86,7 @@ def _no_name(where: str, column: str, value: object) -> DataError:
 
 
 def number_of(row: Row, column: str) -> float:
-    """The finite number in a column, written as a number or as text.
-
-    Raises:
-        DataError: there is no such column, or its value is not a finite number (empty, NaN, a word).
-    """
+    """The finite number in a column, written as a number or as text."""
     return as_number(row.where, column, value_of(row, column))
 
 
@@ -121,9 +95,6 @@ def numbers_of(row: Row, column: str) -> list[float | None]:
 
     Returns:
         Finite numbers, and None for null or blank; one None without such a column.
-
-    Raises:
-        DataError: the value is something else.
     """
     value = cell_of(row.fields, column)
     values = _list_in(row, column, value)
@@ -134,11 +105,7 @@ def numbers_of(row: Row, column: str) -> list[float | None]:
 
 
 def texts_of(row: Row, column: str) -> tuple[str, ...]:
-    """The texts in a column: one, or a list, which may be JSON in a cell of text; none for null or blank.
-
-    Raises:
-        DataError: there is no such column, or a value is not text.
-    """
+    """The texts in a column: one, or a list, which may be JSON in a cell of text; none for null or blank."""
     value = value_of(row, column)
     if value is None or (isinstance(value, str) and not value.strip()):
         return ()
@@ -157,11 +124,7 @@ def _list_in(row: Row, column: str, value: object) -> list[Any] | None:
 
 
 def as_number(where: str, column: str, value: object) -> float:
-    """Check that a value is a finite number, or text with one, and return the number.
-
-    Raises:
-        DataError: it is not.
-    """
+    """Check that a value is a finite number, or text with one, and return the number."""
     number = math.nan
     if not isinstance(value, bool) and isinstance(value, numbers.Real | str):
         try:
@@ -174,16 +137,7 @@ def as_number(where: str, column: str, value: object) -> float:
 
 
 def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
-    """The list in a column.
-
-    Args:
-        row: the row.
-        column: the column's name.
-        length: required number of items, if any.
-
-    Raises:
-        DataError: there is no such column, its value is not a list, or the length differs.
-    """
+    """The list in a column."""
     value = value_of(row, column)
     if not isinstance(value, list):
         raise DataError(f"{row.where}: column {column!r}: expected a list, found {value!r:.80}")
@@ -193,20 +147,12 @@ def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
 
 
 def row_of(row: Row, column: str) -> Row:
-    """The JSON object in a column, as a row.
-
-    Raises:
-        DataError: there is no such column, or its value has another type.
-    """
+    """The JSON object in a column, as a row."""
     return as_row(f"{row.where}: {column}", value_of(row, column))
 
 
 def as_row(where: str, value: object) -> Row:
-    """Check that a value is a JSON object and return it as a row.
-
-    Raises:
-        DataError: it is not.
-    """
+    """Check that a value is a JSON object and return it as a row."""
     if not isinstance(value, dict):
         raise DataError(f"{where}: expected a JSON object, found {value!r:.80}")
     return Row(where, value)

@@ -29,18 +29,7 @@ def add_flat(
     clean: Callable[[str], str] = str.rstrip,
     background: Callable[[Row], str] | None = None,
 ) -> None:
-    """Add all items to a draft, with mean ratings as the ratings of one rater.
-
-    Args:
-        draft: the benchmark so far.
-        rows: the items, in the order of the file.
-        dimensions: the names in `scores` to read; others are ignored.
-        clean: applied to every text.
-        background: returns the background of the context of an item.
-
-    Raises:
-        DataError: with path: item k.
-    """
+    """Add all items to a draft, with mean ratings as the ratings of one rater."""
     positions: Counter[str] = Counter()
     for row in rows:
         text = clean(text_of(row, "source"))

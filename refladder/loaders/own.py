@@ -15,12 +15,11 @@ column names are mapped, and `scores.clarity` is the field of an object. The tas
 
 from __future__ import annotations
 
-import difflib
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.errors import DataError, UnknownNameError, UsageError, did_you_mean, similar
 from refladder.files.jsonl import read_bytes
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row, Rows, cell_of, read_rows
@@ -84,16 +83,6 @@ def read_own(
     A rating is a number (the rater is `mean`), a list with a number for each rater, or, with a column `rater`, one row
     per rater. Where the id of an output is made from its text, repeated rows are further ratings of it. Either every
     dimension or none has a rating column. A rating that is absent, null or blank is missing.
-
-    Args:
-        source: as for `load_own`, or rows.
-        task: the task of all contexts.
-        described: the dimensions of the task.
-        columns: field or dimension name to column name.
-        dimensions: names of the dimensions to read; empty for all.
-
-    Raises:
-        UsageError, DataError: see `load_own`.
     """
     chosen = choose_dimensions(described, dimensions)
     names = [dimension.name for dimension in chosen]
@@ -139,19 +128,7 @@ def _add_ratings(
     rater: str | None,
     rated: dict[tuple[str, str, str], str],
 ) -> None:
-    """Add the ratings of a row.
-
-    Args:
-        draft: the benchmark so far.
-        row: the row.
-        output_id: its output.
-        columns: dimension to its column.
-        rater: the rater of the row, where the table names raters.
-        rated: where each (output, dimension, rater) was rated, for a table that names raters.
-
-    Raises:
-        DataError: a rating is no number or outside its scale, a row of one rater has a list, or a rater rated twice.
-    """
+    """Add the ratings of a row."""
     cells = {name: numbers_of(row, column) for name, column in columns.items()}
     count = max((len(values) for values in cells.values()), default=0)
     for number in range(count):
@@ -181,15 +158,6 @@ def load_contexts(
     """Read only contexts, for building ladders; a context may appear in several rows, other columns are ignored.
 
     Ids are the same as in `load_own`, so that ladders match the outputs of a file with the same contexts.
-
-    Args:
-        source: as for `load_own`.
-        task: the task of all contexts.
-        columns: `context_id`, `context` or `background` to column name.
-
-    Raises:
-        UsageError: the format is unknown, or `columns` maps an unknown field.
-        DataError: the source is invalid; the text has path:line.
     """
     draft = Draft(task, ())
     rows = tuple(_read_source(source))
@@ -203,12 +171,7 @@ def load_contexts(
 
 
 def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
-    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low and high per dimension.
-
-    Raises:
-        DataError: not TOML, an unknown or missing key, a value of the wrong type, a repeated dimension, or low not
-            below high; the text starts with the path.
-    """
+    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low and high per dimension."""
     head = parse_toml(decode(path, read_bytes(path)), str(path))
     _check_keys(f"{path}", head, ("task", "dimensions"))
     task = head["task"]
@@ -247,9 +210,7 @@ def _read_dimension(where: str, table: object) -> Dimension:
 def _check_keys(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
     for key in table:
         if key not in keys:
-            near = difflib.get_close_matches(key, keys, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ";"
-            raise DataError(f"{where}: unknown key {key!r}{hint} Known: {', '.join(keys)}")
+            raise DataError(f"{where}: unknown key {key!r}{did_you_mean(key, keys)} Known: {', '.join(keys)}")
     for key in keys:
         if key not in table:
             raise DataError(f"{where}: no key {key!r}; it needs {', '.join(keys)}")
@@ -291,12 +252,7 @@ def _merge(fields: dict[str, Any], more: Mapping[str, Any]) -> None:
 def _find_columns(
     row: Row, columns: dict[str, str], *, required: Sequence[str], fields: Sequence[str]
 ) -> dict[str, str]:
-    """Find the column of every field that the row has.
-
-    Raises:
-        UnknownNameError: `columns` maps an unknown field.
-        DataError: a required or mapped column is missing, or a column looks like a misspelt field.
-    """
+    """Find the column of every field that the row has."""
     for field in columns:
         if field not in fields:
             raise UnknownNameError("field", field, fields)
@@ -313,11 +269,10 @@ def _find_columns(
     used = {name for column in matches.values() for name in (column, column.partition(".")[0])}
     unused = [str(column) for column in row.fields if column not in used]
     for field in fields:
-        near = [] if field in matches else difflib.get_close_matches(field, unused, n=1, cutoff=NEAR)
-        if near:
+        near = None if field in matches else similar(field, unused, NEAR)
+        if near is not None:
             raise DataError(
-                f"{row.where}: column {near[0]!r} looks like the field {field!r}; map it with {field}={near[0]}, "
-                "or rename it"
+                f"{row.where}: column {near!r} looks like the field {field!r}; map it with {field}={near}, or rename it"
             )
     return matches
 
@@ -341,15 +296,7 @@ def _add_context(draft: Draft, row: Row, columns: Mapping[str, str]) -> str:
 
 
 def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
-    """Text and background of the context of a row; `text_id` makes an id from them if the row has none.
-
-    Args:
-        row: the row.
-        columns: column names of `context` and optionally `background`, which may be null: "".
-
-    Raises:
-        DataError: a value is not text.
-    """
+    """Text and background of the context of a row; `text_id` makes an id from them if the row has none."""
     text = text_of(row, columns["context"])
     background = columns.get("background")
     return text, "" if background is None or cell_of(row.fields, background) is None else text_of(row, background)

@@ -18,17 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_folder(folder: Path, *, name: str, revision: str, licence: str) -> Benchmark:
-    """Read contexts.jsonl, dimensions.jsonl, outputs.jsonl and ratings.jsonl (each plain or .gz) of a folder.
-
-    Args:
-        folder: the folder with the four files.
-        name: name of the benchmark.
-        revision: version of the data.
-        licence: licence of the data.
-
-    Raises:
-        DataError: a file is missing, a line does not follow its schema (path:line), or the files are inconsistent.
-    """
+    """Read contexts.jsonl, dimensions.jsonl, outputs.jsonl and ratings.jsonl (each plain or .gz) of a folder."""
     benchmark = Benchmark(
         name=name,
         revision=revision,

@@ -37,11 +37,7 @@ def find_beside(folder: Path, name: str) -> Path | None:
 
 
 def find_file(source: Path, names: Sequence[str]) -> Path:
-    """Find the file of a source: itself, or the first of `names` (with or without .gz) in a folder.
-
-    Raises:
-        DataError: there is no such file or folder, or the folder has none of the files.
-    """
+    """Find the file of a source: itself, or the first of `names` (with or without .gz) in a folder."""
     if not source.exists():
         raise DataError(f"{source}: no such file or folder")
     if not source.is_dir():
@@ -54,11 +50,7 @@ def find_file(source: Path, names: Sequence[str]) -> Path:
 
 
 def read_table(path: Path) -> Table:
-    """Read a JSON list of objects, JSON lines, Parquet or CSV; the format is detected from the content.
-
-    Raises:
-        DataError: the file cannot be read, has no rows, or is none of these; the text has path:line or path: item k.
-    """
+    """Read a JSON list of objects, JSON lines, Parquet or CSV; the format is detected from the content."""
     data = read_bytes(path)
     head = data[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
     if head.startswith(b"["):
@@ -73,11 +65,7 @@ def read_table(path: Path) -> Table:
 
 
 def decode(path: Path, data: bytes) -> str:
-    """Decode the text of a whole file.
-
-    Raises:
-        DataError: not UTF-8; the text says at which line.
-    """
+    """Decode the text of a whole file."""
     try:
         return data.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -88,20 +76,12 @@ def decode(path: Path, data: bytes) -> str:
 
 
 def read_json(path: Path, data: bytes) -> Any:  # noqa: ANN401  any JSON value
-    """Parse a whole JSON file.
-
-    Raises:
-        DataError: not UTF-8 or not JSON; the text says at which line.
-    """
+    """Parse a whole JSON file."""
     return parse_json(decode(path, data), str(path), whole_file=True)
 
 
 def table_of(name: str, rows: Iterable[Row]) -> Table:
-    """Make a table of rows without a file of their own; its revision is a digest of the rows.
-
-    Raises:
-        DataError: there are no rows.
-    """
+    """Make a table of rows without a file of their own; its revision is a digest of the rows."""
     all_rows = tuple(rows)
     if not all_rows:
         raise DataError(f"{name}: it has no rows")
@@ -124,17 +104,7 @@ def _numbered(name: str, items: Iterable[Any]) -> Iterable[Row]:
 
 
 def fetch_table(repository: str, split: str | None, advice: str) -> Table:
-    """Read a split of a Hub data set, through the usual Hub cache.
-
-    Args:
-        repository: ORG/NAME.
-        split: the split; None if the data set has only one.
-        advice: what to do if the download fails, for the error.
-
-    Raises:
-        DataError: `datasets` is not installed, or the data set cannot be downloaded (no network, no such data set).
-        UsageError: the data set has several splits and none is given, or it does not have the given split.
-    """
+    """Read a split of a Hub data set, through the usual Hub cache."""
     try:
         from datasets import load_dataset  # noqa: PLC0415  an extra, and seconds to import
         from datasets.exceptions import DatasetsError  # noqa: PLC0415

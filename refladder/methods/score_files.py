@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UnknownNameError
+from refladder.errors import DataError, UnknownNameError, did_you_mean
 from refladder.files.tables import number_in, read_rows
 from refladder.loaders.fields import missing_column, name_of, text_of
 from refladder.loaders.flat import output_text_id
@@ -51,8 +50,7 @@ def read_scores(
             columns = _score_columns(row.where, row.fields, dimensions, named or {})
         for output_id in _output_ids(row, by_place, by_text):
             if output_id not in known:
-                near = difflib.get_close_matches(output_id, sorted(known), n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                hint = did_you_mean(output_id, sorted(known), end="")
                 raise DataError(f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}")
             read = {
                 (output_id, dimension): number_in(row, column) if column in row.fields else None

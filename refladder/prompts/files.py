@@ -18,12 +18,11 @@ the slot `claim`.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from pathlib import Path
 
-from refladder.errors import DataError, PromptError, UnknownNameError
+from refladder.errors import DataError, PromptError, UnknownNameError, similar
 from refladder.parsing import parse_toml
 from refladder.prompts.template import ROLES, Template, check_template, split_slots
 
@@ -113,11 +112,9 @@ def _check_task_name(path: Path, task: str) -> None:
         raise PromptError(f"{path}: a task name consists of letters, digits, - _ and ., found {task!r}")
     # "dialog" is a misspelt "dialogue"; "dialogue-2" is a new task.
     plain = task.casefold().replace("_", "-")
-    near = difflib.get_close_matches(plain, TASKS, n=1, cutoff=_NEAR_TASK)
-    if near and task != near[0] and (plain == near[0] or near[0] not in plain):
-        raise PromptError(
-            f"{path}: unknown task {task!r}; did you mean {near[0]!r}? A new task needs a less similar name"
-        )
+    near = similar(plain, TASKS, _NEAR_TASK)
+    if near and task != near and (plain == near or near not in plain):
+        raise PromptError(f"{path}: unknown task {task!r}; did you mean {near!r}? A new task needs a less similar name")
 
 
 def _parse(path: Path, task: str, role: str) -> Template:

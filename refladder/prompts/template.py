@@ -7,14 +7,13 @@ neither ends with a cue such as "Answer:".
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from refladder.errors import PromptError, UnknownNameError
+from refladder.errors import PromptError, UnknownNameError, similar
 from refladder.records import LOSS, TIE, WIN, Prompt
 
 if TYPE_CHECKING:
@@ -182,8 +181,8 @@ def _check_slots(template: Template) -> None:
             )
         line += literal.count("\n")
         if name is not None and name not in offered:
-            near = difflib.get_close_matches(name, offered, n=1, cutoff=0.5)
-            hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ";"
+            near = similar(name, offered)
+            hint = f"; did you mean {{{{{near}}}}}?" if near else ";"
             raise PromptError(
                 f"{template.path}:{line}: unknown slot {{{{{name}}}}}{hint} Role {template.role!r} has: "
                 f"{', '.join(offered)}"

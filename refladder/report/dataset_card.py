@@ -52,17 +52,7 @@ class Facts:
 
 
 def merged_card(facts: Facts, existing: str | None, previous: Iterable[str]) -> str:
-    """The card of a set: a new one, or an existing one with our part put in.
-
-    Args:
-        facts: what it says.
-        existing: the card of the repository, if it has one.
-        previous: the configs that the last publication wrote.
-
-    Raises:
-        DataError: the YAML of the existing card cannot be read, or has two configs of one name.
-        UsageError: the existing card has a config of one of our names that holds other files.
-    """
+    """The card of a set: a new one, or an existing one with our part put in."""
     data, text = _parsed(existing or "", facts.repository)
     if facts.licence is not None:
         data["license"] = facts.licence

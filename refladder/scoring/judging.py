@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LEAST_MASS = 0.05  # default; a judge that gives its labels less than this would have answered something else
 
 _UNPARSED = (math.nan,) * len(OUTCOMES)
+_OF_A_RUNG = (LOSS, WIN, TIE)  # the verdict was about the rung, so its win is the output's loss
 
 
 def judgment_of(
@@ -97,18 +98,17 @@ def verdict_logprobs(judgments: Sequence[Judgment]) -> FloatArray:
     Returns:
         Shape (judgments, 3), natural logarithms; NaN rows where the judge could not be read.
     """
-    rows: list[tuple[float, ...]] = []
-    for judgment in judgments:
-        if judgment.logprobs is None:
-            rows.append(_UNPARSED)
-            continue
-        swapped = judgment.subject.startswith(RUNG)  # the verdict was about the rung
-        if judgment.outcomes == OUTCOMES and not swapped:
-            rows.append(judgment.logprobs)
-            continue
-        value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
-        rows.append((value[LOSS], value[WIN], value[TIE]) if swapped else (value[WIN], value[LOSS], value[TIE]))
+    rows = [
+        judgment.logprobs_of(_OF_A_RUNG if judgment.subject.startswith(RUNG) else OUTCOMES) or _UNPARSED
+        for judgment in judgments
+    ]
     return np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES))
+
+
+def outcome_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
+    """Probabilities of win, loss and tie of the text that each judgment is about, shape (n, 3); NaN if unparsed."""
+    rows = [judgment.logprobs_of(OUTCOMES) or _UNPARSED for judgment in judgments]
+    return probabilities_from(np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES)))
 
 
 def verdicts(judgments: Sequence[Judgment], rungs: int, orders: int) -> FloatArray:

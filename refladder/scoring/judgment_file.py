@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Self
 from refladder.errors import DataError, OtherRunError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
-    SCHEMAS,
     append_records,
     appended_text,
     atomic,
@@ -43,6 +42,7 @@ from refladder.parsing import parse_json
 from refladder.records import (
     LOSS,
     OUTCOMES,
+    SCHEMAS,
     TEXT,
     WIN,
     Comparison,

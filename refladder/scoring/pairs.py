@@ -40,8 +40,8 @@ def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
     """
     probabilities = np.full(len(judgments), np.nan)
     for position, judgment in enumerate(judgments):
-        if judgment.logprobs is not None:
-            value = dict(zip(judgment.outcomes, judgment.logprobs, strict=True))
-            gap = value[LOSS] - value[WIN]
+        if (logprobs := judgment.logprobs_of((WIN, LOSS))) is not None:
+            win, loss = logprobs
+            gap = loss - win
             probabilities[position] = 1 / (1 + math.exp(gap)) if gap < 0 else math.exp(-gap) / (1 + math.exp(-gap))
     return probabilities

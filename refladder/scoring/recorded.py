@@ -14,14 +14,13 @@ judgment is an answer that could not be parsed. Other columns are ignored.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import math
 from typing import TYPE_CHECKING, NoReturn
 
 from refladder.backends import Backend
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, did_you_mean
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import missing_column, name_of, number_of, value_of
 from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, Comparison, LabelReading
@@ -136,9 +135,8 @@ class Recorded(Backend):
 def _unknown(row: str, problem: str, name: str, names: Iterable[str]) -> DataError:
     """The error for an id that does not exist; it suggests a similar one."""
     ids = sorted(names)
-    near = difflib.get_close_matches(name, ids, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(ids[:_SHOWN])}{', ...' * (len(ids) > _SHOWN)}"
-    return DataError(f"{row}: {problem} {name!r}; {hint}")
+    listed = f"; it has: {', '.join(ids[:_SHOWN])}{', ...' * (len(ids) > _SHOWN)}"
+    return DataError(f"{row}: {problem} {name!r}{did_you_mean(name, ids, end=listed)}")
 
 
 def _outputs_of(comparison: Comparison) -> list[str]:

@@ -9,19 +9,17 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from refladder.errors import DataError
 from refladder.files.jsonl import append_lines, read_appended
 from refladder.files.locks import locked
-from refladder.parsing import parse_json
+from refladder.parsing import adapter, parse_json, read_strict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from pydantic import TypeAdapter
 
 JOURNAL = "build.journal.jsonl"  # its name in the folder of a build
 SCHEMA = "ladder-journal/1"
@@ -39,13 +37,6 @@ class Entry:
     finish: str
     note: str | None
     unusable: str | None
-
-
-@cache
-def _entries() -> TypeAdapter[Entry]:
-    from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that `import refladder` does not need
-
-    return TypeAdapter(Entry)
 
 
 class Journal:
@@ -95,17 +86,15 @@ class Journal:
         """The entry for the next prompt of the build; None when all entries have been replayed."""
         if self._next >= len(self._lines):
             return None
-        from pydantic import ValidationError  # noqa: PLC0415  as above
-
         where, line = self._lines[self._next]
-        try:
-            entry = _entries().validate_json(line, strict=True, extra="forbid")
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise DataError(
-                f"{where}: not an entry of a journal: {field or 'line'}: {first['msg']}; begin anew with --restart"
-            ) from error
+        entry = read_strict(
+            Entry,
+            line,
+            lambda fault: (
+                f"{where}: not an entry of a journal: {fault.field or 'line'}: {fault.message}; "
+                "begin anew with --restart"
+            ),
+        )
         identity = (entry.context_id, entry.dimension, entry.level, entry.attempt)
         if identity != (context_id, dimension, level, attempt):
             raise DataError(
@@ -117,4 +106,4 @@ class Journal:
 
     def record(self, entries: Iterable[Entry]) -> None:
         """Append entries; they are on the disk when this returns."""
-        append_lines(self._path, (_entries().dump_json(entry) + b"\n" for entry in entries))
+        append_lines(self._path, (adapter(Entry).dump_json(entry) + b"\n" for entry in entries))

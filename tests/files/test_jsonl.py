@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from refladder.errors import DataError
 from refladder.files.jsonl import (
-    SCHEMAS,
     append_lines,
     append_records,
     atomic,
@@ -30,6 +29,7 @@ from refladder.files.jsonl import (
     write_records,
 )
 from refladder.records import (
+    SCHEMAS,
     Context,
     Dimension,
     Distilled,
@@ -54,6 +54,7 @@ from refladder.records import (
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
+LOGPROB = st.floats(max_value=0, allow_infinity=False)
 RECIPES = st.builds(
     Recipe,
     backend=TEXT,
@@ -75,7 +76,8 @@ RECORDS = st.one_of(
     ),
     st.builds(
         Judgment, context_id=TEXT, dimension=TEXT, subject=TEXT, against=st.none() | TEXT, outcomes=st.tuples(TEXT),
-        logprobs=st.none() | st.tuples(NUMBER), mass=st.none() | NUMBER, key=TEXT, recipe=TEXT, note=st.none() | TEXT,
+        logprobs=st.none() | st.tuples(LOGPROB), mass=st.none() | st.floats(0, 1), key=TEXT, recipe=TEXT,
+        note=st.none() | TEXT,
     ),
     RECIPES,
     st.builds(

@@ -10,14 +10,14 @@ import hashlib
 import json
 import time
 from dataclasses import asdict
-from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
-from refladder.files.jsonl import is_unicode, upgraded
-from refladder.records import Completion, LabelReading, impossible
+from refladder.files.jsonl import is_unicode
+from refladder.parsing import adapter
+from refladder.records import Completion, LabelReading, impossible, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -220,20 +220,13 @@ def dump(answer: Completion | LabelReading) -> str | None:
     return f'{{"logprobs":[{logprobs}],"mass":{mass},"note":{json.dumps(answer.note)}{rest}}}'
 
 
-@cache
-def _reader(record: type[Answered]) -> Callable[[bytes], Answered]:
-    from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that others need not wait for
-
-    return TypeAdapter(record).validate_json
-
-
 def read_completion(text: bytes) -> Completion:
     """A completion from the text that `dump` returned."""
-    completion: Completion = _reader(Completion)(text)
+    completion = adapter(Completion).validate_json(text)
     return upgraded(completion)
 
 
 def read_reading(text: bytes) -> LabelReading:
     """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
-    reading: LabelReading = _reader(LabelReading)(text)
+    reading = adapter(LabelReading).validate_json(text)
     return possible(upgraded(reading), "the response store holds")

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 from refladder.backends.cache.cached import KEY_BYTES, dump
 from refladder.backends.cache.store import Answer
 from refladder.errors import DataError
-from refladder.files.jsonl import is_unicode, read_lines, upgraded
-from refladder.parsing import parse_json
-from refladder.records import Completion, LabelReading, impossible
+from refladder.files.jsonl import is_unicode, read_lines
+from refladder.parsing import parse_json, read_strict
+from refladder.records import Completion, LabelReading, impossible, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from pydantic import TypeAdapter
 
 SCHEMA = "response/1"
 _KINDS: dict[str, type[Completion | LabelReading]] = {"write": Completion, "labels": LabelReading}
@@ -42,11 +41,6 @@ def from_lines(path: Path) -> Iterator[Answer]:
     Raises:
         DataError: with path:line, a line is not such an answer.
     """
-    from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that others need not wait for
-
-    readers: dict[str, TypeAdapter[Completion | LabelReading]] = {
-        kind: TypeAdapter(record) for kind, record in _KINDS.items()
-    }
     for number, line in read_lines(path):
         where = f"{path}:{number}"
         fields = parse_json(line, where)
@@ -65,7 +59,7 @@ def from_lines(path: Path) -> Iterator[Answer]:
             fields["fingerprint"],
             fields["kind"],
             fields["time"],
-            _checked(readers[fields["kind"]], fields["answer"], where),
+            _checked(_KINDS[fields["kind"]], fields["answer"], where),
         )
 
 
@@ -79,16 +73,14 @@ def _key(text: str, where: str) -> bytes:
     return key
 
 
-def _checked(reader: TypeAdapter[Completion | LabelReading], answer: object, where: str) -> bytes:
+def _checked(kind: type[Completion | LabelReading], answer: object, where: str) -> bytes:
     """The answer's JSON text, once it is certain that a store holds such answers."""
-    from pydantic import ValidationError  # noqa: PLC0415  as above
-
-    try:
-        checked = upgraded(reader.validate_json(json.dumps(answer), strict=True, extra="forbid"))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in ("answer", *first["loc"]))
-        raise DataError(f"{where}: field {field!r}: {first['msg']}") from error
+    read = read_strict(
+        kind,
+        json.dumps(answer),
+        lambda fault: f"{where}: field {'.'.join(map(str, ('answer', *fault.place)))!r}: {fault.message}",
+    )
+    checked = upgraded(read)
     if isinstance(checked, LabelReading) and checked.logprobs and (wrong := impossible(checked.logprobs, checked.mass)):
         raise DataError(f"{where}: field 'answer': {wrong}; correct or delete the line")
     text = dump(checked)
