@@ -9,9 +9,14 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
 
 DEEPEST = 100  # levels of nested lists and objects
 _MOST_DIGITS = 308  # of an integer in JSON, so that it fits a float
@@ -63,6 +68,51 @@ def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: boo
             where, reason = f"{where}:{error.lineno}", error.msg
         raise DataError(f"{where}: not JSON ({reason}){f'; {rule}' if rule else ''}") from error
     return value
+
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def adapter(kind: type[T]) -> TypeAdapter[T]:
+    """What reads and writes a record type as JSON, made once."""
+    if kind not in _ADAPTERS:
+        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms at start-up
+
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def parse_as(kind: type[T], text: str | bytes, where: str, what: str, step: str = "") -> T:
+    """Read a JSON text strictly as a value of a type: no missing or unknown field, and no other types.
+
+    Args:
+        kind: the type.
+        text: the text, or its bytes in UTF-8.
+        where: path:line or another source, for the error.
+        what: the schema, or what else the text must be, for the error.
+        step: the next step, for the end of the error.
+
+    Raises:
+        DataError: not JSON, or a field that is missing, unknown, of the wrong type or not possible.
+    """
+    try:
+        return adapter(kind).validate_json(text, strict=True, extra="forbid")
+    except ValueError as error:
+        from pydantic import ValidationError  # noqa: PLC0415  as above
+
+        if not isinstance(error, ValidationError):
+            raise
+        first = error.errors(include_url=False, include_context=False)[0]
+        step = f"; {step}" if step else ""
+        if first["type"] == "json_invalid":
+            raise DataError(f"{where}: not JSON ({first['msg'].removeprefix('Invalid JSON: ')}){step}") from error
+        field = ".".join(str(part) for part in first["loc"])
+        at = f" field {field!r}" if field else ""
+        if first["type"] == "value_error":  # of the record as a whole; what was found is all of it
+            raise DataError(f"{where}: {what}{at}: {first['msg'].removeprefix('Value error, ')}{step}") from error
+        known = first["type"] in {"missing", "unexpected_keyword_argument"}
+        found = "" if known else f", found {first['input']!r:.80}"
+        raise DataError(f"{where}: {what}{at}: {first['msg']}{found}{step}") from error
 
 
 def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[str, Any]:

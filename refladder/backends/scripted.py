@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendUnavailableError, DataError, UsageError
 from refladder.files.jsonl import read_lines
+from refladder.parsing import parse_as
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
@@ -158,17 +159,8 @@ def open_scripted(path: str) -> Scripted:
     if not path or not Path(path).is_file():
         problem = f"no file {path!r}" if path else "no file was named"
         raise BackendUnavailableError(f"backend 'scripted': {problem}; pass scripted:PATH, a file of JSON rules")
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  50 ms that others need not wait for
-
-    adapter = TypeAdapter(Rule)
-    rules = []
-    for number, line in read_lines(Path(path)):
-        try:
-            rules.append(adapter.validate_json(line, strict=True, extra="forbid"))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            field = f"field {str(first['loc'][0])!r}: " if first["loc"] else ""
-            raise DataError(f"{path}:{number}: not a rule: {field}{first['msg']}") from error
+    lines = list(read_lines(Path(path)))
+    rules = [parse_as(Rule, line, f"{path}:{number}", "rule") for number, line in lines]
     if not rules:
         raise DataError(f"{path}:1: no rules in this file; write one JSON object a line")
     return Scripted(rules)

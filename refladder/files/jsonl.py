@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 from refladder.errors import DataError, UsageError
 from refladder.files.locks import has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
-from refladder.parsing import parse_json
+from refladder.parsing import adapter, parse_as, parse_json
 from refladder.records import (
     Completion,
     Context,
@@ -45,8 +45,6 @@ from refladder.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pydantic import TypeAdapter
-
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
 
@@ -70,17 +68,6 @@ SCHEMAS: dict[type, str] = {
     Run: "run/1",
     Threshold: "threshold/1",
 }
-
-
-_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
-
-
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    if kind not in _ADAPTERS:
-        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms at start-up
-
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
 
 
 def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
@@ -144,7 +131,7 @@ def read_bytes(path: Path) -> bytes:
 def to_line(record: object) -> bytes:
     """Format a record as a JSON line with its schema and a newline."""
     kind = type(record)
-    body = _adapter(kind).dump_json(record)
+    body = adapter(kind).dump_json(record)
     return b'{"schema":"%s",%s\n' % (SCHEMAS[kind].encode(), body[1:])
 
 
@@ -169,22 +156,7 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         if other != schema:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {other!r}')
         body = json.dumps(fields)
-    try:
-        return cast("T", upgraded(_adapter(kind).validate_json(body, strict=True, extra="forbid")))
-    except ValueError as error:
-        from pydantic import ValidationError  # noqa: PLC0415  as above
-
-        if not isinstance(error, ValidationError):
-            raise
-        first = error.errors(include_url=False, include_context=False)[0]
-        if first["type"] == "json_invalid":
-            raise DataError(f"{where}: not JSON ({first['msg'].removeprefix('Invalid JSON: ')})") from error
-        field = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "value_error":  # of the record as a whole; what was found is all of it
-            at = f" field {field!r}" if field else ""
-            raise DataError(f"{where}: {schema}{at}: {first['msg'].removeprefix('Value error, ')}") from error
-        value = "" if first["type"] in {"missing", "unexpected_keyword_argument"} else f", found {first['input']!r:.80}"
-        raise DataError(f"{where}: {schema} field {field!r}: {first['msg']}{value}") from error
+    return upgraded(parse_as(kind, body, where, schema))
 
 
 def upgraded(record: T) -> T:
@@ -211,7 +183,7 @@ def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
         # A line that is not exactly one object makes the array invalid or changes its length.
         body = "[" + ",".join(["{" + line[len(head) :] for _, line in lines]) + "]"
         with suppress(ValueError):
-            records = _adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
+            records = adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
             if len(records) == len(lines):
                 return cast("list[T]", [upgraded(record) for record in records] if kind is Judgment else records)
     return [from_line(kind, line, where) for where, line in lines]

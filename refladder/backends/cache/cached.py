@@ -10,13 +10,13 @@ import hashlib
 import json
 import time
 from dataclasses import asdict
-from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
 from refladder.files.jsonl import is_unicode, upgraded
+from refladder.parsing import adapter
 from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
@@ -220,20 +220,11 @@ def dump(answer: Completion | LabelReading) -> str | None:
     return f'{{"logprobs":[{logprobs}],"mass":{mass},"note":{json.dumps(answer.note)}{rest}}}'
 
 
-@cache
-def _reader(record: type[Answered]) -> Callable[[bytes], Answered]:
-    from pydantic import TypeAdapter  # noqa: PLC0415  50 ms that others need not wait for
-
-    return TypeAdapter(record).validate_json
-
-
 def read_completion(text: bytes) -> Completion:
     """A completion from the text that `dump` returned."""
-    completion: Completion = _reader(Completion)(text)
-    return upgraded(completion)
+    return upgraded(adapter(Completion).validate_json(text))
 
 
 def read_reading(text: bytes) -> LabelReading:
     """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
-    reading: LabelReading = _reader(LabelReading)(text)
-    return possible(upgraded(reading), "the response store holds")
+    return possible(upgraded(adapter(LabelReading).validate_json(text)), "the response store holds")

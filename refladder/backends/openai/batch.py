@@ -25,7 +25,7 @@ from refladder.backends.openai.transport import Refusal
 from refladder.errors import BackendError, BackendUnavailableError, DataError, UsageError
 from refladder.files.jsonl import atomic, read_bytes, throw_away, write_json
 from refladder.files.locks import locked_folder
-from refladder.parsing import parse_json
+from refladder.parsing import parse_as, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -309,16 +309,10 @@ def _parts(bodies: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, bytes]
 
 
 def _read(path: Path) -> Batch:
-    from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config  # noqa: PLC0415
-
-    strict = with_config(ConfigDict(strict=True, extra="forbid"))(Batch)
-    try:
-        batch = TypeAdapter(strict).validate_json(read_bytes(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise DataError(f"{path}: not what {SCHEMA} is ({first['loc']}: {first['msg']}); name another folder") from None
+    step = "name another folder"
+    batch = parse_as(Batch, read_bytes(path), str(path), SCHEMA, step)
     if batch.schema != SCHEMA:
-        raise DataError(f"{path}: schema {batch.schema!r}, and this refladder reads {SCHEMA}; name another folder")
+        raise DataError(f"{path}: schema {batch.schema!r}, and this refladder reads {SCHEMA}; {step}")
     return batch
 
 

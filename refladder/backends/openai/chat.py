@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.labels import label_in, reading_from_counts
 from refladder.backends.openai.answers import ENDED, cut_before_a_word, ended_at_once, said
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from refladder.records import LabelReading
 
+Continued = Literal["", "prefill", "grammar"]  # how an answer that was begun is completed, see `find_top`
+
 TOPS = (1000, 20, 5)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
 DRAWS = 20  # answers compared to tell whether a server samples at all
 _SAME = 0.05  # nats, as in `exact`
@@ -41,7 +43,7 @@ _RANDOM: Messages = [{"role": "user", "content": "Write eight words that have no
 _CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}  # vLLM, SGLang; llama-server needs neither
 
 
-async def find_top(talk: Talk) -> tuple[int, str]:
+async def find_top(talk: Talk) -> tuple[int, Continued]:
     """How many of the most probable tokens the chat gives, and how an answer that was begun can be completed.
 
     Returns:
@@ -104,7 +106,9 @@ async def _keeps_to_a_form(talk: Talk, tokens: Sequence[Choice]) -> bool:
     return False
 
 
-async def read_top(talk: Talk, messages: Messages, labels: Sequence[str], *, top: int, goes_on: str) -> LabelReading:
+async def read_top(
+    talk: Talk, messages: Messages, labels: Sequence[str], *, top: int, goes_on: Continued
+) -> LabelReading:
     """Label log-probabilities from the most probable first tokens of the answer.
 
     A token that only begins a label (`W` of `Worse`) is completed by one more request where the server continues an

@@ -20,7 +20,7 @@ from refladder.backends.openai.transport import Refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.backends.openai.talk import LabelIds
+    from refladder.backends.openai.talk import LabelIds, Source
     from refladder.records import LabelReading
 
 Values = dict[tuple[int, ...], dict[int, float]]
@@ -32,7 +32,7 @@ _WHOLE = 1_000_000  # no vocabulary is larger
 _PLAIN_ANSWER = "\n\nAnswer:"  # leads to the answer where no chat template is known; labels then follow a space
 
 
-async def find_tokens(talk: Talk) -> str:
+async def find_tokens(talk: Talk) -> Source:
     """Where token ids of a chat prompt come from.
 
     Raises:
@@ -41,7 +41,8 @@ async def find_tokens(talk: Talk) -> str:
     if talk.options.tokenizer is not None:
         return "local"
     reasons = []
-    for tokens in ("server", "template"):
+    sources: tuple[Source, ...] = ("server", "template")
+    for tokens in sources:
         talk.dialect = replace(talk.dialect, tokens=tokens)
         try:
             await talk.ids(PROBE)

@@ -13,36 +13,38 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.openai.answers import ENDED, ended_at_once, said
-from refladder.backends.openai.chat import find_sampling, find_top
+from refladder.backends.openai.chat import Continued, find_sampling, find_top
 from refladder.backends.openai.exact import WAYS, find_echo, find_exact, find_tokens
 from refladder.backends.openai.reading import first_choices
 from refladder.backends.openai.talk import QUESTIONS, Dialect, Impossible, Messages, Talk
 from refladder.backends.openai.transport import LOG, Refusal
 from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError, redacted
-from refladder.parsing import parse_json
+from refladder.parsing import parse_as, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from refladder.backends.openai.options import Options
 
+Mode = Literal["exact", "echo", "echo-plain", "top", "sample"]
+
 SCHEMA = "endpoint-probe/2"
 _GOOD_FOR = 86400  # seconds; servers are updated
 _PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
 _THINKING_TOKENS = 4096
 _THINKS = "the model thinks before it answers, so its first token is no label"
-_ORDER = {
+_ORDER: dict[str, tuple[Mode, ...]] = {
     "auto": ("exact", "echo", "top", "echo-plain", "sample"),
     "exact": ("exact",),
     "echo": ("echo", "echo-plain"),
     "top": ("top",),
     "sample": ("sample",),
 }
-_BATCH_ORDER = ("top", "sample")  # one request a prompt, so that one batch answers all
+_BATCH_ORDER: tuple[Mode, ...] = ("top", "sample")  # one request a prompt, so that one batch answers all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Probe:
     """How labels are read from one model on one server.
 
     Attributes:
-        mode: exact, echo, echo-plain, top or sample.
+        mode: how.
         way: variant of the mode; of `exact`, one of exact.WAYS.
         dialect: the form of requests that the server accepts.
         top: number of most probable tokens that a request returns, in the mode `top`.
@@ -61,11 +63,11 @@ class Probe:
         refused: why each better mode is not used, "mode: reason".
     """
 
-    mode: str
+    mode: Mode
     way: str = ""
     dialect: Dialect = field(default_factory=Dialect)
     top: int = 0
-    goes_on: str = ""
+    goes_on: Continued = ""
     several: bool = False
     fixed: bool = False
     thinks: bool = False
@@ -89,36 +91,13 @@ def from_text(text: str, *, aged: bool = False) -> Probe | None:
     """A probe from a cache, or None if the text is of another version or, unless `aged`, older than a day."""
     try:
         values = parse_json(text, "the probe cache")
-        if values.pop("schema", None) != SCHEMA:
-            return None
-        if not 0 <= time.time() - values.pop("made") < _GOOD_FOR and not aged:
-            return None
-        refused = values["refused"]
-        values["refused"] = tuple(refused) if isinstance(refused, list) else refused
-        probe = Probe(**{**values, "dialect": Dialect(**values.pop("dialect"))})
-    except (DataError, ValueError, TypeError, KeyError, AttributeError):
+        current = values.pop("schema") == SCHEMA
+        current = (0 <= time.time() - values.pop("made") < _GOOD_FOR or aged) and current
+        probe = parse_as(Probe, json.dumps(values), "the probe cache", SCHEMA)  # a file, which others can write
+    except (DataError, LookupError, TypeError, AttributeError):
         return None
-    return probe if _is_sound(probe) else None
-
-
-def _is_sound(probe: Probe) -> bool:
-    """Whether all values are of their types and exist: a cache is a file, which others can write."""
-
-    def typed(given: Probe | Dialect, like: Probe | Dialect) -> bool:
-        return all(type(getattr(given, each.name)) is type(getattr(like, each.name)) for each in fields(like))
-
-    tokens = probe.dialect.tokens
-    return (
-        typed(probe, Probe(mode=""))
-        and typed(replace(probe.dialect, tokens=None), Dialect())
-        and all(isinstance(reason, str) for reason in probe.refused)
-        and probe.mode in _ORDER["auto"]
-        and (probe.way in WAYS if probe.mode == "exact" else not probe.way)
-        and (probe.top > 0) == (probe.mode == "top")
-        and probe.goes_on in {"", "prefill", "grammar"}
-        and probe.dialect.length_field in {"max_tokens", "max_completion_tokens"}
-        and (tokens is None or (isinstance(tokens, str) and tokens in {"server", "template", "local"}))
-    )
+    sound = (probe.way in WAYS if probe.mode == "exact" else not probe.way) and (probe.top > 0) == (probe.mode == "top")
+    return probe if current and sound else None
 
 
 def cache_key(options: Options, model: str) -> str:
@@ -213,7 +192,7 @@ async def _look_for_tokens(talk: Talk) -> str | None:
     return None
 
 
-async def _try(talk: Talk, mode: str) -> Probe:
+async def _try(talk: Talk, mode: Mode) -> Probe:
     try:
         if mode == "exact":
             return Probe(mode=mode, way=await find_exact(talk, await _first_token(talk)))

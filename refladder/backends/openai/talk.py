@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.openai.transport import Refusal
 from refladder.errors import BackendUnavailableError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from refladder.backends.openai.server import Server
 
 Messages = list[dict[str, str]]
+Source = Literal["server", "template", "local"]
 
 PROBE_LABELS = ("Better", "Worse", "Similar")
 PROBE: Messages = [
@@ -49,9 +50,9 @@ class Dialect:
             /tokenize), `local` (the option `tokenizer`), or None.
     """
 
-    length_field: str = "max_tokens"
+    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     tempered: bool = True
-    tokens: str | None = None
+    tokens: Source | None = None
 
 
 @dataclass(slots=True, kw_only=True)
