@@ -52,7 +52,7 @@ def test_score_goes_on_without_asking_again(serve, tmp_path, request):
 
 def test_a_demanded_mode_that_is_impossible_is_an_exit_code_and_a_sentence(serve, tmp_path, request):
     server = serve(TEXT_ONLY)
-    source = table(tmp_path, [{"context_id": "x", "output": "y"}])
+    source = table(tmp_path, [{"context_id": "summarization-01", "output": "y"}])
     arguments = ["score", source, "--ladders", "demo/summarization", "--out", "-", "--judge", "openai:toy"]
     done = refladder(
         *arguments, "--base-url", server.url, "--judge-option", "mode=top", cwd=request.config.rootpath, cache=tmp_path
