@@ -90,9 +90,7 @@ class Rule:
 class Scripted(Backend):
     """A backend that answers by rules, the first that matches; a prompt without one is a failure, not a guess.
 
-    Args:
-        rules: in the order they are tried. A writing prompt ignores rules with `answer`, and a judging prompt ignores
-            rules with texts.
+    A writing prompt ignores rules with `answer`, and a judging prompt ignores rules with texts.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:

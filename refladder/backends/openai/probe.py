@@ -11,29 +11,22 @@ The modes of reading labels are tried from best to worst. The first whose number
 
 from __future__ import annotations
 
-import json
-import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.openai.answers import ENDED, ended_at_once, said
 from refladder.backends.openai.chat import Continued, find_sampling, find_top
-from refladder.backends.openai.exact import WAYS, find_echo, find_exact, find_tokens
+from refladder.backends.openai.exact import find_echo, find_exact, find_tokens
 from refladder.backends.openai.reading import first_choices
 from refladder.backends.openai.talk import QUESTIONS, Dialect, Impossible, Messages, Talk
 from refladder.backends.openai.transport import LOG, Refusal
-from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError, redacted
-from refladder.parsing import parse_as, parse_json
+from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from refladder.backends.openai.options import Options
 
 Mode = Literal["exact", "echo", "echo-plain", "top", "sample"]
 
-SCHEMA = "endpoint-probe/2"
-_GOOD_FOR = 86400  # seconds; servers are updated
 _PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
 _THINKING_TOKENS = 4096
 _THINKS = "the model thinks before it answers, so its first token is no label"
@@ -82,45 +75,8 @@ class Probe:
         return f"{self.mode}:{self.way}" if self.way else self.mode
 
 
-def to_text(probe: Probe) -> str:
-    """A probe as one line of JSON, for a cache."""
-    return json.dumps({"schema": SCHEMA, "made": int(time.time()), **asdict(probe)})
-
-
-def from_text(text: str, *, aged: bool = False) -> Probe | None:
-    """A probe from a cache, or None if the text is of another version or, unless `aged`, older than a day."""
-    try:
-        values = parse_json(text, "the probe cache")
-        current = values.pop("schema") == SCHEMA
-        current = (0 <= time.time() - values.pop("made") < _GOOD_FOR or aged) and current
-        probe = parse_as(Probe, json.dumps(values), "the probe cache", SCHEMA)  # a file, which others can write
-    except (DataError, LookupError, TypeError, AttributeError):
-        return None
-    sound = (probe.way in WAYS if probe.mode == "exact" else not probe.way) and (probe.top > 0) == (probe.mode == "top")
-    return probe if current and sound else None
-
-
-def cache_key(options: Options, model: str) -> str:
-    """The key of a probe in the cache: everything that can change its result."""
-    parts = [
-        options.base_url,
-        model,
-        options.mode,
-        options.tokenizer,
-        redacted(dict(options.extra)),
-        options.batch is not None,
-    ]
-    return json.dumps(parts, sort_keys=True)
-
-
 async def handshake(talk: Talk) -> Probe:
-    """Find the best mode for reading labels, or test the one that `mode` names.
-
-    Raises:
-        Refusal: the server does not answer at all.
-        LabelsUnavailableError: the mode that was demanded is impossible, and why.
-        BackendUnavailableError: the model ends every answer at once, so that no mode works.
-    """
+    """Find the best mode for reading labels, or test the one that `mode` names."""
     demanded = talk.options.mode
     choice = await _first_answer(talk)
     answer = said(choice)
@@ -246,14 +202,3 @@ def notice(url: str, model: str, probe: Probe, samples: int) -> str:
     }[probe.mode]
     why = f" (not better: {'; '.join(probe.refused)})" if probe.refused else ""
     return f"{model} at {url}: {how} [{probe.name(samples)}]{why}"
-
-
-def read_cache(text: str) -> Mapping[str, str]:
-    """The probes in a cache file by key; empty if it is not a cache file, since a cache only saves requests."""
-    try:
-        probes = parse_json(text, "the probe cache")
-    except DataError:
-        return {}
-    if not isinstance(probes, dict):
-        return {}
-    return {str(key): value for key, value in probes.items() if isinstance(value, str)}
