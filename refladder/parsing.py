@@ -104,6 +104,23 @@ def read_strict(kind: type[T], text: str | bytes, told: Callable[[Fault], str]) 
         raise DataError(told(Fault(first["type"], first["loc"], first["msg"], first["input"]))) from error
 
 
+def parse_as(kind: type[T], text: str | bytes, where: str, what: str, step: str = "") -> T:
+    """As `read_strict`; the error says where it is, what it should be, the field, what was found, and the next step."""
+
+    def told(fault: Fault) -> str:
+        if fault.kind == "json_invalid":
+            words = f"not JSON ({fault.message.removeprefix('Invalid JSON: ')})"
+        else:
+            of_all = fault.kind == "value_error"  # of the record as a whole; what was found is all of it
+            known = of_all or fault.kind in {"missing", "unexpected_keyword_argument"}
+            found = "" if known else f", found {fault.found!r:.80}"
+            at = f" field {fault.field!r}" if fault.field else ""
+            words = f"{what}{at}: {fault.message.removeprefix('Value error, ')}{found}"
+        return f"{where}: {words}{f'; {step}' if step else ''}"
+
+    return read_strict(kind, text, told)
+
+
 def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[str, Any]:
     """Parse a TOML text."""
     if len(text) > _LONGEST_TOML:

@@ -97,11 +97,7 @@ class Unanswered(Wrapper):
     """A backend in a dry run: it counts what it is asked, and asks nothing.
 
     Answers that a response store holds are given, because later prompts may depend on them. Other texts are
-    `Unwritten`, and other readings `NotAsked`.
-
-    Args:
-        backend: what the run will ask.
-        sharing: of the same model, whose estimate the counts are for.
+    `Unwritten`, and other readings `NotAsked`. `sharing` is another of the same model, to whose estimate the counts go.
     """
 
     def __init__(self, backend: Backend, sharing: Unanswered | None = None) -> None:
@@ -131,12 +127,7 @@ class Unanswered(Wrapper):
 
     @contextmanager
     def at_most(self, most: int, least: int = 0) -> Iterator[None]:
-        """Ask, in the `with` block, for what may be asked, where answers decide.
-
-        Args:
-            most: how many of the prompts of each call will be asked at most.
-            least: how many of them need an answer at least.
-        """
+        """In the `with` block answers decide what is asked: from `least` to `most` prompts of each call."""
         self._bounds = most, least
         try:
             yield

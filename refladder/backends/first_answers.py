@@ -38,10 +38,7 @@ Answer = TypeVar("Answer")
 class FirstAnswers:
     """Warns once of a judge, and once of a writer, whose first answers are of no use.
 
-    Args:
-        log: where warnings go.
-        name: of the model, as users write it.
-        more: what else helps against labels without probability, in a clause.
+    `more` says what else helps against labels without probability, in a clause.
     """
 
     def __init__(self, log: Logger, name: str, more: str = "") -> None:

@@ -31,16 +31,9 @@ class Metered(Wrapper):
     One meter is inside the response store, with price and budget: it counts what is sent. Another is around the store
     while a method runs: its `usage` counts answers from the store too, and its `spent` what was sent for that method.
 
-    Args:
-        backend: the inner backend.
-        price: what its tokens cost; None for the price that the inner backend knows.
-        budget: what may be spent; other backends may share it. It needs a price, and a backend that counts
-            its tokens (then no prompt is asked that is not covered; texts are charged at their length limit) or one
-            whose server reports them (then the run stops at the first answer over the budget, with the requests that
-            are under way).
-
-    Raises:
-        UsageError: a budget without a price, or for a backend whose token counts are unknown.
+    A budget, which other backends may share, needs a price, and a backend that counts its tokens (then no prompt is
+    asked that is not covered; texts are charged at their length limit) or one whose server reports them (then the run
+    stops at the first answer over the budget, with the requests that are under way).
     """
 
     def __init__(self, backend: Backend, price: Price | None = None, budget: Budget | None = None) -> None:
@@ -94,35 +87,19 @@ class Metered(Wrapper):
         return _spent(self if self.backend.usage is None else self.backend).since(self._before)
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One text for each prompt, in order.
-
-        Raises:
-            BackendError: the budget does not cover them all; `write_each` gives those that it covers.
-        """
+        """One text for each prompt, in order."""
         return in_order(self.write_each(prompts, sampling))
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the log-probabilities of the labels.
-
-        Raises:
-            BackendError: the budget does not cover them all; `read_labels_each` gives those that it covers.
-        """
+        """For each prompt, the log-probabilities of the labels."""
         return in_order(self.read_labels_each(prompts, labels))
 
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
-        """The number of a prompt and its text, as they come.
-
-        Raises:
-            BackendError: at the end, when the budget does not cover all prompts.
-        """
+        """The number of a prompt and its text, as they come."""
         return self._ask(lambda chosen: self.backend.write_each(chosen, sampling), prompts, sampling.max_tokens)
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
-        """The number of a prompt and its reading, as they come.
-
-        Raises:
-            BackendError: at the end, when the budget does not cover all prompts.
-        """
+        """The number of a prompt and its reading, as they come."""
         return self._ask(lambda chosen: self.backend.read_labels_each(chosen, labels), prompts, self.label_tokens)
 
     def _ask(
@@ -185,12 +162,7 @@ class Metered(Wrapper):
 
 
 def spent_counts(meter: Metered, from_store: int | None) -> dict[str, Any]:
-    """What a backend was asked, as JSON values under the names SPENT; None where a number is not known.
-
-    Args:
-        meter: the backend, inside the store.
-        from_store: answers that the store gave; None without a store.
-    """
+    """What a backend was asked, as JSON values under the names SPENT; None where a number is not known."""
     usage = meter.usage
     return {
         **usage.counts,

@@ -34,9 +34,6 @@ class Price:
 class Budget:
     """Money that the backends of one run may spend together.
 
-    Args:
-        limit: USD.
-
     Raises:
         UsageError: it is not a number above 0.
     """
@@ -57,9 +54,6 @@ def read_prices(path: Path) -> dict[str, dict[str, float]]:
         input = 0.40          # USD for a million tokens of prompts
         output = 1.60         # USD for a million tokens of answers
         batch_discount = 0.5  # the share that the provider's batch mode takes off; 0 if not given
-
-    Raises:
-        DataError: the file cannot be read, is not TOML, or has other keys or values than these.
     """
     tables = parse_toml(read_bytes(path), str(path), "the price table is not TOML")
     for model, table in tables.items():
@@ -85,12 +79,6 @@ def _check_price(where: str, table: object) -> None:
 
 def price_of(prices: Mapping[str, Mapping[str, float]], model: str, path: Path, *, batch: bool = False) -> Price:
     """The price of a model.
-
-    Args:
-        prices: from `read_prices`.
-        model: its name in the table.
-        path: the table's file, for the error.
-        batch: whether the provider's batch mode is used.
 
     Raises:
         UnknownNameError: the table has no such model.

@@ -25,13 +25,7 @@ _SHOWN = 60  # characters of an unparsed answer in a message
 class Sampled(Wrapper):
     """A backend whose labels are read from several answers that it writes (see `labels.reading_from_counts`).
 
-    Args:
-        backend: the writer; only its `write` is used to read labels.
-        answers: number of answers to each prompt, with seeds `sampling.seed`, + 1, ...
-        sampling: how they are drawn.
-
-    Raises:
-        UsageError: fewer than one answer.
+    The answers to a prompt have the seeds `sampling.seed`, + 1, ...
     """
 
     def __init__(self, backend: Backend, *, answers: int, sampling: Sampling) -> None:
@@ -58,11 +52,7 @@ class Sampled(Wrapper):
         return None
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the shares of the labels among its answers; no reading where no answer names a label.
-
-        Raises:
-            BackendError: the writer failed as a whole, or broke its contract.
-        """
+        """For each prompt, the shares of the labels among its answers; no reading where no answer names a label."""
         counts = [[0] * len(labels) for _ in prompts]
         unparsed: list[Counter[str]] = [Counter() for _ in prompts]
         examples = [""] * len(prompts)

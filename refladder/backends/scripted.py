@@ -28,13 +28,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendUnavailableError, DataError, UsageError
 from refladder.files.jsonl import read_lines
-from refladder.parsing import read_strict
+from refladder.parsing import parse_as
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.parsing import Fault
     from refladder.records import Prompt, Sampling
 
 _MASS_SLACK = 1e-6  # log-probabilities written with few digits may add to a little more than 1
@@ -91,9 +90,7 @@ class Rule:
 class Scripted(Backend):
     """A backend that answers by rules, the first that matches; a prompt without one is a failure, not a guess.
 
-    Args:
-        rules: in the order they are tried. A writing prompt ignores rules with `answer`, and a judging prompt ignores
-            rules with texts.
+    A writing prompt ignores rules with `answer`, and a judging prompt ignores rules with texts.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -160,18 +157,8 @@ def open_scripted(path: str) -> Scripted:
     if not path or not Path(path).is_file():
         problem = f"no file {path!r}" if path else "no file was named"
         raise BackendUnavailableError(f"backend 'scripted': {problem}; pass scripted:PATH, a file of JSON rules")
-    rules = []
-    for number, line in read_lines(Path(path)):
-        where = f"{path}:{number}"
-        rules.append(_rule(line, where))
+    lines = list(read_lines(Path(path)))
+    rules = [parse_as(Rule, line, f"{path}:{number}", "rule") for number, line in lines]
     if not rules:
         raise DataError(f"{path}:1: no rules in this file; write one JSON object a line")
     return Scripted(rules)
-
-
-def _rule(line: str, where: str) -> Rule:
-    def told(fault: Fault) -> str:
-        field = f"field {str(fault.place[0])!r}: " if fault.place else ""
-        return f"{where}: not a rule: {field}{fault.message}"
-
-    return read_strict(Rule, line, told)

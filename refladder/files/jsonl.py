@@ -19,13 +19,11 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 from refladder.errors import DataError, UsageError
 from refladder.files.locks import has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
-from refladder.parsing import adapter, parse_json, read_strict
+from refladder.parsing import adapter, parse_as, parse_json
 from refladder.records import SCHEMAS, Judgment, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from refladder.parsing import Fault
 
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
@@ -92,17 +90,7 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         if other != schema:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {other!r}')
         body = json.dumps(fields)
-    return upgraded(read_strict(kind, body, lambda fault: f"{where}: {_told(schema, fault)}"))
-
-
-def _told(schema: str, fault: Fault) -> str:
-    if fault.kind == "json_invalid":
-        return f"not JSON ({fault.message.removeprefix('Invalid JSON: ')})"
-    if fault.kind == "value_error":  # of the record as a whole; what was found is all of it
-        at = f" field {fault.field!r}" if fault.field else ""
-        return f"{schema}{at}: {fault.message.removeprefix('Value error, ')}"
-    found = "" if fault.kind in {"missing", "unexpected_keyword_argument"} else f", found {fault.found!r:.80}"
-    return f"{schema} field {fault.field!r}: {fault.message}{found}"
+    return upgraded(parse_as(kind, body, where, schema))
 
 
 def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:

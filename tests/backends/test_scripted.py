@@ -168,14 +168,14 @@ PROBABILITIES = (
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "Invalid JSON: EOF while parsing"),
-        ("{", "Invalid JSON: EOF while parsing"),
-        ("[]", "Input should be an object"),
-        ('{"rôle": "best", "text": "a"}', "field 'rôle': Unexpected keyword argument"),
-        ('{"role": 1, "text": "a"}', "field 'role': Input should be a valid string"),
-        ('{"text": "a", "finish": "error"}', "field 'finish': Input should be 'stop' or 'length'"),
-        ('{"answer": {"win": "-1"}}', "field 'answer': Input should be a valid number"),
-        ('{"answer": {"win": NaN}}', "field 'answer': Input should be a finite number"),
+        ("", "not JSON (EOF while parsing"),
+        ("{", "not JSON (EOF while parsing"),
+        ("[]", "rule: Input should be an object, found []"),
+        ('{"rôle": "best", "text": "a"}', "rule field 'rôle': Unexpected keyword argument"),
+        ('{"role": 1, "text": "a"}', "rule field 'role': Input should be a valid string"),
+        ('{"text": "a", "finish": "error"}', "rule field 'finish': Input should be 'stop' or 'length'"),
+        ('{"answer": {"win": "-1"}}', "rule field 'answer.win': Input should be a valid number, found '-1'"),
+        ('{"answer": {"win": NaN}}', "rule field 'answer.win': Input should be a finite number, found nan"),
         ('{"role": "best"}', ONE_OF + "none"),
         ('{"finish": "stop"}', ONE_OF + "none"),
         ('{"text": "a", "error": "b"}', ONE_OF + "text and error"),
@@ -191,7 +191,7 @@ def test_a_wrong_line_is_refused_with_its_place(line, message, tmp_path):
     path.write_text(f'{{"text": "fine"}}\n{line}\n', encoding="utf-8")
     with pytest.raises(DataError, match=re.escape(message)) as caught:
         open_scripted(str(path))
-    assert str(caught.value).startswith(f"{path}:2: not a rule: ")
+    assert str(caught.value).startswith((f"{path}:2: rule", f"{path}:2: not JSON ("))
 
 
 def test_a_file_without_rules_is_refused(tmp_path):

@@ -38,10 +38,6 @@ FIRST_WAIT, LONGEST_WAIT = 0.02, 1.0  # seconds between two looks at what anothe
 def stored(backend: Backend, path: Path) -> Stored:
     """A backend that keeps its answers in a response store.
 
-    Args:
-        backend: what answers when the store does not.
-        path: the store's file; made when it is not there.
-
     Raises:
         DataError: see `refladder.backends.cache.store.ResponseStore`.
     """
@@ -53,10 +49,6 @@ class Stored(Wrapper):
 
     A prompt that appears twice in a batch is asked once. Of several processes on one store, one asks and the others
     wait for its answer. Answers are stored as they come; see `Backend.write_each`.
-
-    Args:
-        backend: what answers when the store does not.
-        store: where answers are.
     """
 
     def __init__(self, backend: Backend, store: ResponseStore) -> None:
@@ -66,22 +58,12 @@ class Stored(Wrapper):
         self.asked = 0  # prompts that the backend was sent
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One text for each prompt, in order, from the store where it is there.
-
-        Raises:
-            DataError: the store cannot be read or written.
-            BackendError: the backend failed; what it answered before is stored.
-        """
+        """One text for each prompt, in order, from the store where it is there."""
         keys = write_keys(self.backend, prompts, sampling)
         return self._answer(WRITE, prompts, keys, lambda some: self.backend.write_each(some, sampling), read_completion)
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the log-probabilities of the labels, from the store where they are there.
-
-        Raises:
-            DataError: the store cannot be read or written.
-            BackendError: the backend failed; what it answered before is stored.
-        """
+        """For each prompt, the log-probabilities of the labels, from the store where they are there."""
         keys = label_keys(self.backend, prompts, labels)
         return self._answer(
             LABELS, prompts, keys, lambda some: self.backend.read_labels_each(some, labels), read_reading
@@ -222,11 +204,9 @@ def dump(answer: Completion | LabelReading) -> str | None:
 
 def read_completion(text: bytes) -> Completion:
     """A completion from the text that `dump` returned."""
-    completion = adapter(Completion).validate_json(text)
-    return upgraded(completion)
+    return upgraded(adapter(Completion).validate_json(text))
 
 
 def read_reading(text: bytes) -> LabelReading:
     """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
-    reading = adapter(LabelReading).validate_json(text)
-    return possible(upgraded(reading), "the response store holds")
+    return possible(upgraded(adapter(LabelReading).validate_json(text)), "the response store holds")

@@ -8,23 +8,31 @@ may have `cut` (true) and, for labels, `exactness` (`bounded` or `sampled`); wit
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.cache.cached import KEY_BYTES, dump
 from refladder.backends.cache.store import Answer
 from refladder.errors import DataError
-from refladder.files.jsonl import is_unicode, read_lines
-from refladder.parsing import parse_json, read_strict
+from refladder.files.jsonl import read_lines
+from refladder.parsing import parse_as, parse_json
 from refladder.records import Completion, LabelReading, impossible, upgraded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-
 SCHEMA = "response/1"
 _KINDS: dict[str, type[Completion | LabelReading]] = {"write": Completion, "labels": LabelReading}
-_FIELDS = {"key": str, "fingerprint": str, "kind": str, "time": int, "answer": dict}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    key: str
+    fingerprint: str
+    kind: Literal["write", "labels"]
+    time: int
+    answer: dict[str, Any]
 
 
 def to_lines(answers: Iterable[Answer]) -> Iterator[bytes]:
@@ -36,31 +44,18 @@ def to_lines(answers: Iterable[Answer]) -> Iterator[bytes]:
 
 
 def from_lines(path: Path) -> Iterator[Answer]:
-    """The answers of a file that `to_lines` wrote, strictly checked.
-
-    Raises:
-        DataError: with path:line, a line is not such an answer.
-    """
-    for number, line in read_lines(path):
+    """The answers of a file that `to_lines` wrote, strictly checked; DataError with path:line."""
+    for number, text in read_lines(path):
         where = f"{path}:{number}"
-        fields = parse_json(line, where)
+        fields = parse_json(text, where)
         if not isinstance(fields, dict) or fields.pop("schema", None) != SCHEMA:
             raise DataError(
                 f'{where}: expected a line with "schema": "{SCHEMA}", as `refladder store export` writes it'
             )
-        wrong = next((name for name, kind in _FIELDS.items() if type(fields.get(name)) is not kind), None)
-        extra = next((name for name in fields if name not in _FIELDS), None)
-        if wrong or extra or fields["kind"] not in _KINDS:
-            raise DataError(f"{where}: field {extra or wrong or 'kind'!r} is missing, unknown or of the wrong type")
-        if not is_unicode(fields["fingerprint"]) or not 0 <= fields["time"] < 2**62:
-            raise DataError(f"{where}: a fingerprint is Unicode, and a time is seconds since 1970; mend the line")
-        yield Answer(
-            _key(fields["key"], where),
-            fields["fingerprint"],
-            fields["kind"],
-            fields["time"],
-            _checked(_KINDS[fields["kind"]], fields["answer"], where),
-        )
+        line = parse_as(_Line, json.dumps(fields), where, SCHEMA)
+        if not 0 <= line.time < 2**62:
+            raise DataError(f"{where}: {SCHEMA} field 'time': seconds since 1970, found {line.time}")
+        yield Answer(_key(line.key, where), line.fingerprint, line.kind, line.time, _checked(line, where))
 
 
 def _key(text: str, where: str) -> bytes:
@@ -73,17 +68,12 @@ def _key(text: str, where: str) -> bytes:
     return key
 
 
-def _checked(kind: type[Completion | LabelReading], answer: object, where: str) -> bytes:
+def _checked(line: _Line, where: str) -> bytes:
     """The answer's JSON text, once it is certain that a store holds such answers."""
-    read = read_strict(
-        kind,
-        json.dumps(answer),
-        lambda fault: f"{where}: field {'.'.join(map(str, ('answer', *fault.place)))!r}: {fault.message}",
-    )
-    checked = upgraded(read)
-    if isinstance(checked, LabelReading) and checked.logprobs and (wrong := impossible(checked.logprobs, checked.mass)):
+    answer = upgraded(parse_as(_KINDS[line.kind], json.dumps(line.answer), where, "answer"))
+    if isinstance(answer, LabelReading) and answer.logprobs and (wrong := impossible(answer.logprobs, answer.mass)):
         raise DataError(f"{where}: field 'answer': {wrong}; correct or delete the line")
-    text = dump(checked)
+    text = dump(answer)
     if text is None:
         raise DataError(f"{where}: field 'answer' is a failure, and a store holds only answers")
     return text.encode()

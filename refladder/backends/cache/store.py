@@ -85,11 +85,7 @@ def _is_writable(path: Path) -> bool:
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
-    """Open a file that cannot be written, or whose folder cannot.
-
-    Raises:
-        DataError: answers are in its log (`-wal`), which SQLite cannot read there without its index (`-shm`).
-    """
+    """Open a file that cannot be written, or whose folder cannot."""
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and log.stat().st_size:
         database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT, isolation_level=None)
@@ -147,16 +143,10 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class ResponseStore:
-    """An open response store; made when it is not there. Use it in a `with`, or close it.
+    """An open response store; made when it is not there, unless `create` is False. Use it in a `with`, or close it.
 
-    Args:
-        path: the file.
-        create: make a file that is not there.
-        read_only: nothing will be stored, so that a file or folder which cannot be written will do.
-
-    Raises:
-        DataError: there is no such file (without `create`), it cannot be opened or written, is damaged, belongs to
-            another program, or has another schema.
+    With `read_only` nothing will be stored, so that a file or folder which cannot be written will do. Whatever is wrong
+    with the file is a DataError, here and in every method.
     """
 
     def __init__(self, path: Path, *, create: bool = True, read_only: bool = False) -> None:
@@ -261,11 +251,7 @@ class ResponseStore:
         self._database.execute("COMMIT")
 
     def find(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The answers that are stored for these keys, as JSON texts.
-
-        Raises:
-            DataError: an answer is damaged.
-        """
+        """The answers that are stored for these keys, as JSON texts."""
         answers: dict[bytes, bytes] = {}
         with _explained(self.path):
             ordered = sorted(set(keys))  # as the table is, so that neighbours come from one page
@@ -283,18 +269,7 @@ class ResponseStore:
             yield key, answer
 
     def claim(self, keys: Sequence[bytes]) -> tuple[dict[bytes, bytes], list[bytes]]:
-        """Claim answers that this process is about to ask for.
-
-        Args:
-            keys: each once.
-
-        Returns:
-            (answers that have come meanwhile, keys that are now this process's to ask). The rest is being asked by
-            other processes.
-
-        Raises:
-            DataError: the store cannot be written.
-        """
+        """Claim answers to ask for: those that have come meanwhile, and the keys that are this process's to ask."""
         answers: dict[bytes, bytes] = {}
         mine: list[bytes] = []
         with _explained(self.path):
@@ -339,11 +314,6 @@ class ResponseStore:
     def add(self, fingerprint: str, kind: str, answers: Iterable[tuple[bytes, str]]) -> None:
         """Store answers and end their claims; an answer that is there already stays as it is.
 
-        Args:
-            fingerprint: of the backend that gave them.
-            kind: `write` or `labels`.
-            answers: key and JSON text of each.
-
         Raises:
             DataError: the store cannot be written; what was stored before stays.
         """
@@ -351,11 +321,7 @@ class ResponseStore:
         self.insert(Answer(key, fingerprint, kind, now, answer.encode()) for key, answer in answers)
 
     def insert(self, answers: Iterable[Answer]) -> int:
-        """Store answers with their times, as `add`; returns how many were new.
-
-        Raises:
-            DataError: the store cannot be written; what was stored before stays.
-        """
+        """Store answers with their times, as `add`; returns how many were new."""
         new = 0
         with _explained(self.path):
             for chunk in _chunks(answers):
@@ -405,11 +371,7 @@ class ResponseStore:
         return sum(file.stat().st_size for file in files if file.exists())
 
     def each(self) -> Iterator[Answer]:
-        """Every answer, in the order of the keys.
-
-        Raises:
-            DataError: an answer, or the file, is damaged.
-        """
+        """Every answer, in the order of the keys."""
         with _explained(self.path):
             for *fields, digest in self._database.execute(
                 "SELECT key, fingerprint, kind, time, CAST(answer AS BLOB), digest FROM answers "
@@ -421,17 +383,7 @@ class ResponseStore:
                 yield answer
 
     def verify(self, *, remove: bool = False) -> tuple[int, list[bytes]]:
-        """Check the file's structure and every answer's digest.
-
-        Args:
-            remove: delete damaged answers, so that they are asked again.
-
-        Returns:
-            (answers, keys of those that are damaged).
-
-        Raises:
-            DataError: the structure of the file is damaged.
-        """
+        """The number of answers and the keys of damaged ones, which `remove` deletes, so that they are asked again."""
         with _explained(self.path):
             problems = [row[0] for row in self._database.execute("PRAGMA integrity_check(3)")]
             if problems != ["ok"]:
@@ -448,19 +400,7 @@ class ResponseStore:
         return count, damaged
 
     def prune(self, *, fingerprints: Sequence[str] = (), before: int | None = None) -> int:
-        """Delete answers and give their space back to the disk.
-
-        Args:
-            fingerprints: only answers of these backends; all if none is given.
-            before: only answers stored before this time, in seconds since 1970.
-
-        Returns:
-            How many were deleted.
-
-        Raises:
-            UnknownNameError: nothing is stored of such a backend.
-            DataError: the store cannot be written.
-        """
+        """Delete answers (of these backends, `before` in seconds since 1970) and free their space; returns how many."""
         fingerprints_stored = {holding.fingerprint for holding in self.holdings()}
         for name in fingerprints:
             if name not in fingerprints_stored:

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from refladder.backends.openai.transport import Refusal
+from refladder.backends.openai.transport import Refusal, at, error_text, rows_at
 from refladder.errors import BackendError, BackendUnavailableError, DataError, UsageError
 from refladder.files.jsonl import atomic, read_bytes, throw_away, write_json
 from refladder.files.locks import locked_folder
-from refladder.parsing import parse_json, read_strict
+from refladder.parsing import parse_as, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from refladder.backends.openai.transport import Tally
 
 SCHEMA = "endpoint-batch/1"
-HANDSHAKE = "handshake.json"
 ENDED = ("completed", "failed", "expired", "cancelled")  # any other status means that it is running
 MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000  # of one batch; OpenAI takes 50,000 and 200 MB
 _MENDABLE = (401, 402, 403, 404, 408, 409, 425, 429)  # and 5xx: the request may succeed later
@@ -70,13 +69,7 @@ def digest(body: Mapping[str, Any]) -> str:
 
 
 class Batches:
-    """The batches of a folder, used like a server: `post` returns a collected answer, or records the request.
-
-    Args:
-        server: the provider.
-        options: of the endpoint; `batch` is the folder.
-        tally: counts tokens when their answers are collected.
-    """
+    """The batches of a folder, used like a server: `post` returns a collected answer, or records the request."""
 
     def __init__(self, server: Server, options: Options, tally: Tally) -> None:
         self._folder = Path(str(options.batch))
@@ -92,12 +85,7 @@ class Batches:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Read the folder and keep other processes from it: two would submit twice.
-
-        Raises:
-            DataError: the folder cannot be made or written, or a file of it is damaged.
-            UsageError: another process is at work in it, or it holds batches of another server.
-        """
+        """Read the folder and keep other processes from it: two would submit twice."""
         with locked_folder(self._folder):
             self._load()
             yield
@@ -113,12 +101,7 @@ class Batches:
                 self._take(self._lines(path.stem, "answers"))
 
     async def post(self, _path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:  # noqa: ARG002  as Server.post
-        """The answer to a request, if it was collected.
-
-        Raises:
-            NotYet: it was not.
-            Refusal: the provider refused this request.
-        """
+        """The answer to a request, if it was collected; else NotYet."""
         body = {**body, **self._extra}
         name = digest(body)
         line = self._answers.get(name)
@@ -128,7 +111,7 @@ class Batches:
         response = line["response"]
         status, answer = response.get("status_code"), response.get("body")
         if status != 200 or not isinstance(answer, dict) or (answer.get("error") and "choices" not in answer):  # noqa: PLR2004
-            raise Refusal(f"the server answered {status}: {self.shown(_text(answer))}", status=200)
+            raise Refusal(f"the server answered {status}: {self.shown(error_text(answer))}", status=200)
         return answer
 
     def shown(self, text: str) -> str:
@@ -136,12 +119,7 @@ class Batches:
         return self._server.shown(text)
 
     async def look(self) -> None:
-        """Ask for the status of every batch that is not collected, and collect those that have ended.
-
-        Raises:
-            BackendUnavailableError: the provider cannot be asked.
-            DataError: the folder cannot be written.
-        """
+        """Ask for the status of every batch that is not collected, and collect those that have ended."""
         for name, batch in list(self._batches.items()):
             if batch.collected:
                 continue
@@ -161,12 +139,7 @@ class Batches:
                 self._progress[name] = f", {counts.get('completed', 0)} of {batch.requests:,} requests done"
 
     async def go_on(self) -> None:
-        """Submit the missing requests, and report the batches to wait for; nothing if every row was answered.
-
-        Raises:
-            BatchUnderWayError: there is something to wait for, or to submit anew.
-            BackendUnavailableError: the provider takes no batches.
-        """
+        """Submit the missing requests, and report the batches to wait for; nothing if every row was answered."""
         if not self.missing:
             return
         told = []
@@ -209,7 +182,7 @@ class Batches:
         after = ""
         while True:
             page = await self._ask("GET", f"/batches?limit=100{after}", None)
-            entries = [entry for entry in page.get("data") or () if isinstance(entry, dict)]
+            entries = rows_at(page, "data")
             for entry in entries:
                 if entry.get("input_file_id") == batch.file:
                     return _id(entry)
@@ -233,9 +206,7 @@ class Batches:
             if self._answers.get(str(line.get("custom_id"))) is line and isinstance(line["response"].get("body"), dict):
                 self._tally.used(line["response"]["body"].get("usage"))
         open_ = self._asked(name) - self._answers.keys()
-        errors = status.get("errors")
-        for entry in (errors.get("data") or ()) if isinstance(errors, dict) else ():
-            reasons.append(_text(entry))
+        reasons += map(error_text, rows_at(status, "errors", "data"))
         why = f": {self.shown(reasons[0])}" if reasons else ""
         reason = (
             f"batch {status.get('id')} {status.get('status')} with {len(self._answers) - before:,} answers, "
@@ -247,10 +218,9 @@ class Batches:
         """Keep the first line that answers a request; return the reasons why other lines do not."""
         reasons = []
         for line in lines:
-            response = line.get("response")
-            status = response.get("status_code") if isinstance(response, dict) else None
+            status = at(line, "response", "status_code")
             if line.get("error") or not isinstance(status, int) or status in _MENDABLE or status >= 500:  # noqa: PLR2004
-                reasons.append(_text(line.get("error") or (response or {}).get("body")) or "no answer")
+                reasons.append(error_text(line.get("error") or at(line, "response", "body")) or "no answer")
             else:
                 self._answers.setdefault(str(line.get("custom_id")), line)
         return reasons
@@ -309,13 +279,10 @@ def _parts(bodies: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, bytes]
 
 
 def _read(path: Path) -> Batch:
-    batch = read_strict(
-        Batch,
-        read_bytes(path),
-        lambda fault: f"{path}: not what {SCHEMA} is ({fault.place}: {fault.message}); name another folder",
-    )
+    step = "name another folder"
+    batch = parse_as(Batch, read_bytes(path), str(path), SCHEMA, step)
     if batch.schema != SCHEMA:
-        raise DataError(f"{path}: schema {batch.schema!r}, and this refladder reads {SCHEMA}; name another folder")
+        raise DataError(f"{path}: schema {batch.schema!r}, and this refladder reads {SCHEMA}; {step}")
     return batch
 
 
@@ -342,10 +309,3 @@ def _id(answer: Mapping[str, Any]) -> str:
 def _part(name: str) -> str:
     """An id as a part of a URL, quoted: it came from a server and must not change the path."""
     return quote(name, safe="")
-
-
-def _text(error: object) -> str:
-    """The message of an error object."""
-    if isinstance(error, dict):
-        return _text(error.get("error") or error.get("message") or error.get("code") or "")
-    return error if isinstance(error, str) else ""

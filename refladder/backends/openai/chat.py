@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.labels import label_in, reading_from_counts
 from refladder.backends.openai.answers import ENDED, cut_before_a_word, ended_at_once, said
@@ -22,12 +22,14 @@ from refladder.backends.openai.reading import (
     is_logprob,
 )
 from refladder.backends.openai.talk import QUESTIONS, Impossible, Messages, Talk
-from refladder.backends.openai.transport import Refusal
+from refladder.backends.openai.transport import Refusal, at, rows_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.records import LabelReading
+
+Continued = Literal["", "prefill", "grammar"]  # how an answer that was begun is completed, see `find_top`
 
 TOPS = (1000, 20, 5)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
 DRAWS = 20  # answers compared to tell whether a server samples at all
@@ -41,15 +43,11 @@ _RANDOM: Messages = [{"role": "user", "content": "Write eight words that have no
 _CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}  # vLLM, SGLang; llama-server needs neither
 
 
-async def find_top(talk: Talk) -> tuple[int, str]:
+async def find_top(talk: Talk) -> tuple[int, Continued]:
     """How many of the most probable tokens the chat gives, and how an answer that was begun can be completed.
 
-    Returns:
-        (number, way): the way is `prefill` (the server continues the beginning of an answer), `grammar` (it answers in
-        a given form, and its log-probabilities are those without the form), or nothing.
-
-    Raises:
-        Impossible: it gives none.
+    `prefill`: the server continues the beginning of an answer. `grammar`: it answers in a given form, and its
+    log-probabilities are those without the form.
     """
     reasons = []
     for top in TOPS:
@@ -104,14 +102,13 @@ async def _keeps_to_a_form(talk: Talk, tokens: Sequence[Choice]) -> bool:
     return False
 
 
-async def read_top(talk: Talk, messages: Messages, labels: Sequence[str], *, top: int, goes_on: str) -> LabelReading:
+async def read_top(
+    talk: Talk, messages: Messages, labels: Sequence[str], *, top: int, goes_on: Continued
+) -> LabelReading:
     """Label log-probabilities from the most probable first tokens of the answer.
 
     A token that only begins a label (`W` of `Worse`) is completed by one more request where the server continues an
     answer or keeps to a form (see `find_top`); else it is an upper bound.
-
-    Raises:
-        Refusal: a request failed for good, or the model ended its answer at once.
     """
     choice = (await _first_token(talk, messages, top))[0]
     choices = checked_choices(choice)
@@ -168,9 +165,7 @@ async def _said(talk: Talk, messages: Messages, beginning: Choice, rest: str) ->
         logit_bias={text: _BIAS},
         logit_bias_type="tokens",  # llama-cpp-python: by their text
     )
-    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    rows = [row for row in content if isinstance(row, dict)] if isinstance(content, list) else []
+    rows = rows_at(choice, "logprobs", "content")
     values = [is_logprob(row.get("logprob")) for row in rows]
     known = [value for value in values if value is not None]
     spelt = "".join(str(row.get("token")) for row in rows)
@@ -188,15 +183,7 @@ def _literal(text: str) -> str:
 
 
 async def find_sampling(talk: Talk, most: int) -> tuple[bool, bool]:
-    """Whether one request gives several answers, and whether all answers to one question are the same.
-
-    Returns:
-        (several, fixed).
-
-    Raises:
-        Refusal: the server answers nothing at all.
-        Impossible: the model ends every answer at once.
-    """
+    """Whether one request gives several answers, and whether all answers to one question are the same."""
     for question in (_RANDOM, talk.question):
         several = False
         try:
@@ -214,7 +201,7 @@ async def find_sampling(talk: Talk, most: int) -> tuple[bool, bool]:
 
 
 def _all_equal(choices: Sequence[Any]) -> bool:
-    return len({json.dumps(choice.get("message") if isinstance(choice, dict) else None) for choice in choices}) == 1
+    return len({json.dumps(at(choice, "message")) for choice in choices}) == 1
 
 
 async def _drawn(talk: Talk, messages: Messages, number: int, most: int, *, several: bool) -> list[Any]:
@@ -240,20 +227,9 @@ async def read_sampled(
     fixed: bool,
     counts: Counter[str],
 ) -> LabelReading:
-    """Label shares of n answers at temperature 1, or of one where the server gives only one.
+    """Label shares of `samples` answers at temperature 1, or of one where all are the same (`fixed`).
 
-    Args:
-        talk: the model.
-        messages: the prompt.
-        labels: what may be said.
-        samples: n.
-        most: tokens an answer may take.
-        several: whether one request gives several answers.
-        fixed: whether all answers to one question are the same.
-        counts: where unparsed answers are counted by their reason.
-
-    Raises:
-        Refusal: a request failed for good.
+    `counts` takes unparsed answers by their reason.
     """
     number = 1 if fixed else samples
     named = [0] * len(labels)

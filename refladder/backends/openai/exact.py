@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens
 from refladder.backends.openai.talk import PROBE, PROBE_LABELS, QUESTIONS, Impossible, Messages, Talk, choices_of
-from refladder.backends.openai.transport import Refusal
+from refladder.backends.openai.transport import Refusal, at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.backends.openai.talk import LabelIds
+    from refladder.backends.openai.talk import LabelIds, Source
     from refladder.records import LabelReading
 
 Values = dict[tuple[int, ...], dict[int, float]]
@@ -32,16 +32,13 @@ _WHOLE = 1_000_000  # no vocabulary is larger
 _PLAIN_ANSWER = "\n\nAnswer:"  # leads to the answer where no chat template is known; labels then follow a space
 
 
-async def find_tokens(talk: Talk) -> str:
-    """Where token ids of a chat prompt come from.
-
-    Raises:
-        Impossible: nowhere.
-    """
+async def find_tokens(talk: Talk) -> Source:
+    """Where token ids of a chat prompt come from."""
     if talk.options.tokenizer is not None:
         return "local"
     reasons = []
-    for tokens in ("server", "template"):
+    sources: tuple[Source, ...] = ("server", "template")
+    for tokens in sources:
         talk.dialect = replace(talk.dialect, tokens=tokens)
         try:
             await talk.ids(PROBE)
@@ -56,15 +53,10 @@ async def find_tokens(talk: Talk) -> str:
 
 
 async def find_exact(talk: Talk, first: tuple[str, float | None]) -> str:
-    """The first of WAYS that gives true values here.
+    """The first of WAYS that gives true values here; Impossible if none does.
 
-    Args:
-        talk: with a dialect that gives token ids.
-        first: the first token that the chat interface says to the handshake's question, and its log-probability if
-            it tells: what a token-id prompt must give too, or the ids are not what the chat template makes.
-
-    Raises:
-        Impossible: none does, and why not.
+    `first` is the first token that the chat says to the handshake's question, with its log-probability if it tells: a
+    token-id prompt must give the same, or the ids are not what the chat template makes.
     """
     labels = await _labels(talk)
     ids = await talk.ids(talk.question)
@@ -108,17 +100,13 @@ async def _same_prompt(talk: Talk, ids: Sequence[int], first: tuple[str, float |
                 f"the first token has log-probability {tokens[0].logprob:.3f} there and {logprob:.3f} in the chat"
             )
         return
-    said = choice.get("text") if isinstance(choice, dict) else None
+    said = at(choice, "text")
     if not isinstance(said, str) or not said.strip() or not text.lstrip().startswith(said.strip()):
         raise Impossible(f"they lead to {said!r:.20} where the chat says {text!r:.20}")
 
 
 async def read_exact(talk: Talk, way: str, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
-    """Label log-probabilities of one chat prompt.
-
-    Raises:
-        Refusal: the request failed for good.
-    """
+    """Label log-probabilities of one chat prompt."""
     label_ids, ids = await asyncio.gather(talk.label_ids(labels), talk.ids(messages))
     return await _READERS[way](talk, ids[: len(ids) - label_ids.merged], label_ids.sequences)
 
@@ -193,13 +181,11 @@ async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[tuple[int, ..
         body = {"model": talk.model, "prompt": [*base, *sequence], "max_tokens": 1, "temperature": 0}
         answer = await talk.server.post("/completions", {**body, "prompt_logprobs": 0})
         choice = choices_of(answer)[0]
-        rows = choice.get("prompt_logprobs") if isinstance(choice, dict) else None
+        rows = at(choice, "prompt_logprobs")
         if not isinstance(rows, list) or len(rows) != len(base) + len(sequence):
             raise Refusal("no log-probabilities of the prompt were returned")
         for position, token in enumerate(sequence):
-            row = rows[len(base) + position]
-            entry = row.get(str(token)) if isinstance(row, dict) else None
-            value = is_logprob(entry.get("logprob")) if isinstance(entry, dict) else None
+            value = is_logprob(at(rows, len(base) + position, str(token), "logprob"))
             if value is None:
                 raise Refusal(f"no log-probability of token {token} of the prompt")
             values.setdefault(sequence[:position], {})[token] = value
@@ -212,13 +198,7 @@ _READERS = {"token-ids": _by_token_ids, "score": _by_score, "vocabulary": _by_vo
 
 
 def sent_tokens(prompt: int, labels: LabelIds, way: str) -> int:
-    """Prompt tokens that all requests for one row send.
-
-    Args:
-        prompt: tokens of the row's prompt.
-        labels: the labels' tokens.
-        way: one of WAYS, or nothing for `echo`; the way `vocabulary` sends more where its first look is too short.
-    """
+    """Prompt tokens that all requests for a row send; `vocabulary` sends more if its first look is too short."""
     base = prompt - labels.merged
     if way in {"token-ids", "vocabulary", "score"}:
         return sum(base + len(beginning) for beginning in next_tokens(labels.sequences))
@@ -226,11 +206,7 @@ def sent_tokens(prompt: int, labels: LabelIds, way: str) -> int:
 
 
 async def find_echo(talk: Talk, *, plain: bool) -> None:
-    """Check that echoed log-probabilities are true: a token said by itself must have the same value when echoed.
-
-    Raises:
-        Impossible: they are not, and how.
-    """
+    """Check that echoed log-probabilities are true: a token said by itself must have the same value when echoed."""
     try:
         text, choice = await _completed(talk, plain=plain)
         choices = first_choices(choice)
@@ -253,18 +229,14 @@ async def _completed(talk: Talk, *, plain: bool) -> tuple[str, Any]:
     for messages in QUESTIONS:
         text, _ = await _echo_prompt(talk, messages, plain=plain)
         (choice, *_) = await talk.complete(text, logprobs=1)
-        said = choice.get("text") if isinstance(choice, dict) else None
+        said = at(choice, "text")
         if isinstance(said, str) and said.strip():
             return text, choice
     raise Impossible("the completions of all prompts of the handshake ended at once")
 
 
 async def read_echo(talk: Talk, messages: Messages, labels: Sequence[str], *, plain: bool) -> LabelReading:
-    """Label log-probabilities from a text prompt with each label at its end.
-
-    Raises:
-        Refusal: a request failed for good, or a label's tokens do not begin where the prompt ends.
-    """
+    """Label log-probabilities from a text prompt with each label at its end."""
     text, lead = await _echo_prompt(talk, messages, plain=plain)
     spellings = await asyncio.gather(*(_echoed(talk, text, lead + label) for label in labels))
     numbers: dict[str, int] = {}
@@ -287,13 +259,8 @@ async def _echo_prompt(talk: Talk, messages: Messages, *, plain: bool) -> tuple[
 async def _echoed(talk: Talk, text: str, added: str) -> list[tuple[str, float]]:
     """Tokens and log-probabilities of `added` behind `text`."""
     (choice, *_) = await talk.complete(text + added, echo=True, logprobs=1)
-    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
-    lists = (
-        [logprobs.get(name) for name in ("tokens", "token_logprobs", "text_offset")]
-        if isinstance(logprobs, dict)
-        else []
-    )
-    if len(lists) != 3 or not all(isinstance(each, list) for each in lists):  # noqa: PLR2004
+    lists = [at(choice, "logprobs", name) for name in ("tokens", "token_logprobs", "text_offset")]
+    if not all(isinstance(each, list) for each in lists):
         raise Refusal("echo was not answered")
     tokens = []
     spelt = ""

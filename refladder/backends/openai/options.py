@@ -67,11 +67,7 @@ _NUMBERS = ("requests_per_minute", "tokens_per_minute", "timeout", "patience")
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """Options from `KEY=VALUE` texts, or from Python values of the right type.
-
-    Raises:
-        UsageError: an unknown option, or a value that it cannot have.
-    """
+    """Options from `KEY=VALUE` texts, or from Python values of the right type."""
     names = [entry.name for entry in fields(Options)]
     values: dict[str, Any] = {"base_url": os.environ.get("OPENAI_BASE_URL") or OPENAI_URL}
     for key, value in given.items():
@@ -96,9 +92,6 @@ def share_of_limits(given: Mapping[str, str], clients: int) -> dict[str, str]:
     """The options of each of several clients of one server, whose limits together are those given.
 
     Each client has an equal share, and at least one request in flight; an idle client's share is not used.
-
-    Raises:
-        UsageError: see `read_options`.
     """
     options = read_options(given)
     shares = {"max_concurrency": str(max(1, options.max_concurrency // clients))}
@@ -161,9 +154,6 @@ def read_key(options: Options) -> str | None:
 
     OPENAI_API_KEY is sent over https or to this machine only: a key that was meant for another server must not travel
     in clear text to whatever host was named.
-
-    Returns:
-        The key, or None for a server that may need none.
 
     Raises:
         BackendUnavailableError: the file cannot be read or holds no key, or OpenAI is asked without one.

@@ -56,12 +56,9 @@ def _until(text: str) -> float | None:
 
 
 def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
-    """Seconds that a server asks its clients to wait, or None if it does not ask.
+    """Seconds that a server asks its clients to wait, or None.
 
-    Args:
-        headers: of the answer, names in lower case.
-        throttled: whether it was a 429. `Retry-After` also counts with other statuses (503), the reset headers only
-            if nothing remains.
+    `Retry-After` also counts with other statuses than 429 (503), the reset headers only if nothing remains.
     """
     milliseconds = seconds_in(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -104,15 +101,7 @@ class Bucket:
 
 
 class Pace:
-    """Decides when the next request may start. An endpoint has one; it is used from one event loop at a time.
-
-    Args:
-        most: the most requests in flight.
-        requests_per_minute: None for no limit.
-        tokens_per_minute: prompt and answer tokens together; None for no limit.
-        patience: seconds for which the server may refuse every request; then the run stops.
-        clock: a monotonic clock, in seconds.
-    """
+    """Decides when the next request may start. An endpoint has one; it is used from one event loop at a time."""
 
     def __init__(
         self,
@@ -141,11 +130,7 @@ class Pace:
         self._tokens = Bucket(tokens_per_minute, now) if tokens_per_minute else None
 
     async def enter(self, tokens: float) -> int:
-        """Wait until a request of about `tokens` tokens may start.
-
-        Returns:
-            A ticket for `leave`.
-        """
+        """Wait until a request of about `tokens` tokens may start; returns its ticket for `throttled`."""
         if self._waiting or not self._may_start():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((future, tokens))

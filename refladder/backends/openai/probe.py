@@ -11,38 +11,33 @@ The modes of reading labels are tried from best to worst. The first whose number
 
 from __future__ import annotations
 
-import json
-import time
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.openai.answers import ENDED, ended_at_once, said
-from refladder.backends.openai.chat import find_sampling, find_top
-from refladder.backends.openai.exact import WAYS, find_echo, find_exact, find_tokens
+from refladder.backends.openai.chat import Continued, find_sampling, find_top
+from refladder.backends.openai.exact import find_echo, find_exact, find_tokens
 from refladder.backends.openai.reading import first_choices
 from refladder.backends.openai.talk import QUESTIONS, Dialect, Impossible, Messages, Talk
 from refladder.backends.openai.transport import LOG, Refusal
-from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError, redacted
-from refladder.parsing import parse_json
+from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from refladder.backends.openai.options import Options
 
-SCHEMA = "endpoint-probe/2"
-_GOOD_FOR = 86400  # seconds; servers are updated
+Mode = Literal["exact", "echo", "echo-plain", "top", "sample"]
+
 _PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
 _THINKING_TOKENS = 4096
 _THINKS = "the model thinks before it answers, so its first token is no label"
-_ORDER = {
+_ORDER: dict[str, tuple[Mode, ...]] = {
     "auto": ("exact", "echo", "top", "echo-plain", "sample"),
     "exact": ("exact",),
     "echo": ("echo", "echo-plain"),
     "top": ("top",),
     "sample": ("sample",),
 }
-_BATCH_ORDER = ("top", "sample")  # one request a prompt, so that one batch answers all
+_BATCH_ORDER: tuple[Mode, ...] = ("top", "sample")  # one request a prompt, so that one batch answers all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +45,7 @@ class Probe:
     """How labels are read from one model on one server.
 
     Attributes:
-        mode: exact, echo, echo-plain, top or sample.
+        mode: how.
         way: variant of the mode; of `exact`, one of exact.WAYS.
         dialect: the form of requests that the server accepts.
         top: number of most probable tokens that a request returns, in the mode `top`.
@@ -61,11 +56,11 @@ class Probe:
         refused: why each better mode is not used, "mode: reason".
     """
 
-    mode: str
+    mode: Mode
     way: str = ""
     dialect: Dialect = field(default_factory=Dialect)
     top: int = 0
-    goes_on: str = ""
+    goes_on: Continued = ""
     several: bool = False
     fixed: bool = False
     thinks: bool = False
@@ -80,68 +75,8 @@ class Probe:
         return f"{self.mode}:{self.way}" if self.way else self.mode
 
 
-def to_text(probe: Probe) -> str:
-    """A probe as one line of JSON, for a cache."""
-    return json.dumps({"schema": SCHEMA, "made": int(time.time()), **asdict(probe)})
-
-
-def from_text(text: str, *, aged: bool = False) -> Probe | None:
-    """A probe from a cache, or None if the text is of another version or, unless `aged`, older than a day."""
-    try:
-        values = parse_json(text, "the probe cache")
-        if values.pop("schema", None) != SCHEMA:
-            return None
-        if not 0 <= time.time() - values.pop("made") < _GOOD_FOR and not aged:
-            return None
-        refused = values["refused"]
-        values["refused"] = tuple(refused) if isinstance(refused, list) else refused
-        probe = Probe(**{**values, "dialect": Dialect(**values.pop("dialect"))})
-    except (DataError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-    return probe if _is_sound(probe) else None
-
-
-def _is_sound(probe: Probe) -> bool:
-    """Whether all values are of their types and exist: a cache is a file, which others can write."""
-
-    def typed(given: Probe | Dialect, like: Probe | Dialect) -> bool:
-        return all(type(getattr(given, each.name)) is type(getattr(like, each.name)) for each in fields(like))
-
-    tokens = probe.dialect.tokens
-    return (
-        typed(probe, Probe(mode=""))
-        and typed(replace(probe.dialect, tokens=None), Dialect())
-        and all(isinstance(reason, str) for reason in probe.refused)
-        and probe.mode in _ORDER["auto"]
-        and (probe.way in WAYS if probe.mode == "exact" else not probe.way)
-        and (probe.top > 0) == (probe.mode == "top")
-        and probe.goes_on in {"", "prefill", "grammar"}
-        and probe.dialect.length_field in {"max_tokens", "max_completion_tokens"}
-        and (tokens is None or (isinstance(tokens, str) and tokens in {"server", "template", "local"}))
-    )
-
-
-def cache_key(options: Options, model: str) -> str:
-    """The key of a probe in the cache: everything that can change its result."""
-    parts = [
-        options.base_url,
-        model,
-        options.mode,
-        options.tokenizer,
-        redacted(dict(options.extra)),
-        options.batch is not None,
-    ]
-    return json.dumps(parts, sort_keys=True)
-
-
 async def handshake(talk: Talk) -> Probe:
-    """Find the best mode for reading labels, or test the one that `mode` names.
-
-    Raises:
-        Refusal: the server does not answer at all.
-        LabelsUnavailableError: the mode that was demanded is impossible, and why.
-        BackendUnavailableError: the model ends every answer at once, so that no mode works.
-    """
+    """Find the best mode for reading labels, or test the one that `mode` names."""
     demanded = talk.options.mode
     choice = await _first_answer(talk)
     answer = said(choice)
@@ -213,7 +148,7 @@ async def _look_for_tokens(talk: Talk) -> str | None:
     return None
 
 
-async def _try(talk: Talk, mode: str) -> Probe:
+async def _try(talk: Talk, mode: Mode) -> Probe:
     try:
         if mode == "exact":
             return Probe(mode=mode, way=await find_exact(talk, await _first_token(talk)))
@@ -267,14 +202,3 @@ def notice(url: str, model: str, probe: Probe, samples: int) -> str:
     }[probe.mode]
     why = f" (not better: {'; '.join(probe.refused)})" if probe.refused else ""
     return f"{model} at {url}: {how} [{probe.name(samples)}]{why}"
-
-
-def read_cache(text: str) -> Mapping[str, str]:
-    """The probes in a cache file by key; empty if it is not a cache file, since a cache only saves requests."""
-    try:
-        probes = parse_json(text, "the probe cache")
-    except DataError:
-        return {}
-    if not isinstance(probes, dict):
-        return {}
-    return {str(key): value for key, value in probes.items() if isinstance(value, str)}

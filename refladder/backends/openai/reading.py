@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.labels import checked_reading, log_sum, reading_from_sequences, without_continuations
-from refladder.backends.openai.transport import Refusal
+from refladder.backends.openai.transport import Refusal, at
 from refladder.records import LabelReading
 
 if TYPE_CHECKING:
@@ -51,11 +51,7 @@ def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
 
 
 def checked_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
-    """The same, once every entry is a token with a log-probability; -9999 and less are those of no probability.
-
-    Raises:
-        Refusal: an entry is not; the label that it may be is not improbable for that.
-    """
+    """The same, once every entry is a token with a log-probability; -9999 and less are those of no probability."""
     for token, _, logprob in _entries(choice):
         number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
         if not isinstance(token, str) or not number or not logprob <= _SURE:
@@ -66,19 +62,16 @@ def checked_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JS
 
 def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:  # noqa: ANN401  a server's JSON
     """Token, id and log-probability of each entry of the first generated position, as they are."""
-    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
-    if not isinstance(logprobs, dict):
-        return []
     found: list[tuple[Any, Any, Any]] = []
-    content = logprobs.get("content")
-    if isinstance(content, list) and content and isinstance(content[0], dict):
-        entries = content[0].get("top_logprobs")
-        for entry in [*(entries if isinstance(entries, list) else ()), content[0]]:
+    first = at(choice, "logprobs", "content", 0)
+    if isinstance(first, dict):
+        entries = first.get("top_logprobs")
+        for entry in [*(entries if isinstance(entries, list) else ()), first]:
             fields = entry if isinstance(entry, dict) else {}
             found.append((fields.get("token"), fields.get("id"), fields.get("logprob")))
-    tops = logprobs.get("top_logprobs")
-    if isinstance(tops, list) and tops and isinstance(tops[0], dict):
-        found += [(token, None, value) for token, value in tops[0].items()]
+    top = at(choice, "logprobs", "top_logprobs", 0)
+    if isinstance(top, dict):
+        found += [(token, None, value) for token, value in top.items()]
     return found
 
 
@@ -111,14 +104,7 @@ def is_logprob(value: Any) -> float | None:  # noqa: ANN401  a server's JSON
 
 
 def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
-    """Which token ids must be read after which label beginning: the fewest requests that read every label.
-
-    Args:
-        sequences: the token ids of every label.
-
-    Returns:
-        Beginning (the empty one first) to the sorted ids that follow it in some label.
-    """
+    """Label beginnings (the empty one first) to the sorted token ids that follow: the fewest requests."""
     wanted: dict[tuple[int, ...], set[int]] = {}
     for sequence in sequences:
         for position, token in enumerate(sequence):
@@ -129,12 +115,7 @@ def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], l
 def from_tokens(
     sequences: Sequence[tuple[int, ...]], values: Mapping[tuple[int, ...], Mapping[int, float]]
 ) -> LabelReading:
-    """Label log-probabilities from those of their tokens: log p(label) is the sum over its tokens.
-
-    Args:
-        sequences: the token ids of every label.
-        values: after each beginning, the natural-log probability of each token that was asked for.
-    """
+    """Label log-probabilities, each the sum over its tokens of their natural-log probabilities after its beginning."""
     logprobs = {
         sequence: math.fsum(values[sequence[:position]][token] for position, token in enumerate(sequence))
         for sequence in sequences
@@ -170,12 +151,7 @@ class Partial:
 
 
 def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
-    """Sort the most probable tokens by the label they spell or begin; the spellings of a label add up.
-
-    Args:
-        choices: the tokens returned, most probable first.
-        labels: what may be said.
-    """
+    """Sort the most probable tokens by the label they spell or begin; the spellings of a label add up."""
     spelled = tuple(labels)
     weights: list[list[float]] = [[] for _ in labels]
     begun: list[Beginning] = []
@@ -212,14 +188,9 @@ def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, 
 def endings(
     partial: Partial, labels: Sequence[str], values: Sequence[float | None]
 ) -> tuple[dict[int, float], dict[int, list[float]]]:
-    """The arguments `ends` and `taken` of `complete`.
+    """The arguments `ends` and `taken` of `complete`, from the log-probability of each of `partial.begun`.
 
     A label counts as completed if what is left of its beginnings is little beside what was completed.
-
-    Args:
-        partial: from `from_top`.
-        labels: what may be said.
-        values: for each of `partial.begun`, the log-probability that the label follows; None if it was not found out.
     """
     names = [bare(label) for label in labels]
     completed: dict[int, list[float]] = {}
@@ -248,12 +219,8 @@ def complete(
     an upper bound, and the note says so. Where a whole spelling and beginnings are both likely, the row is unparsed:
     such beginnings may be those of other words.
 
-    Args:
-        partial: from `from_top`.
-        labels: what may be said.
-        ends: label number to the log-probability of its beginnings with all of their completions; missing
-            where they could not be completed.
-        taken: label number to the log-probabilities of longer labels that began with its token and are not it.
+    `ends` has the log-probability of a label's beginnings with all of their completions, where they could be completed;
+    `taken` has those of longer labels that began with a label's token and are not it.
     """
     logs: list[float | None] = []
     bounds: dict[int, float] = {}

@@ -26,12 +26,8 @@ Answer = TypeVar("Answer")
 class Rows(Generic[Answer]):
     """The rows of one batch: asked by as many workers as may be in flight, each answered once.
 
-    Args:
-        prompts: the rows.
-        answer: answers one prompt, or raises Refusal.
-        failed: makes the answer of a row that failed for good, from the reason.
-        results: where answers go, (row, answer) each: those that come within `_TOGETHER` seconds together, since each
-            `put` wakes the thread that waits and interrupts this one.
+    Answers that come within `_TOGETHER` seconds go to `results` together, since each `put` wakes the thread that waits
+    and interrupts this one.
     """
 
     def __init__(
@@ -51,11 +47,7 @@ class Rows(Generic[Answer]):
         self._hopeless: list[tuple[int, Answer]] = []  # failures since the last answer, held back
 
     async def run(self, talk: Talk) -> None:
-        """Ask every row.
-
-        Raises:
-            Refusal: the server fails altogether.
-        """
+        """Ask every row."""
         workers = min(self._number, talk.options.max_concurrency)
         try:
             async with asyncio.TaskGroup() as group:
@@ -114,11 +106,9 @@ class Rows(Generic[Answer]):
 
 
 class Thread:
-    """A coroutine that runs in a thread and event loop of its own, so that it works whether or not the caller has one.
+    """A coroutine in a thread and event loop of its own, so that it works whether or not the caller has one.
 
-    Args:
-        work: the coroutine.
-        ended: called in the thread when the work has ended, with or without an error.
+    `ended` is called in that thread when the work has ended, with or without an error.
     """
 
     def __init__(self, work: Coroutine[Any, Any, None], ended: Callable[[], None]) -> None:

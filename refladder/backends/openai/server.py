@@ -22,7 +22,16 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from yarl import URL
 
 from refladder.backends.openai.pace import LONGEST_PAUSE, Pace, pause_in
-from refladder.backends.openai.transport import LOG, SHOWN_CHARACTERS, Refusal, Tally, TryAgain, shown_text
+from refladder.backends.openai.transport import (
+    LOG,
+    SHOWN_CHARACTERS,
+    Refusal,
+    Tally,
+    TryAgain,
+    at,
+    error_text,
+    shown_text,
+)
 from refladder.errors import BackendUnavailableError, DataError
 from refladder.parsing import parse_json
 from refladder.version import __version__
@@ -71,12 +80,6 @@ class Server:
 
     Proxies come from HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY. Certificates are the system's, or those that
     SSL_CERT_FILE and SSL_CERT_DIR name.
-
-    Args:
-        options: where it is, and how often and how long it is tried.
-        key: None for a server that needs none.
-        pace: when requests may start.
-        tally: where they are counted.
     """
 
     def __init__(self, options: Options, key: str | None, pace: Pace, tally: Tally) -> None:
@@ -119,19 +122,7 @@ class Server:
             await asyncio.sleep(_TLS_CLOSING)
 
     async def post(self, path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:
-        """Send one request until it is answered or fails for good.
-
-        Args:
-            path: under the base URL (`/chat/completions`), or a whole URL.
-            body: sent as JSON, with the option `extra` put over it.
-            attempts: instead of the option of this name.
-
-        Returns:
-            The JSON object of the answer.
-
-        Raises:
-            Refusal: why it failed.
-        """
+        """The JSON object that answers one request with the option `extra`; Refusal if it fails for good."""
         body = {**body, **self._options.extra}
         tokens = self._estimate(body)
 
@@ -160,21 +151,7 @@ class Server:
         upload: tuple[str, bytes] | None = None,
         attempts: int | None = None,
     ) -> bytes:
-        """Send one request about files or batches until it is answered or fails for good.
-
-        Args:
-            method: GET or POST.
-            path: under the base URL.
-            body: sent as JSON.
-            upload: the name and content of a file of requests, sent as a form instead of a body.
-            attempts: instead of the option of this name.
-
-        Returns:
-            The answer's bytes.
-
-        Raises:
-            Refusal: why it failed.
-        """
+        """The bytes that answer a request about files or batches; `upload` is a file's name and content."""
 
         async def once() -> tuple[bytes, float]:
             content, _ = await self._exchange(method, path, body=body, upload=upload, times=_FILE_TIMES)
@@ -200,13 +177,7 @@ class Server:
     ) -> Answer:
         """The answer of `once`, tried again while it raises TryAgain.
 
-        Args:
-            once: sends the request; returns its answer and how many of its estimated tokens were not used.
-            tokens: the estimate.
-            attempts: instead of the option of this name.
-
-        Raises:
-            Refusal: it failed for good.
+        `once` also returns how many of its estimated tokens were not used.
         """
         most = attempts or self._options.attempts
         failures = _Failures()
@@ -292,19 +263,7 @@ class Server:
         upload: tuple[str, bytes] | None = None,
         times: float = 1.0,
     ) -> tuple[bytes, Mapping[str, str]]:
-        """One request and its answer with a status of 2xx: the decompressed content, and the headers in any case.
-
-        Args:
-            method: GET or POST.
-            path: under the base URL, or a whole URL.
-            body: sent as JSON.
-            upload: the name and content of a file.
-            times: how many times the option `timeout` the exchange may take.
-
-        Raises:
-            TryAgain: it failed in a way that may pass.
-            Refusal: it failed for good.
-        """
+        """The content and headers of an answer with a status of 2xx; it may take `times` times the option `timeout`."""
         limit = self._options.timeout * times
         content = None if body is None else _ENCODE(body).encode()
         try:
@@ -367,7 +326,7 @@ class Server:
         if not isinstance(answer, dict):
             raise TryAgain(f"the answer is not a JSON object: {self.shown(content.decode('utf-8', 'replace'))!r}")
         if isinstance(answer.get("error"), dict | str) and "choices" not in answer:  # an error under HTTP 200
-            raise Refusal(f"it answered with an error: {self.shown(_error_text(answer))}", status=200)
+            raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}", status=200)
         return answer
 
     def _failure(self, status: int, content: bytes, headers: Mapping[str, str]) -> Refusal | TryAgain:
@@ -375,9 +334,10 @@ class Server:
         body = None
         with suppress(DataError):
             body = parse_json(content, "the error")
-        text = self.shown(_error_text(body) or content.decode("utf-8", "replace"))
-        quota = "insufficient_quota" in _error_code(body) or "quota" in text.lower()
-        if status == _TOO_MANY_REQUESTS and quota:
+        text = self.shown(error_text(body) or content.decode("utf-8", "replace"))
+        inner = at(body, "error") or body
+        codes = (at(inner, "code"), at(inner, "type"))
+        if status == _TOO_MANY_REQUESTS and ("insufficient_quota" in codes or "quota" in text.lower()):
             return Refusal(f"the quota is used up (429: {text})", status=status, ends_the_run=True)
         if status in _TRY_AGAIN or status >= 500:  # noqa: PLR2004  errors of the server
             return TryAgain(f"the server answered {status}: {text}", status, headers)
@@ -427,11 +387,7 @@ def _address(text: str) -> URL:
 
 
 def _next_address(url: URL, response: aiohttp.ClientResponse) -> URL:
-    """Where a redirect leads.
-
-    Raises:
-        Refusal: to another server, or nowhere.
-    """
+    """Where a redirect leads."""
     try:
         target = url.join(URL(response.headers["Location"]))
     except ValueError:
@@ -448,12 +404,7 @@ def _next_address(url: URL, response: aiohttp.ClientResponse) -> URL:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The decompressed content of an answer, counted while it comes in.
-
-    Raises:
-        Refusal: it is larger than the limit, or compressed in a way whose size cannot be limited.
-        TryAgain: it cannot be decompressed.
-    """
+    """The decompressed content of an answer, counted while it comes in."""
     packed = response.headers.get("Content-Encoding", "").strip().lower()
     if packed not in _PLAIN and packed not in _COMPRESSED:
         raise Refusal(f"the answer is packed as {packed[:40]!r}, and only gzip and deflate are read")
@@ -482,11 +433,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _proxy(url: URL) -> str | None:
-    """The proxy that the environment names for a URL.
-
-    Raises:
-        BackendUnavailableError: it is one that cannot be used.
-    """
+    """The proxy that the environment names for a URL."""
     if proxy_bypass(url.host or ""):
         return None
     proxies = getproxies()
@@ -511,17 +458,3 @@ def _cause(error: BaseException) -> str:
         if str(error):
             texts.append(str(error))
     return texts[-1] or type(error).__name__
-
-
-def _error_text(body: Any) -> str:  # noqa: ANN401  a server's JSON
-    if isinstance(body, dict):
-        inner = body.get("error", body)
-        if isinstance(inner, dict):
-            inner = inner.get("message") or inner.get("detail") or inner
-        return str(inner)
-    return body if isinstance(body, str) else ""
-
-
-def _error_code(body: Any) -> str:  # noqa: ANN401  a server's JSON
-    inner = body.get("error", body) if isinstance(body, dict) else None
-    return f"{inner.get('code')} {inner.get('type')}" if isinstance(inner, dict) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.openai.transport import Refusal
 from refladder.errors import BackendUnavailableError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from refladder.backends.openai.server import Server
 
 Messages = list[dict[str, str]]
+Source = Literal["server", "template", "local"]
 
 PROBE_LABELS = ("Better", "Worse", "Similar")
 PROBE: Messages = [
@@ -49,9 +50,9 @@ class Dialect:
             /tokenize), `local` (the option `tokenizer`), or None.
     """
 
-    length_field: str = "max_tokens"
+    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     tempered: bool = True
-    tokens: str | None = None
+    tokens: Source | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,22 +70,14 @@ class Talk:
     question: Messages = field(default_factory=lambda: PROBE)
 
     async def chat(self, messages: Messages, *, most: int, temperature: float, **more: Any) -> list[Any]:  # noqa: ANN401
-        """The choices of one chat answer, at most `most` tokens each.
-
-        Raises:
-            Refusal: the request failed for good.
-        """
+        """The choices of one chat answer, at most `most` tokens each."""
         body: dict[str, Any] = {"model": self.model, "messages": messages, self.dialect.length_field: most, **more}
         if self.dialect.tempered:
             body["temperature"] = temperature
         return choices_of(await self.server.post("/chat/completions", body))
 
     async def complete(self, prompt: str | Sequence[int], **more: Any) -> list[Any]:  # noqa: ANN401
-        """The choices of one completion of a text or of token ids, one token long, the most probable.
-
-        Raises:
-            Refusal: the request failed for good.
-        """
+        """The choices of one completion of a text or of token ids, one token long, the most probable."""
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
         return choices_of(await self.server.post("/completions", body))
 
@@ -94,11 +87,7 @@ class Talk:
         return self.options.base_url.removesuffix("/v1")
 
     async def rendered(self, messages: Messages) -> str:
-        """The prompt rendered by the chat template, up to the beginning of the answer.
-
-        Raises:
-            Refusal: the server gives none.
-        """
+        """The prompt rendered by the chat template, up to the beginning of the answer."""
         if self.dialect.tokens == "local":
             return str(self._tokenizer().apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
         answer = await self.server.post(f"{self.root}/apply-template", {"messages": messages})
@@ -151,11 +140,7 @@ _TOKENIZERS: dict[str, Any] = {}
 
 
 def local_tokenizer(name: str) -> Any:  # noqa: ANN401  a transformers tokenizer
-    """The tokenizer of the option `tokenizer`, loaded once.
-
-    Raises:
-        BackendUnavailableError: transformers is not installed, or there is no such tokenizer.
-    """
+    """The tokenizer of the option `tokenizer`, loaded once."""
     if name not in _TOKENIZERS:
         try:
             from transformers import AutoTokenizer  # noqa: PLC0415  heavy and optional
@@ -177,11 +162,7 @@ class LabelIds:
 
 
 def choices_of(answer: dict[str, Any]) -> list[Any]:
-    """The choices of an answer.
-
-    Raises:
-        Refusal: there are none.
-    """
+    """The choices of an answer."""
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Refusal("the answer holds no choices")

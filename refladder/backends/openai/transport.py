@@ -22,12 +22,9 @@ _REMEMBERED = 4096  # ids; an answer that goes astray does so at once
 
 
 class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reason, or the end of the run
-    """A request that failed for good.
+    """A request that failed for good, with one clause for people, without the key.
 
-    Args:
-        reason: one clause for people, without the key.
-        status: of the answer, None when none came.
-        ends_the_run: whether every other request must fail in the same way (key, model, quota, address).
+    `status` is None when no answer came; `ends_the_run` if all others must fail too (key, model, quota, address).
     """
 
     def __init__(self, reason: str, *, status: int | None = 200, ends_the_run: bool = False) -> None:
@@ -43,13 +40,7 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
 
 
 class TryAgain(Exception):  # noqa: N818  control flow of `server`
-    """A request that failed in a way that may pass.
-
-    Args:
-        reason: one clause for people, without the key.
-        status: of the answer, None when none came.
-        headers: of the answer; they may ask for a pause.
-    """
+    """A request that failed in a way that may pass; the headers of its answer may ask for a pause."""
 
     def __init__(self, reason: str, status: int | None = None, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason)
@@ -104,13 +95,36 @@ class Tally:
         numbers = [number if isinstance(number, int) and number >= 0 else 0 for number in reported]
         self.counts["prompt tokens"] += numbers[0]
         self.counts["answer tokens"] += numbers[1]
-        details = usage.get("prompt_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        cached = at(usage, "prompt_tokens_details", "cached_tokens")
         if isinstance(cached, int) and 0 <= cached <= numbers[0]:
             self.counts["cached prompt tokens"] += cached
         else:
             self.counts["prompt tokens of unknown cache"] += numbers[0]
         return sum(numbers)
+
+
+def at(value: Any, *path: str | int) -> Any:  # noqa: ANN401  a server's JSON
+    """What lies at a path of keys and places in a server's JSON; None where it does not go on."""
+    for step in path:
+        fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list) and len(value) > step
+        if not fits:
+            return None
+        value = value.get(step) if isinstance(step, str) else value[step]
+    return value
+
+
+def rows_at(value: Any, *path: str | int) -> list[dict[str, Any]]:  # noqa: ANN401  a server's JSON
+    """The objects of the list at a path."""
+    found = at(value, *path)
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def error_text(body: Any) -> str:  # noqa: ANN401  a server's JSON
+    """What a server says of an error, as far as it can be found."""
+    inner = at(body, "error") or body
+    for name in ("message", "detail", "code"):
+        inner = at(inner, name) or inner
+    return str(inner) if inner and isinstance(body, dict | str) else ""
 
 
 def shown_text(text: str, key: str | None) -> str:

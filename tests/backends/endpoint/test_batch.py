@@ -246,7 +246,10 @@ def test_a_folder_of_another_server(server, folder):
     ("change", "message"),
     [
         ({"schema": "endpoint-batch/2"}, "schema 'endpoint-batch/2', and this refladder reads endpoint-batch/1"),
-        ({"requests": "5"}, r"batch-0001\.json: not what endpoint-batch/1 is .*; name another folder"),
+        (
+            {"requests": "5"},
+            r"batch-0001\.json: endpoint-batch/1 field 'requests': Input .* integer, found '5'; name another folder",
+        ),
     ],
 )
 def test_a_damaged_folder(server, folder, change, message):

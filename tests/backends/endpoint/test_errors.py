@@ -237,7 +237,7 @@ def test_no_model():
 
 
 def test_without_the_client(monkeypatch):
-    monkeypatch.setattr("refladder.backends.openai.find_spec", lambda _name: None)
+    monkeypatch.setattr("refladder.backends.openai.endpoint.find_spec", lambda _name: None)
     with pytest.raises(
         BackendUnavailableError, match=r"needs the packages aiohttp and tenacity \(.*\); pip install aiohttp tenacity$"
     ):

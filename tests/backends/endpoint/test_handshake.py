@@ -18,7 +18,8 @@ from toy_server import (
     Quirks,
 )
 
-from refladder.backends.openai.probe import Probe, from_text, to_text
+from refladder.backends.openai.kept import from_text, to_text
+from refladder.backends.openai.probe import Probe
 from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 from refladder.testing import check_backend
 

@@ -141,25 +141,35 @@ def test_bodies_that_cannot_be_parsed_are_no_answer(body):
         _ = to(server).fingerprint
 
 
+ALONE = "label 'Worse' outside the top 1: p <= 0.22"  # e^-1.5, of the chosen token, which is then the only one
+INVALID = "an invalid entry among the log-probabilities: token "
+
+
 @pytest.mark.parametrize(
-    "tops",
-    ["Better", 7, [None], [[]], {"Better": 0}, [{"token": 5, "logprob": "x"}], [{"token": "a", "logprob": True}]],
+    ("tops", "reason"),
+    [
+        ("Better", ALONE),
+        (7, ALONE),
+        ({"Better": 0}, ALONE),
+        ([None], INVALID + "None with None"),
+        ([[]], INVALID + "None with None"),
+        ([{"token": 5, "logprob": "x"}], INVALID + "5 with 'x'"),
+        ([{"token": "a", "logprob": True}], INVALID + "'a' with True"),
+    ],
 )
-def test_lists_of_tokens_that_are_none_leave_the_row_unread_with_a_reason(tops):
+def test_lists_of_tokens_that_are_none_leave_the_row_unread_with_a_reason(tops, reason):
     good = [{"token": label, "logprob": -1.5} for label in (*LABELS, "other")]
 
     def answer(_method, _path, _headers, body):
         sent = json.loads(body)
         found = tops if "number 1" in str(sent["messages"]) else good
-        content = [{"token": "other", "logprob": -1.5, "top_logprobs": found}]
+        content = [{"token": "Better", "logprob": -1.5, "top_logprobs": found}]
         return Reply({"choices": [{"message": {"content": "Better"}, "logprobs": {"content": content}}]})
 
     with HttpServer(answer) as server:
         readings = to(server, mode="top").read_labels(questions(3), LABELS)
     assert [reading.logprobs is None for reading in readings] == [False, True, False]
-    invalid = "an invalid entry among the log-probabilities: token "
-    no_list = "no label among the top 1 tokens; the first is 'other'"
-    assert str(readings[1].reason).startswith(invalid if isinstance(tops, list) else no_list)
+    assert readings[1].reason.startswith(reason)
 
 
 def test_a_redirect_to_an_address_that_is_none():

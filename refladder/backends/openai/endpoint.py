@@ -1,0 +1,317 @@
+"""Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI, `transformers serve`.
+
+`connect("openai:MODEL", base_url="http://127.0.0.1:8000/v1")`. What the server can do is found out once (see `probe`),
+label probabilities are read in the best mode that works, and the mode is part of the fingerprint. No row is lost or
+invented: a row that fails for good is unparsed with its reason, and a server that fails altogether ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeVar, cast
+from urllib.parse import urlsplit
+
+from refladder.backends.first_answers import FirstAnswers
+from refladder.backends.openai.answers import written
+from refladder.backends.openai.batch import Batches, NotYet
+from refladder.backends.openai.chat import read_sampled, read_top
+from refladder.backends.openai.exact import read_echo, read_exact, sent_tokens
+from refladder.backends.openai.kept import keep, kept_probe
+from refladder.backends.openai.options import Options, read_key, read_options
+from refladder.backends.openai.pace import Pace
+from refladder.backends.openai.probe import answer_tokens, handshake, notice
+from refladder.backends.openai.running import Rows, Thread
+from refladder.backends.openai.talk import Talk
+from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable
+from refladder.backends.protocol import Backend, in_order
+from refladder.backends.usage import Usage
+from refladder.errors import BackendUnavailableError, UsageError, redacted
+from refladder.records import Completion, LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from refladder.backends.openai.probe import Probe
+    from refladder.backends.openai.server import Server
+    from refladder.records import Prompt, Sampling
+
+_PACKAGES = ("aiohttp", "tenacity")
+_FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
+
+Answer = TypeVar("Answer", LabelReading, Completion)
+T = TypeVar("T")
+
+
+class Endpoint(Backend):
+    """A model on a server; writes and judges. Keeps no connection open between calls."""
+
+    def __init__(self, model: str, options: Options, *, key: str | None = None) -> None:
+        self.model = model
+        self.options = options
+        self._key = key
+        self._probe: Probe | None = None
+        self._first = FirstAnswers(LOG, f"openai:{model}")
+        self._tally = Tally()
+        self._pace = Pace(
+            most=options.max_concurrency,
+            requests_per_minute=options.requests_per_minute,
+            tokens_per_minute=options.tokens_per_minute,
+            patience=options.patience,
+        )
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Counts so far: requests, tokens, retries, and unparsed answers by reason ("answer: refusal")."""
+        return dict(self._tally.counts)
+
+    @property
+    def usage(self) -> Usage:
+        """Requests and tokens as the server reported them.
+
+        `run_tokens` are the prompt tokens that were not cached; None if the server does not report its cache.
+        """
+        counts = self._tally.counts
+        unknown = counts["prompt tokens of unknown cache"] or (counts["requests"] and not counts["prompt tokens"])
+        return Usage(
+            requests=counts["requests"],
+            prompt_tokens=counts["prompt tokens"],
+            run_tokens=None if unknown else counts["prompt tokens"] - counts["cached prompt tokens"],
+            answer_tokens=counts["answer tokens"],
+        )
+
+    @property
+    def probe(self) -> Probe:
+        """The result of the handshake, which is made at the first use."""
+        if self._probe is None:
+            self._probe = kept_probe(self.options, self.model)
+            if self._probe is None:
+                self._probe = self._do(handshake)
+                keep(self._probe, self.options, self.model)
+            LOG.info("%s", self.notice)
+        return self._probe
+
+    @property
+    def fingerprint(self) -> str:
+        """Kind, model, server and how labels are read, in one line without the key."""
+        parts = urlsplit(self.options.base_url)
+        extra = f" extra={sorted(redacted(dict(self.options.extra)).items())}" if self.options.extra else ""
+        tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
+        mode = self.probe.name(self.options.samples)
+        if self.probe.mode == "sample":
+            mode += "-shares"  # stored answers without this word are smoothed shares, not to be mixed with these
+        return f"openai:{self.model}@{parts.netloc}{parts.path} {mode}{tokens}{extra}".translate(_FINGERPRINT)
+
+    @property
+    def notice(self) -> str:
+        """How labels are read and why not better, in one line for people."""
+        return notice(self.options.base_url, self.model, self.probe, self.options.samples)
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether all prompts of a run are to come in one call: each call makes a batch that takes hours."""
+        return self.options.batch is not None
+
+    @property
+    def label_tokens(self) -> int:
+        """The most tokens that one judging prompt is answered with, over all its requests but those of long labels."""
+        if self.probe.mode != "sample":
+            return 1
+        return answer_tokens(self.options, self.probe) * (1 if self.probe.fixed else self.options.samples)
+
+    def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
+        """Prompt tokens that asking each prompt sends, over all its requests; None where no tokenizer can be asked.
+
+        In the mode `top` a label that was only begun may take another request, which is not counted.
+        """
+        probe = self.probe
+        if probe.dialect.tokens is None:
+            return None
+        counted = [0] * len(prompts)
+
+        async def count(talk: Talk, row: int) -> None:
+            prompt = prompts[row]
+            length = len(await talk.ids(prompt.messages))
+            if not prompt.labels or probe.mode == "top":
+                counted[row] = length
+            elif probe.mode == "sample":
+                counted[row] = length * (1 if probe.several or probe.fixed else self.options.samples)
+            else:
+                counted[row] = sent_tokens(length, await talk.label_ids(prompt.labels), probe.way)
+
+        async def every(talk: Talk) -> None:
+            talk.dialect = probe.dialect
+            await asyncio.gather(*(count(talk, row) for row in range(len(prompts))))
+
+        self._do(every)
+        return counted
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """One text for each prompt, in order; see `write_each`."""
+        return in_order(self.write_each(prompts, sampling))
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """Label log-probabilities of each prompt, in order; see `read_labels_each`."""
+        return in_order(self.read_labels_each(prompts, labels))
+
+    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+        """Row number and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
+
+        async def answer(talk: Talk, prompt: Prompt) -> Completion:
+            choices = await talk.chat(
+                prompt.messages,
+                most=sampling.max_tokens,
+                temperature=sampling.temperature,
+                seed=sampling.seed,
+                top_p=sampling.top_p,
+            )
+            completion = written(choices[0])
+            if completion.note is not None:
+                self._tally.counts[f"answer: {completion.note}"] += 1
+            return completion
+
+        def failed(reason: str) -> Completion:
+            return Completion(text="", finish="error", note=reason)
+
+        return self._first.watched_texts(sampling.max_tokens, self._each(prompts, answer, failed))
+
+    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+        """Row number and reading of each prompt, as they finish, in any order: for a caller that stores them at once.
+
+        Every row is yielded exactly once, unless the run is stopped early: then the iterator raises after it has
+        yielded all answers, and the missing rows were not answered. A reading without log-probabilities is worth asking
+        again; do not store it. Closing the iterator ends the run.
+        """
+        asked = tuple(labels)
+        probe = self.probe
+
+        async def answer(talk: Talk, prompt: Prompt) -> LabelReading:
+            return await self._read(talk, probe, prompt, asked)
+
+        def failed(reason: str) -> LabelReading:
+            return LabelReading(logprobs=None, mass=None, reason=reason)
+
+        return self._first.watched_readings(asked, self._each(prompts, answer, failed))
+
+    async def _read(self, talk: Talk, probe: Probe, prompt: Prompt, labels: tuple[str, ...]) -> LabelReading:
+        messages = prompt.messages
+        if probe.mode == "exact":
+            return await read_exact(talk, probe.way, messages, labels)
+        if probe.mode in {"echo", "echo-plain"}:
+            return await read_echo(talk, messages, labels, plain=probe.mode == "echo-plain")
+        if probe.mode == "top":
+            return await read_top(talk, messages, labels, top=probe.top, goes_on=probe.goes_on)
+        return await read_sampled(
+            talk,
+            messages,
+            labels,
+            samples=self.options.samples,
+            most=answer_tokens(self.options, probe),
+            several=probe.several,
+            fixed=probe.fixed,
+            counts=self._tally.counts,
+        )
+
+    def _each(
+        self,
+        prompts: Sequence[Prompt],
+        answer: Callable[[Talk, Prompt], Awaitable[Answer]],
+        failed: Callable[[str], Answer],
+    ) -> Generator[tuple[int, Answer]]:
+        if not prompts:
+            return
+        probe = self.probe
+        results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
+
+        async def all_rows(talk: Talk) -> None:
+            talk.dialect = probe.dialect
+            await Rows(prompts, answer, failed, results).run(talk)
+
+        async def in_batches(talk: Talk) -> None:
+            """Give the answers that were collected, and submit or wait for the others, which ends the run."""
+            talk.dialect = probe.dialect
+            talk.server = batches = Batches(cast("Server", talk.server), self.options, self._tally)
+            with batches.locked():
+                await batches.look()
+                for row, prompt in enumerate(prompts):
+                    try:
+                        results.put([(row, await answer(talk, prompt))])
+                    except NotYet:
+                        continue
+                    except Refusal as refusal:
+                        results.put([(row, failed(refusal.reason))])
+                await batches.go_on()
+
+        work = all_rows if self.options.batch is None else in_batches
+        running = Thread(self._talk(work), lambda: results.put(None))
+        try:
+            while (answers := results.get()) is not None:
+                yield from answers
+        finally:
+            running.stop()
+        running.outcome()
+
+    async def _talk(self, work: Callable[[Talk], Awaitable[T]]) -> T:
+        """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
+        from refladder.backends.openai.server import Server  # noqa: PLC0415  imports aiohttp, which may be absent
+
+        async with Server(self.options, self._key, self._pace, self._tally) as server:
+            try:
+                return await work(Talk(server=server, model=self.model, options=self.options))
+            except Refusal as refusal:
+                models = await server.models() if refusal.status == 404 else []  # noqa: PLR2004  Not Found
+                raise unavailable(self.options.base_url, self.model, refusal, models) from None
+
+    def _do(self, work: Callable[[Talk], Awaitable[T]]) -> T:
+        results: list[T] = []
+
+        async def keep_result() -> None:
+            results.append(await self._talk(work))
+
+        running = Thread(keep_result(), lambda: None)
+        try:
+            running.outcome()
+        finally:
+            running.stop()
+        return results[0]
+
+
+def open_endpoint(
+    target: str,
+    *,
+    base_url: str | None = None,
+    mode: str | None = None,
+    samples: str | int | None = None,
+    max_concurrency: str | int | None = None,
+    requests_per_minute: str | float | None = None,
+    tokens_per_minute: str | float | None = None,
+    timeout: str | float | None = None,
+    attempts: str | int | None = None,
+    patience: str | float | None = None,
+    answer_tokens: str | int | None = None,
+    tokenizer: str | None = None,
+    extra: str | Mapping[str, Any] | None = None,
+    api_key_file: str | None = None,
+    probe_cache: str | None = None,
+    batch: str | None = None,
+) -> Endpoint:
+    """Open `openai:MODEL`; the options are those of `refladder.backends.openai.options.Options`.
+
+    The server is asked nothing yet: the handshake is made when the fingerprint or an answer is first needed.
+
+    Raises:
+        UsageError: no model, or an option with a value it cannot have.
+        BackendUnavailableError: aiohttp or tenacity is not installed, or the key cannot be had.
+    """
+    given = {name: value for name, value in locals().items() if name != "target"}  # the options by name
+    if not target:
+        raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
+    if missing := [package for package in _PACKAGES if find_spec(package) is None]:
+        raise BackendUnavailableError(
+            f"openai:MODEL needs the packages {' and '.join(_PACKAGES)} (missing: {', '.join(missing)}); "
+            f"pip install {' '.join(_PACKAGES)}"
+        )
+    options = read_options(given)
+    return Endpoint(target, options, key=read_key(options))
