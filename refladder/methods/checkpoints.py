@@ -16,7 +16,7 @@ from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.backends.hf.opening import Opened
     from refladder.backends.hf.tokens import Tokens
@@ -88,7 +88,6 @@ def _opened(name: str, kind: str, method: str, suggestion: str, machine: Machine
             dtype=machine.dtype,
             device=machine.device,
             revision=revision,
-            trust_remote_code=False,
             kind=kind,
             prefix=f"{method}:",
         )
@@ -107,6 +106,15 @@ def joined(tokens: Tokens, parts: Sequence[str], separator: int, longest: int) -
     for part in parts[1:]:
         ids += [separator, *tokens.plain(part)]
     return tokens.framed(ids, longest)
+
+
+def joined_inputs(
+    writer: TransformersBackend, texts: Iterable[Sequence[str]], separator: int, longest: int, amiss: Counter[str]
+) -> list[list[int]]:
+    """`joined` of the parts of each input; those that were cut off are counted."""
+    inputs = [joined(writer.tokens, parts, separator, longest) for parts in texts]
+    amiss[CUT] += sum(cut for _, cut in inputs)
+    return [ids for ids, _ in inputs]
 
 
 def token_id(opened: Opened, name: str, suggestion: str) -> int:

@@ -7,7 +7,7 @@ tokens, can be asked: one that overrides `Backend.count_label_tokens`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, LabelsUnavailableError
@@ -121,28 +121,6 @@ def mean_logprobs(
     return [read.get(question.texts["target"]) for question in asked]
 
 
-class _Likelihoods(NamedTuple):
-    """What is asked: `questions` of one context and dimension at a time, with the number of the context."""
-
-    backend: Backend
-    template: Template
-    questions: list[tuple[int, Dimension, list[Question]]]
-    log: JudgmentIndex
-
-
-def _opened(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
-) -> _Likelihoods:
-    """What the method asks."""
-    settings.own(NAME, {})
-    backend = judge()
-    template = load_template(benchmark.contexts[0].task, ROLE, settings.prompts)
-    check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
-    path = None if settings.work is None else within(settings.work / f"{NAME}.judgments.jsonl")
-    log = JudgmentIndex(path, run_of(backend, template), restart=settings.restart)
-    return _Likelihoods(backend, template, list(_questions(benchmark, dimensions)), log)
-
-
 def _questions(
     benchmark: Benchmark, dimensions: Sequence[Dimension]
 ) -> Iterator[tuple[int, Dimension, list[Question]]]:
@@ -158,26 +136,31 @@ def _run(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
     """Mean log-probability of the tokens of every output, after the instruction to write the best text."""
+    settings.own(NAME, {})
     try:
-        opened = _opened(benchmark, dimensions, judge, settings)
+        backend = judge()
+        template = load_template(benchmark.contexts[0].task, ROLE, settings.prompts)
+        check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
     except LabelsUnavailableError as error:
         return MethodResult(method=None, skipped=str(error))
-    recipe = opened.log.run.recipe
+    path = None if settings.work is None else within(settings.work / f"{NAME}.judgments.jsonl")
+    log = JudgmentIndex(path, run_of(backend, template), restart=settings.restart)
+    recipe = log.run.recipe
     scores: dict[tuple[str, str], float | None] = {}
     count = unreadable = length = 0
     measures: list[Measures] = []
 
     def read(questions: Sequence[Question]) -> list[list[Judgment]]:
-        return [read_texts(opened.backend, opened.template, recipe.digest, questions)]
+        return [read_texts(backend, template, recipe.digest, questions)]
 
     with settings.progress(NAME) as progress:
-        for number, dimension, asked in opened.questions:
-            judgments = opened.log.complete(asked, read)
-            values = mean_logprobs(opened.backend, opened.template, asked, judgments)
+        for number, dimension, asked in _questions(benchmark, dimensions):
+            judgments = log.complete(asked, read)
+            values = mean_logprobs(backend, template, asked, judgments)
             for question, value in zip(asked, values, strict=True):
                 scores[question.comparison.subject, dimension.name] = value
             count += len(asked)
-            length += characters(_prompt(opened.template, asked[0])) * len(_groups(asked))
+            length += characters(_prompt(template, asked[0])) * len(_groups(asked))
             unreadable += values.count(None)
             measures.append(of_judgments(judgments))
             if progress is not None:
@@ -185,7 +168,7 @@ def _run(
     return MethodResult(
         method=Method(name=NAME, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),
         judgments=count,
-        reused=opened.log.reused,
+        reused=log.reused,
         unreadable=unreadable,
         characters=length,
         measures=joined(measures),

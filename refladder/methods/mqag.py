@@ -21,7 +21,7 @@ from refladder.methods.checkpoints import (
     MACHINE,
     NO_CHECKPOINT,
     Found,
-    joined,
+    joined_inputs,
     machine_of,
     open_reader,
     open_writer,
@@ -110,18 +110,16 @@ def draw_choices(
     separators = _separators(generator)
     wrong_separators = _separators(distractors)
     choices: list[list[Choice]] = [[] for _ in texts]
-    inputs = [joined(generator.tokens, (text,), separators[0], LENGTH) for text in texts]
-    amiss[CUT] += sum(cut for _, cut in inputs)
+    inputs = joined_inputs(generator, [(text,) for text in texts], separators[0], LENGTH, amiss)
     for number in range(questions):
         sampling = Sampling(max_tokens=_TOKENS, seed=(seed << 16) + number)
         asked: list[tuple[int, str, str]] = []
-        for row, written in enumerate(generator.write_ids([ids for ids, _ in inputs], sampling)):
+        for row, written in enumerate(generator.write_ids(inputs, sampling)):
             parts = _parts(generator, written, separators)
             if len(parts) == len(("question", "answer")) and all(parts):
                 asked.append((row, parts[0], parts[1]))
-        wrong = [joined(distractors.tokens, (*parts, texts[row]), wrong_separators[0], LENGTH) for row, *parts in asked]
-        amiss[CUT] += sum(cut for _, cut in wrong)
-        options = distractors.write_ids([ids for ids, _ in wrong], sampling)
+        wrong = [(*parts, texts[row]) for row, *parts in asked]
+        options = distractors.write_ids(joined_inputs(distractors, wrong, wrong_separators[0], LENGTH, amiss), sampling)
         for (row, question, answer), written in zip(asked, options, strict=True):
             different = tuple(dict.fromkeys([answer, *filter(None, _parts(distractors, written, wrong_separators))]))
             if len(different) > 1:

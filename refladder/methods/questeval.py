@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.methods.checkpoints import (
-    CUT,
     EMPTY,
     MACHINE,
     NO_CHECKPOINT,
     Found,
-    joined,
+    joined_inputs,
     machine_of,
     open_writer,
     split_checkpoints,
@@ -150,11 +149,8 @@ def _questions(generator: TransformersBackend, texts: Sequence[str], amiss: Coun
         for sentence in sentences(text):
             for span in spans(sentence):
                 wanted.setdefault((row, span), sentence)
-    inputs = [
-        joined(generator.tokens, (_PREFIX, span, sentence), separator, LENGTH) for (_, span), sentence in wanted.items()
-    ]
-    amiss[CUT] += sum(cut for _, cut in inputs)
-    questions = _greedy_texts(generator, [ids for ids, _ in inputs], _QUESTION)
+    parts = [(_PREFIX, span, sentence) for (_, span), sentence in wanted.items()]
+    questions = _greedy_texts(generator, joined_inputs(generator, parts, separator, LENGTH, amiss), _QUESTION)
     amiss[UNREADABLE] += questions.count(None)
     asked: list[list[Asked]] = [[] for _ in texts]
     for question, (row, span) in zip(questions, wanted, strict=True):
@@ -194,9 +190,7 @@ def _recalls(
 def _asked(reader: TransformersBackend, questions: Sequence[Asked], text: str, amiss: Counter[str]) -> list[list[int]]:
     """What the reader reads: each question with a text to answer it from."""
     separator = token_id(reader.opened, "eos_token_id", SUGGESTION)
-    inputs = [joined(reader.tokens, (question.question, text), separator, LENGTH) for question in questions]
-    amiss[CUT] += sum(cut for _, cut in inputs)
-    return [ids for ids, _ in inputs]
+    return joined_inputs(reader, [(question.question, text) for question in questions], separator, LENGTH, amiss)
 
 
 def _greedy_texts(writer: TransformersBackend, inputs: Sequence[Sequence[int]], most: int) -> list[str | None]:

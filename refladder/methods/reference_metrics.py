@@ -7,6 +7,7 @@ BLEU and chrF take all of them into one score, ROUGE and METEOR take the best. B
 from __future__ import annotations
 
 import functools
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,18 @@ from refladder.errors import UsageError
 from refladder.methods.without_judge import ReferenceMetric, reference_method
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ROUGE_TYPES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 
 
-def missing_package(package: str) -> UsageError:
-    """The error to raise where a metric's package is not installed."""
-    return UsageError(f"{package} is not installed; pip install {package}")
+@contextmanager
+def _needs(package: str) -> Iterator[None]:
+    """Import a metric's package inside."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(f"{package} is not installed; pip install {package}") from error
 
 
 def bleu() -> ReferenceMetric:
@@ -29,10 +34,8 @@ def bleu() -> ReferenceMetric:
 
     Source: Papineni et al. 2002; Post, arXiv 1804.08771.
     """
-    try:
+    with _needs("sacrebleu"):
         from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415  an extra
-    except ImportError as error:
-        raise missing_package("sacrebleu") from error
     return _sacrebleu("bleu", functools.partial(BLEU, effective_order=True))
 
 
@@ -41,10 +44,8 @@ def chrf() -> ReferenceMetric:
 
     Source: Popovic 2015.
     """
-    try:
+    with _needs("sacrebleu"):
         from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415  an extra
-    except ImportError as error:
-        raise missing_package("sacrebleu") from error
     return _sacrebleu("chrf", CHRF)
 
 
@@ -66,12 +67,10 @@ def rouge(name: str) -> ReferenceMetric:
 
     Source: Lin 2004.
     """
-    try:
+    with _needs("rouge-score"):
         from nltk.stem.porter import PorterStemmer  # noqa: PLC0415  rouge-score needs nltk
         from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415  an extra
         from rouge_score.scoring import fmeasure  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_package("rouge-score") from error
     kind = ROUGE_TYPES[name]
     tokenizer = _CachedTokenizer(_CachedStemmer(PorterStemmer()))
     scorer = RougeScorer([kind], tokenizer=tokenizer)
@@ -128,13 +127,11 @@ def meteor() -> ReferenceMetric:
 
     Source: Banerjee and Lavie 2005.
     """
-    try:
+    with _needs("nltk"):
         from nltk.corpus import wordnet  # noqa: PLC0415  an extra
         from nltk.stem.porter import PorterStemmer  # noqa: PLC0415
         from nltk.tokenize import wordpunct_tokenize  # noqa: PLC0415
         from nltk.translate.meteor_score import meteor_score  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_package("nltk") from error
     synsets: Callable[[str], Sequence[Any]]
     try:
         stages, note = f"exact,stem,synonym:wordnet-{wordnet.get_version()}", None

@@ -82,6 +82,10 @@ def check_template(template: Template) -> None:
     It uses each slot of the role at least once (`background` is optional), and nothing else looks like a slot. A
     judging role has one label per outcome, in order and all different, and names them in its text (for a scale, the two
     ends). Role compare-yesno has claims.
+
+    Raises:
+        UnknownNameError: no such role.
+        PromptError: one of these does not hold.
     """
     if template.role not in ROLES:
         raise UnknownNameError("prompt role", template.role, ROLES)

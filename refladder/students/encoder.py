@@ -63,14 +63,7 @@ class EncoderStudent:
         """Read model and tokenizer, and the digest of their files."""
         if not (folder / FOLDER).is_dir():
             raise DataError(f"{folder / FOLDER}: no such folder; distil again")
-        opened = open_model(
-            str(folder / FOLDER),
-            dtype="float32",
-            device="auto",
-            revision=None,
-            trust_remote_code=False,
-            kind=CLASSIFIER,
-        )
+        opened = open_model(str(folder / FOLDER), dtype="float32", kind=CLASSIFIER)
         return cls(opened.model, opened.tokenizer, name, settings), _digest(folder / FOLDER)
 
 
@@ -109,7 +102,7 @@ def fit_encoder(
         progress: called with the steps done and the number of steps.
     """
     name, revision = split_revision(target)
-    opened = open_model(name, dtype="float32", device="auto", revision=revision, trust_remote_code=False, kind=ENCODER)
+    opened = open_model(name, dtype="float32", revision=revision, kind=ENCODER)
     import torch  # noqa: PLC0415  an extra
     import transformers  # noqa: PLC0415  an extra
 

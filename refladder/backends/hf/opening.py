@@ -142,9 +142,9 @@ def open_model(
     target: str,
     *,
     dtype: str,
-    device: str,
-    revision: str | None,
-    trust_remote_code: bool,
+    device: str = "auto",
+    revision: str | None = None,
+    trust_remote_code: bool = False,
     kind: str | None = None,
     prefix: str = "hf:",
 ) -> Opened:
