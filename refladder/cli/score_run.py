@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.cli import console, spending
 from refladder.cli.recorded import open_recorded
-from refladder.cli.sharding import check_judge, score_in_shards
+from refladder.cli.sharding import judge_options, score_in_shards
 from refladder.errors import UsageError
 from refladder.files.tables import STANDARD
 
@@ -144,9 +144,8 @@ class ScoreRun:
         """Score a table shard by shard."""
         from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
 
-        judge, options = self.judge[0], console.backend_options(*self.judge)
-        budget, judgments = self.money.budget, self.files.judgments
-        check_judge(self.context, sharding, judge, options, budget=budget, judgments=judgments)
+        judge, budget, judgments = self.judge[0], self.money.budget, self.files.judgments
+        options = judge_options(self.context, sharding, *self.judge, budget=budget, judgments=judgments)
         price = self.budgeted.price_of(judge)
         store = self.budgeted.store_path(judge, costs=price is not None)
         task = Task(

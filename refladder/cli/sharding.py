@@ -19,7 +19,7 @@ from refladder.files.tables import STANDARD
 from refladder.report.summary import summary, summary_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from refladder.cli.groups import TableOptions
     from refladder.jobs.score import Mapped
@@ -107,16 +107,16 @@ class ShardOptions:
         return int(match[1]), int(match[2])
 
 
-def check_judge(
+def judge_options(
     context: click.Context,
     sharding: ShardOptions,
     judge: str,
-    options: Mapping[str, str],
+    given: Sequence[str],
     *,
     budget: float | None,
     judgments: Path | None,
-) -> None:
-    """Check that a judge and the options of a run with it go together with shards; a UsageError otherwise."""
+) -> dict[str, str]:
+    """The options of a judge, after a check that they and those of the run go together with shards."""
     from refladder.backends import opener_of  # noqa: PLC0415  --help stays quick
     from refladder.backends.openai.options import read_options  # noqa: PLC0415
 
@@ -124,6 +124,7 @@ def check_judge(
         name = parameter.name or ""
         if name not in _KNOWN and context.get_parameter_source(name) in _BY_USER:
             raise UsageError(f"{parameter.opts[0]} does not work with shards; leave it out, or score the table whole")
+    options = console.backend_options(judge, given)
     opener_of(judge, options)  # the options are written to files, where a key has no business
     if judge.startswith("openai:"):
         read_options(options)
@@ -139,6 +140,7 @@ def check_judge(
             "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave one of them "
             "out"
         )
+    return options
 
 
 def score_in_shards(

@@ -163,10 +163,10 @@ def score_shards(
         shards = plan.shards[number - 1 :: parts]
         earlier = verified(folder, read_marks(folder, shards))
         left = [shard for shard in shards if shard.name not in earlier]
-        run = _Run(folder, earlier, sum(shard.rows for shard in shards), progress, say)
-        if other_judge and not earlier:  # the shards of other parts have a signature too
-            others = read_marks(folder, plan.shards)
-            run.expected = next((mark.signature for mark in others.values()), None)
+        scored = earlier or (read_marks(folder, plan.shards) if other_judge else {})  # by this part, or by others
+        signature = next((mark.signature for mark in scored.values()), None)
+        total = sum(shard.rows for shard in shards)
+        run = _Run(folder, earlier, signature=signature, total=total, progress=progress, say=say)
         if left:
             _check_columns(left[0].source, plan.form, mapped)
             folder.remove(MANIFEST)
@@ -257,12 +257,15 @@ class _Run:
         self,
         folder: Folder,
         marks: Mapping[str, Mark],
+        *,
+        signature: str | None,
         total: int,
         progress: Progress | None,
         say: Callable[[str], None],
     ) -> None:
         self._folder = folder
         self.marks = dict(marks)
+        self._signature = signature  # of every shard; that of the first one where it is not known before
         self._total = total
         self._progress = progress
         self._say = say
@@ -273,7 +276,6 @@ class _Run:
         self._usd: dict[int, float] = {}  # that a worker told; if it dies, the one in its place may spend so much less
         self._partly: dict[int, int] = {}  # rows done of each worker's shard
         self._begun = time.monotonic()
-        self.expected: str | None = None  # the signature, where no shard of this part has one
 
     def score(self, shards: Sequence[Shard], workers: Workers, task: Task) -> None:
         """Score shards; adds their marks."""
@@ -323,10 +325,6 @@ class _Run:
             return {}
         return {**dict.fromkeys(SPENT), **self._counts, "seconds": time.monotonic() - self._begun}
 
-    @property
-    def _signature(self) -> str | None:
-        return next((mark.signature for mark in self.marks.values()), self.expected)
-
     def _has_died(self, shard: Shard) -> bool:
         """Count the death of a worker; whether its shard is to be tried again."""
         deaths = self._deaths[shard.name] = self._deaths.get(shard.name, 0) + 1
@@ -358,6 +356,7 @@ class _Run:
                 f"{self._folder.address}: the workers differ: {mark.signature} in {mark.name}, {self._signature} in "
                 "other shards; name what differs with --judge-option (such as dtype), or use equal machines"
             )
+        self._signature = self._signature or mark.signature
         self.marks[shard.name] = mark
         self._report()
 

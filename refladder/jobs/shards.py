@@ -389,12 +389,16 @@ def write_plan(folder: Folder, plan: Plan) -> None:
     folder.write(PLAN, to_bytes(plan.kept))
 
 
+def _mark_name(shard: str) -> str:
+    return f"{MARKS}/{shard}.json"
+
+
 def read_marks(folder: Folder, shards: Sequence[Shard]) -> dict[str, Mark]:
     """The marks of shards whose rows are unchanged, by name; the scored files are not looked at."""
     names = set(folder.names(MARKS))
     marks = {}
     for shard in shards:
-        name = f"{MARKS}/{shard.name}.json"
+        name = _mark_name(shard.name)
         if f"{shard.name}.json" in names and (data := folder.read(name)) is not None:
             mark = from_bytes(Mark, data, folder.path_of(name))
             if mark.input == shard.digest:
@@ -404,12 +408,12 @@ def read_marks(folder: Folder, shards: Sequence[Shard]) -> dict[str, Mark]:
 
 def write_mark(folder: Folder, mark: Mark) -> None:
     """Store the mark of a shard, after its scored rows."""
-    folder.write(f"{MARKS}/{mark.name}.json", to_bytes(mark))
+    folder.write(_mark_name(mark.name), to_bytes(mark))
 
 
 def unmark(folder: Folder, mark: Mark) -> None:
     """Remove the mark of a shard, so that it is scored again."""
-    folder.remove(f"{MARKS}/{mark.name}.json")
+    folder.remove(_mark_name(mark.name))
 
 
 def verified(folder: Folder, marks: Mapping[str, Mark]) -> dict[str, Mark]:
@@ -477,7 +481,7 @@ def discard(folder: Folder) -> None:
     with suppress(DataError):
         plan = read_plan(folder)
         for shard in [] if plan is None else plan.shards:
-            for name in (shard.name, f"{MARKS}/{shard.name}.json", judgments_name(shard)):
+            for name in (shard.name, _mark_name(shard.name), judgments_name(shard)):
                 folder.remove(name)
     folder.remove(PLAN)
 

@@ -38,6 +38,16 @@ def test_a_changed_shard_is_refused_until_it_is_scored_again(command, fails, sco
     assert command(*reading).code == 0
 
 
+def test_a_shard_that_vanished_is_missed_with_the_manifest_alone(command, fails, scoring):
+    _, out = scoring
+    reading = ("filter", out, "--min", "coherence_score=-15")
+    (out / ".refladder" / "plan.json").unlink()  # as in a copy of the rows and their manifest
+    assert command(*reading).code == 0
+    (out / "in-00002.jsonl").unlink()
+    text = fails(2, *reading)
+    assert text.startswith(f"refladder: {out}/in-00002.jsonl: this scored shard has vanished; run the same `refladder")
+
+
 def test_a_table_beside_the_shards_is_not_counted_with_them(command, fails, scoring):
     _, out = scoring
     reading = ("filter", out, "--min", "coherence_score=-15")
