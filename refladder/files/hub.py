@@ -25,7 +25,6 @@ PREFIX = "hub:"
 CARD = "README.md"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _log = logging.getLogger("refladder.hub")  # a warning is printed on standard error unless the program decides otherwise
 
 

@@ -325,8 +325,7 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 def write_record(path: Path, record: object) -> None:
     """Write a file that holds one record, atomically."""
-    with atomic(path) as stream:
-        stream.write(to_line(record))
+    write_records(path, [record])
 
 
 def read_record(kind: type[T], path: Path) -> T:

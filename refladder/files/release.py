@@ -33,7 +33,6 @@ T = TypeVar("T")
 MANIFEST = "manifest.json"
 SCHEMA, _FAMILY = "ladder-release/1", "ladder-release/"
 WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
-CONFIGS = ("ladders", "contexts", "failures", "judgments", "scores", "certificate")  # the first is the default
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
 _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
 _BYTES = 256 << 20  # a shard ends after the row group that reaches this size

@@ -6,11 +6,10 @@ import html
 import re
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError
 from refladder.loaders.draft import Draft
 from refladder.loaders.fields import name_of, number_of, text_of
 from refladder.loaders.flat import add_flat
-from refladder.loaders.sources import find_file, read_table
+from refladder.loaders.sources import find_file, named, read_table
 from refladder.records import Benchmark, Dimension
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ DIMENSIONS = (
 )
 COLUMNS = {f"{dimension.name.capitalize()}Rating": dimension.name for dimension in DIMENSIONS}
 FILES = ("newsroom-human-eval.csv", "newsroom.json")
+COPY = "newsroom-human-eval.csv from https://github.com/lil-lab/newsroom/tree/master/humaneval"
 RATERS = 3
 
 
@@ -59,12 +59,7 @@ def load(source: Path | None) -> Benchmark:
     Raises:
         DataError: the source cannot be read or does not follow its schema; the text has path:line.
     """
-    if source is None:
-        raise DataError(
-            "newsroom: there is no copy on the Hub to fetch; download newsroom-human-eval.csv from "
-            "https://github.com/lil-lab/newsroom/tree/master/humaneval and name it with --source PATH"
-        )
-    table = read_table(find_file(source, FILES))
+    table = read_table(find_file(named(source, "newsroom", COPY), FILES))
     draft = Draft("summarization", DIMENSIONS)
     if "system_output" in table.rows[0].fields:
         names = [dimension.name for dimension in DIMENSIONS]

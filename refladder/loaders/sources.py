@@ -49,12 +49,21 @@ def find_file(source: Path, names: Sequence[str]) -> Path:
     raise DataError(f"{source}: this folder has none of {', '.join(names)} (with or without .gz); give the file's path")
 
 
+def named(source: Path | None, benchmark: str, copy: str) -> Path:
+    """The source of a benchmark that cannot be downloaded; without one, the error says where its `copy` is."""
+    if source is None:
+        raise DataError(
+            f"{benchmark}: there is no copy on the Hub to fetch; download {copy} and name it with --source PATH"
+        )
+    return source
+
+
 def read_table(path: Path) -> Table:
     """Read a JSON list of objects, JSON lines, Parquet or CSV; the format is detected from the content."""
     data = read_bytes(path)
     head = data[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
     if head.startswith(b"["):
-        rows = _read_list(path, data)
+        rows = tuple(_numbered(str(path), read_json(path, data)))
     elif head.startswith(b"PAR1"):
         rows = tuple(read_rows(str(path), "parquet"))
     else:
@@ -89,10 +98,6 @@ def table_of(name: str, rows: Iterable[Row]) -> Table:
     for row in all_rows:
         digest.update(json.dumps(row.fields, sort_keys=True, default=str).encode() + b"\n")
     return Table(rows=all_rows, revision=f"{name}@{digest.hexdigest()}")
-
-
-def _read_list(path: Path, data: bytes) -> tuple[Row, ...]:
-    return tuple(_numbered(str(path), read_json(path, data)))
 
 
 def _numbered(name: str, items: Iterable[Any]) -> Iterable[Row]:

@@ -8,7 +8,7 @@ from refladder.errors import DataError
 from refladder.loaders.draft import Draft
 from refladder.loaders.fields import as_number, as_row, list_of, name_of, text_of
 from refladder.loaders.flat import add_flat
-from refladder.loaders.sources import find_file, read_table
+from refladder.loaders.sources import find_file, named, read_table
 from refladder.records import Benchmark, Dimension, text_id
 
 if TYPE_CHECKING:
@@ -88,12 +88,7 @@ def load(source: Path | None) -> Benchmark:
         DataError: the source cannot be read, is the PersonaChat file of USR, or does not follow its schema; the text
             has path: item k.
     """
-    if source is None:
-        raise DataError(
-            "topicalchat: there is no copy on the Hub to fetch; download http://shikib.com/tc_usr_data.json "
-            "and name it with --source PATH"
-        )
-    table = read_table(find_file(source, FILES))
+    table = read_table(find_file(named(source, "topicalchat", "http://shikib.com/tc_usr_data.json"), FILES))
     draft = Draft("dialogue", DIMENSIONS)
     if "system_output" in table.rows[0].fields:
         for row in table.rows:

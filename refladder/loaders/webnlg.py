@@ -9,7 +9,7 @@ from refladder.errors import DataError, UnknownNameError
 from refladder.files.jsonl import read_lines
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import name_of, number_of, text_of
-from refladder.loaders.sources import find_beside, find_file, read_table
+from refladder.loaders.sources import find_beside, find_file, named, read_table
 from refladder.records import Benchmark, Dimension, text_id
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ AVERAGED = {name: name for name in ("fluency", "grammar", "semantics")}
 INDIVIDUAL = {"fluency": "fluency", "grammar": "grammaticality", "semantics": "semantic_adequacy"}
 FILES = ("all_data_final_scores_anonymised.csv", "all_data_final_averaged.csv")
 REFERENCES = ("gold-sample-reference0.lex", "gold-sample-reference1.lex", "gold-sample-reference2.lex")
+COPY = "all_data_final_scores_anonymised.csv from https://gitlab.com/webnlg/webnlg-human-evaluation"
 REFERENCE_TEAM = "webnlg"
 NO_OUTPUT = "null"
 
@@ -63,12 +64,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
         UnknownNameError: a team that the source does not have.
         DataError: the source cannot be read or does not follow its schema; the text has path:line.
     """
-    if source is None:
-        raise DataError(
-            "webnlg: there is no copy on the Hub to fetch; download all_data_final_scores_anonymised.csv from "
-            "https://gitlab.com/webnlg/webnlg-human-evaluation and name it with --source PATH"
-        )
-    path = find_file(source, FILES)
+    path = find_file(named(source, "webnlg", COPY), FILES)
     table = read_table(path)
     individual = "grammaticality" in table.rows[0].fields
     columns = INDIVIDUAL if individual else AVERAGED

@@ -203,8 +203,7 @@ def _page(facts: Facts, licence: str) -> str:
             ],
         ),
     ]
-    if manifest.run is not None:
-        parts += _judgments(facts)
+    parts += _judgments(facts, address)
     if facts.certificate:
         parts += [
             "## Certificate",
@@ -216,15 +215,11 @@ def _page(facts: Facts, licence: str) -> str:
     return "\n\n".join(parts)
 
 
-def _judgments(facts: Facts) -> list[str]:
+def _judgments(facts: Facts, address: str) -> list[str]:
     run = facts.manifest.run
     if run is None:
         return []
     rows = {config: sum(shard.rows for shard in facts.manifest.of(config)) for config in ("judgments", "scores")}
-    again = (
-        f"`refladder rescore hub:{facts.repository}@{facts.revision or 'REVISION'}` computes the scores again, without "
-        "a model."
-    )
     asked = "label probabilities" if not run.answers else f"{run.answers} sampled answers per question"
     return [
         "## Judgments",
@@ -238,7 +233,7 @@ def _judgments(facts: Facts) -> list[str]:
                 ["judgments, scored rows", f"{rows['judgments']:,}, {rows['scores']:,}"],
             ],
         ),
-        again,
+        f"`refladder rescore {address}` computes the scores again, without a model.",
     ]
 
 
