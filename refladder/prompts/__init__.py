@@ -1,10 +1,5 @@
 """Prompt templates: one file for a task and a role."""
 
-from refladder.prompts.files import TASKS as TASKS
-from refladder.prompts.files import TEMPLATES as TEMPLATES
-from refladder.prompts.files import check_folder as check_folder
-from refladder.prompts.files import list_templates as list_templates
-from refladder.prompts.files import load_template as load_template
 from refladder.prompts.template import ROLE_OUTCOMES as ROLE_OUTCOMES
 from refladder.prompts.template import ROLES as ROLES
 from refladder.prompts.template import Template as Template
@@ -13,3 +8,8 @@ from refladder.prompts.template import criterion as criterion
 from refladder.prompts.template import fill as fill
 from refladder.prompts.template import text_of as text_of
 from refladder.prompts.template import with_text as with_text
+from refladder.prompts.template_files import TASKS as TASKS
+from refladder.prompts.template_files import TEMPLATES as TEMPLATES
+from refladder.prompts.template_files import check_folder as check_folder
+from refladder.prompts.template_files import list_templates as list_templates
+from refladder.prompts.template_files import load_template as load_template
