@@ -206,7 +206,7 @@ class ShardWorker:
         except Exception as failure:  # noqa: BLE001  one row must not end the run; the text has the type
             rows = f"{shard.where}: " if shard else ""
             error, stops = DataError(f"{rows}{type(failure).__name__}: {_words(str(failure))}"), shard is None
-        notice = None if self._judge is None else self._judge.notice
+        notice = None if error is not None or self._judge is None else self._judge.notice  # some ask a server for it
         return ShardAnswer(mark=mark, notice=notice, error=error, stops=stops, spent=self._spent())
 
     def _spent(self) -> dict[str, float]:
