@@ -65,12 +65,12 @@ def redacted(value: T) -> T:
     return found  # type: ignore[return-value]
 
 
-def similar(name: str, names: Iterable[object], cutoff: float = 0.5) -> str | None:
+def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | None:
     """The name that is most like a name, if one is at least as similar as `cutoff` (0 to 1)."""
     return next(iter(difflib.get_close_matches(name, map(str, names), n=1, cutoff=cutoff)), None)
 
 
-def did_you_mean(name: str, names: Iterable[object], cutoff: float = 0.5, end: str = ";") -> str:
+def did_you_mean(name: str, names: Iterable[object], cutoff: float = 0.6, end: str = ";") -> str:
     """`; did you mean 'NAME'?` for a message, or `end` where no name is similar."""
     near = similar(name, names, cutoff)
     return end if near is None else f"; did you mean {near!r}?"
@@ -103,7 +103,7 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, name: str, available: Iterable[str], meant: str | None = None) -> None:
         names = sorted(available)
-        hint = f"; did you mean {meant!r}?" if meant else did_you_mean(name, names)
+        hint = f"; did you mean {meant!r}?" if meant else did_you_mean(name, names, 0.5)
         shown = ", ".join(names[:_SHOWN]) or "none"
         more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
         super().__init__(f"unknown {kind} {name!r}{hint} Known: {shown}{more}")

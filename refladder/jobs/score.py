@@ -141,7 +141,7 @@ class Mapped:
         if not needed and what not in self.columns:
             return None
         free = [name for name in row.fields if name not in {*FIELDS, *self.columns.values()}]
-        near = similar(column, free, 0.6)  # `input` is no misspelt `output`
+        near = similar(column, free)
         hint = f"did you mean --column {what}={near}? " if near else ""
         raise DataError(
             f"{row.where}: no column {column!r} for the {what.replace('_', ' ')}; {hint}"

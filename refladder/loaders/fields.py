@@ -21,7 +21,7 @@ _LARGEST_EXACT = 2**53  # from here on, a float may have lost digits of a whole 
 def missing_column(where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()) -> DataError:
     """The error for a missing column; it lists all columns and suggests a similar one that is not yet taken."""
     names = [str(name) for name in columns]
-    hint = did_you_mean(column, [name for name in names if name not in taken])
+    hint = did_you_mean(column, [name for name in names if name not in taken], 0.5)
     return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
 
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def check_integrity(benchmark: Benchmark) -> None:
-    """Check that a benchmark is consistent."""
+    """Check that a benchmark is consistent.
+
+    Raises:
+        DataError: it has no context or no dimension; an id appears twice; an output or a rating refers to something
+            missing; a rating is outside its scale; a dimension has no description or an empty scale; contexts have
+            different tasks or no text.
+    """
     name = benchmark.name
     for what, count in (("dimension", len(benchmark.dimensions)), ("context", len(benchmark.contexts))):
         if count == 0:
