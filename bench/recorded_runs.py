@@ -69,7 +69,9 @@ VOLATILE = {
     "time": (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
     "date": (r"\b20\d\d-\d\d-\d\d\b", "DATE"),
     "seconds": (r"\b\d+\.\d(?= s\b)", "N"),
-    "seconds in JSON": (r'("(?:seconds|started|ended|seen|time)": ?)[\d.]+(?:e-?\d+)?', r"\1N"),
+    "seconds in JSON": (r'("(?:seconds|judge_seconds|started|ended|seen|time)": ?)[\d.]+(?:e-?\d+)?', r"\1N"),
+    "seconds since 1970 in JSON": (r'("(?:first|last|made)\\*": ?)\d{10}\b', r"\1N"),
+    "address in memory": (r"\b0x[0-9a-f]{6,}\b", "ADDRESS"),
     "seconds as the last column of a table": (
         r"(?ms)^[^\n]*\bseconds[ |\\]*$.*?\n\n",
         lambda table: re.sub(r"(?m)\b\d+\.\d(?=[ |\\]*$)", "N", table[0]),
