@@ -21,7 +21,6 @@ from certificate import JUDGES, RUNGS, SOURCES, Qualities, Simulated, Writer
 
 from refladder.backends import connect
 from refladder.files.ladder_sets import ladder_set
-from refladder.jobs.distil import HALF_WIDTH, agreement, read_lessons
 from refladder.jobs.labelling import Asked
 from refladder.jobs.score import Mapped
 from refladder.loaders import load_benchmark
@@ -29,14 +28,15 @@ from refladder.metaeval.agreement import human_means
 from refladder.scoring.columns import Scale
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
+from refladder.students.distil import HALF_WIDTH, agreement, read_lessons
 from refladder.students.ngrams import NgramStudent, fit_ngrams
 from refladder.synth import build_ladders
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from refladder.jobs.distil import Lessons
     from refladder.records import HeldOut
+    from refladder.students.distil import Lessons
 
     FloatArray = NDArray[np.float64]
 

@@ -29,7 +29,7 @@ SLOWEST = (
     "test_readme.py",
     "test_reproduce.py",
     "backends/endpoint/test_real_servers.py",
-    "jobs/test_shards.py",
+    "fleet/test_shards.py",
     "cli/test_malformed.py",
     "cli/test_fuzz.py",
     "engine/test_self_check.py",

@@ -7,7 +7,7 @@ import json
 
 from waiting import count_lines, until
 
-from refladder.jobs.shard_worker import ShardWorker
+from refladder.fleet.shard_worker import ShardWorker
 from refladder.scoring.scorer import FIRST_BATCH
 
 RUNGS = 5  # of each ladder in demo/story

@@ -28,14 +28,6 @@ from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import locked
 from refladder.jobs.filter import DROP, KEEP, asked_condition, filter_rows
-from refladder.jobs.first_pass import (
-    PREFIX,
-    Cascade,
-    estimate_columns,
-    score_with_student,
-    student_before_judge,
-    student_judge,
-)
 from refladder.jobs.human_ratings import ExpectedRatings
 from refladder.jobs.link import open_link
 from refladder.jobs.preference_pairs import pair_lines, preference_pairs
@@ -48,6 +40,14 @@ from refladder.report.progress import progress
 from refladder.report.summary import first_pass_lines, summary_lines, warning_lines
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judging import LEAST_MASS
+from refladder.students.first_pass import (
+    PREFIX,
+    Cascade,
+    estimate_columns,
+    score_with_student,
+    student_before_judge,
+    student_judge,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

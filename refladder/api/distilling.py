@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from refladder.api.frames import checked, in_words_of_python, output_path, with_parameters, written
 from refladder.api.promises import label_tables
 from refladder.files.ladder_sets import LadderSet, load_ladders
-from refladder.jobs import distil as distilling
 from refladder.jobs.labelling import Asked
 from refladder.jobs.score import FIELDS, Mapped
 from refladder.report.progress import progress
-from refladder.report.student_table import surface_lines
+from refladder.students import distil as distilling
+from refladder.students.student_table import surface_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

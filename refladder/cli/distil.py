@@ -64,9 +64,9 @@ def command(
     --judge distilled:FOLDER`, or before a judge with `score --cascade distilled:FOLDER`.
     """
     from refladder.files.ladder_sets import load_ladders  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.distil import distil  # noqa: PLC0415
     from refladder.jobs.score import Mapped  # noqa: PLC0415
-    from refladder.report.student_table import student_lines, student_table  # noqa: PLC0415
+    from refladder.students.distil import distil  # noqa: PLC0415
+    from refladder.students.student_table import student_lines, student_table  # noqa: PLC0415
 
     with console.progress("distilling") as progress:
         record, notes = distil(

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.cli.groups import TableOptions
-    from refladder.jobs.first_pass import Cascade
     from refladder.jobs.score import Mapped
     from refladder.scoring.scorer import LadderScorer
-    from refladder.students import Student
+    from refladder.students.first_pass import Cascade
+    from refladder.students.student import Student
 
 # Options that a student alone has a use for; the others say how a judge is asked.
 _ALONE = {
@@ -70,7 +70,7 @@ class CascadeOptions:
         Raises:
             UsageError: the options do not fit together, or one of them is wrong.
         """
-        from refladder.jobs.first_pass import student_before_judge  # noqa: PLC0415  --help stays quick
+        from refladder.students.first_pass import student_before_judge  # noqa: PLC0415  --help stays quick
 
         refused = [option for option, given in (("--text", text), ("--threshold", threshold)) if given]
         return student_before_judge(self.cascade, self.between, self.check_share, refused=refused)
@@ -78,13 +78,13 @@ class CascadeOptions:
     @property
     def folder(self) -> Path:
         """The folder of the student."""
-        from refladder.jobs.first_pass import student_folder  # noqa: PLC0415  --help stays quick
+        from refladder.students.first_pass import student_folder  # noqa: PLC0415  --help stays quick
 
         return student_folder(self.cascade or "")
 
     def before(self, scorer: LadderScorer, student: Student | None) -> Cascade | None:
         """The first pass before a scorer; None without a student."""
-        from refladder.jobs.first_pass import Cascade  # noqa: PLC0415  --help stays quick
+        from refladder.students.first_pass import Cascade  # noqa: PLC0415  --help stays quick
 
         if student is None or self.between is None:
             return None
@@ -108,7 +108,7 @@ def scored_alone(
     Raises:
         UsageError: no ladder set is named, or options are given for asking a judge.
     """
-    from refladder.jobs.first_pass import PREFIX, score_with_student, student_folder, student_judge  # noqa: PLC0415  --help stays quick
+    from refladder.students.first_pass import PREFIX, score_with_student, student_folder, student_judge  # noqa: PLC0415  --help stays quick
 
     if judge is None or not judge.startswith(PREFIX):
         if ladders is None:
@@ -131,7 +131,7 @@ def scored_alone(
         raise UsageError("give a SOURCE table")
     set_of_contexts = None if ladders is None else load_ladders(ladders)
     if sharding.given:
-        from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
+        from refladder.fleet.shard_worker import Task  # noqa: PLC0415  --help stays quick
 
         task = Task(
             ladders=ladders or "",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
-    from refladder.students import Student
+    from refladder.students.student import Student
 
 SAMPLED = (
     "sampled answers: each decision is that of the whole ladder with the same answers; others may decide otherwise"
@@ -142,7 +142,7 @@ class ScoreRun:
 
     def score_in_shards(self, source: str, table: TableOptions, mapped: Mapped, sharding: ShardOptions) -> int:
         """Score a table shard by shard."""
-        from refladder.jobs.shard_worker import Task  # noqa: PLC0415  --help stays quick
+        from refladder.fleet.shard_worker import Task  # noqa: PLC0415  --help stays quick
 
         judge, budget, judgments = self.judge[0], self.money.budget, self.files.judgments
         options = judge_options(self.context, sharding, *self.judge, budget=budget, judgments=judgments)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.cli.groups import TableOptions
+    from refladder.fleet.shard_worker import Task
+    from refladder.fleet.sharded_score import ShardsReport
+    from refladder.fleet.workers import Workers
     from refladder.jobs.score import Mapped
-    from refladder.jobs.shard_worker import Task
-    from refladder.jobs.sharded_score import ShardsReport
-    from refladder.jobs.workers import Workers
 
 # The options of `score` that shards know; another one is refused, not ignored.
 _KNOWN = {
@@ -157,8 +157,8 @@ def score_in_shards(
 ) -> int:
     """Score a table shard by shard, and print the counts; folder and format of the task are filled in here."""
     from refladder.backends.openai.options import share_of_limits  # noqa: PLC0415  --help stays quick
-    from refladder.jobs.sharded_score import SHARD_ROWS, Sharding, check_places, score_shards  # noqa: PLC0415
-    from refladder.jobs.workers import Processes, RayActors  # noqa: PLC0415
+    from refladder.fleet.sharded_score import SHARD_ROWS, Sharding, check_places, score_shards  # noqa: PLC0415
+    from refladder.fleet.workers import Processes, RayActors  # noqa: PLC0415
 
     check_places(source, table.out)
     if sharding.address is not None and sharding.engine != "ray":

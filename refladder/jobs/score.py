@@ -249,7 +249,7 @@ def _first(names: Collection[str]) -> str:
 
 
 class AllRows:
-    """Asks the judge about every row; `refladder.jobs.first_pass.Cascade` asks about some."""
+    """Asks the judge about every row; `refladder.students.first_pass.Cascade` asks about some."""
 
     def __init__(self, scorer: LadderScorer) -> None:
         self.scorer = scorer

@@ -259,7 +259,7 @@ def ended(arguments, stdin=b""):
     console.say_once.cache_clear()
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-    workers = mock.patch("refladder.jobs.workers.Processes", Inline)
+    workers = mock.patch("refladder.fleet.workers.Processes", Inline)
     streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
     with workers, mock.patch.object(sys, "stdin", given), streams[0], streams[1]:
         try:

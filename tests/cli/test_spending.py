@@ -12,7 +12,7 @@ from refladder import backends, cli
 from refladder.backends import connect
 from refladder.backends.usage import Usage
 from refladder.cli.spending import Spending, SpendingOptions
-from refladder.jobs.shard_worker import ShardWorker
+from refladder.fleet.shard_worker import ShardWorker
 from refladder.loaders import load_benchmark
 from refladder.registry import Entry
 
@@ -283,7 +283,7 @@ def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(capsys
 
 
 def test_shards_report_what_was_asked_and_have_a_budget(capsys, table, tmp_path, prices, monkeypatch):
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda _text, **_: True)
     store = ("--prices", prices, "--store", tmp_path / "r.sqlite")
@@ -330,7 +330,7 @@ def test_each_worker_of_shards_may_spend_its_share(capsys, table, tmp_path, pric
             worker, shard = self.queue.pop(0)
             return worker, self.worker.run(shard)
 
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Two)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Two)
     budget = ("--prices", prices, "--budget", "90", "--workers", "2")
     code, _, err = score(capsys, table, *budget, "--store", tmp_path / "r.sqlite", out="out")
     assert code == 0
@@ -358,7 +358,7 @@ def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(capsys, tabl
             self.worker = ShardWorker(self.task)  # the answer is lost with the worker that died
             return 0, None
 
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Dying)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda _text, **_: True)
     budget = 0.75 * whole["usd"]  # most goes to the first shard; what the second asked stays in its judgments

@@ -16,8 +16,8 @@ from refladder.errors import DataError
 from refladder.files import streams
 from refladder.files.jsonl import read_bytes, read_lines
 from refladder.files.tables import read_rows
+from refladder.fleet.shards import make_plan
 from refladder.jobs.score import Mapped
-from refladder.jobs.shards import make_plan
 from refladder.parsing import parse_toml
 
 LONG = json.dumps({"output": "x" * 3000})  # longer than the limit of these tests, 2,048 bytes

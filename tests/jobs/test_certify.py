@@ -312,7 +312,7 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
 
 
 def test_shards_of_a_set_that_was_certified_since_are_not_scored_again(folder, command, stories, tmp_path, monkeypatch):
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     shards = tmp_path / "shards"
     score = ("score", stories, "--ladders", folder, "--shard-rows", "1", "--out", shards)
     assert command(*score).code == 0

@@ -45,7 +45,7 @@ def test_workers_share_one_store(serve, tmp_path, request):
 def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_not(
     serve, command, fails, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     server = serve(VLLM)
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     command("export", "demo/summarization", "--out", rows)
@@ -68,7 +68,7 @@ def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_n
 
 
 def test_parts_of_a_run_have_one_judge(serve, command, fails, tmp_path, monkeypatch):
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     command("export", "demo/summarization", "--out", rows)
     lines = rows.read_text().splitlines(keepends=True)

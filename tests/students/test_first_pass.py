@@ -15,11 +15,11 @@ from refladder.backends import connect
 from refladder.backends.builtin import Builtin
 from refladder.errors import DataError
 from refladder.files.ladder_sets import load_ladders
-from refladder.jobs.first_pass import Cascade
 from refladder.jobs.score import Mapped, score_rows
 from refladder.records import LabelReading
 from refladder.scoring.columns import Scale
 from refladder.scoring.scorer import LadderScorer
+from refladder.students.first_pass import Cascade
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 COLUMN, CASCADE, STUDENT = "coherence_score", "coherence_cascade_score", "coherence_student_score"

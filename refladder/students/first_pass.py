@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from refladder.scoring.columns import Columns
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.scorer import LadderScorer
-    from refladder.students import Student
+    from refladder.students.student import Student
 
 PREFIX = "distilled:"  # of the name of a student, before its folder
 CHUNK = 1024  # rows that a student reads at a time: always the same ones, so that a resumed run has the same estimates
@@ -80,7 +80,7 @@ def student_before_judge(
 
 
 def _named_student(name: str, option: str) -> Student:
-    from refladder.students import open_student  # noqa: PLC0415  scipy: 0.2 s
+    from refladder.students.student import open_student  # noqa: PLC0415  scipy: 0.2 s
 
     if not name.startswith(PREFIX) or name == PREFIX:
         raise UsageError(f"{option} {name!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`")

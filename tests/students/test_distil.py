@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from refladder.jobs.distil import read_lessons
 from refladder.jobs.labelling import Asked
 from refladder.jobs.score import Mapped
-from refladder.students import open_student
+from refladder.students.distil import read_lessons
+from refladder.students.student import open_student
 
 COLUMN = "worth_score"
 

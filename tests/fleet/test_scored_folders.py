@@ -13,7 +13,7 @@ LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 @pytest.fixture
 def scoring(command, rows, tmp_path, monkeypatch):
     """The command that scored 60 rows in three shards, and the folder."""
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     source, out = tmp_path / "in.jsonl", tmp_path / "out"
     source.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(60)), "utf-8")
     arguments = ("score", source, *LADDERS, "--out", out, "--shard-rows", "20")
@@ -124,13 +124,13 @@ def test_a_wrong_column_is_refused_before_a_worker_starts_and_can_be_mended(
         raise AssertionError("a worker was started")
 
     with monkeypatch.context() as patched:
-        patched.setattr("refladder.jobs.workers.Processes", no_worker)
+        patched.setattr("refladder.fleet.workers.Processes", no_worker)
         text = fails(2, *arguments, "--column", "output=txt")
     assert text == (
         f"refladder: {source}:1: no column 'txt' for the output; did you mean --column output=text? Columns there: "
         f"{', '.join([*rows(1)[0], 'text'])}. Map one with --column output=NAME\n"
     )
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     done = command(*arguments, "--column", "output=text")
     assert done.err.endswith("3 shards: 60 rows = 60 scored + 0 unscored\n")
     plan = json.loads((out / ".refladder" / "plan.json").read_bytes())
@@ -153,7 +153,7 @@ def test_a_file_name_is_no_folder_of_shards(command, fails, scoring, tmp_path, m
 
 
 def test_no_advice_to_run_the_same_command_again_where_it_would_fail_again(fails, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps({**row, "coherence_score": 1}) + "\n" for row in rows(60)), "utf-8")
     assert fails(2, "score", source, *LADDERS, "--out", tmp_path / "out").endswith(
@@ -162,7 +162,7 @@ def test_no_advice_to_run_the_same_command_again_where_it_would_fail_again(fails
 
 
 def test_the_scored_rows_are_no_input_of_the_next_run(command, fails, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     data = tmp_path / "data"
     (data / "part").mkdir(parents=True)
     (data / "part" / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(60)), "utf-8")

@@ -17,7 +17,7 @@ from refladder.files.remote import is_url
 from refladder.files.scored_shards import MANIFEST, PLAN, RUN_FOLDER
 from refladder.files.table_files import form_by_name
 from refladder.files.tables import STANDARD, read_once, read_rows
-from refladder.jobs.shards import (
+from refladder.fleet.shards import (
     MARKS,
     Mark,
     Plan,
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from refladder.files.folders import Folder
+    from refladder.fleet.shard_worker import Task
+    from refladder.fleet.workers import Workers
     from refladder.jobs.score import Mapped
-    from refladder.jobs.shard_worker import Task
-    from refladder.jobs.workers import Workers
     from refladder.records import Progress
 
 SHARD_ROWS = 50_000

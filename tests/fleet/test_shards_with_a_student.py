@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from shard_folders import Inline, scored
 
-from refladder.jobs.sharded_score import merged
+from refladder.fleet.sharded_score import merged
 from refladder.metaeval.shares import share_intervals
 from refladder.scoring.columns import FirstPass, ScoreReport
 
@@ -20,7 +20,7 @@ SHARDS = ("--shard-rows", "200")
 
 @pytest.fixture(autouse=True)
 def inline(monkeypatch):
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
 
 
 @pytest.fixture(scope="module")

@@ -27,11 +27,11 @@ from refladder.files import jsonl
 from refladder.files.folders import open_folder
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import has_ended
+from refladder.fleet.shard_worker import ShardWorker, Task
+from refladder.fleet.sharded_score import Sharding, merged, score_shards
+from refladder.fleet.shards import Mark, ShardAnswer, ShardRequest, make_plan
+from refladder.fleet.workers import Processes, _serve, _take_gpu
 from refladder.jobs.score import Mapped
-from refladder.jobs.shard_worker import ShardWorker, Task
-from refladder.jobs.sharded_score import Sharding, merged, score_shards
-from refladder.jobs.shards import Mark, ShardAnswer, ShardRequest, make_plan
-from refladder.jobs.workers import Processes, _serve, _take_gpu
 from refladder.scoring.columns import ScoreReport
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
@@ -39,7 +39,7 @@ LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 
 @pytest.fixture
 def inline(monkeypatch):
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
 
 
 @pytest.fixture
@@ -553,15 +553,15 @@ def test_processes_share_cores_and_memory(monkeypatch):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "7")
-    monkeypatch.setattr("refladder.jobs.workers.get_context", lambda _kind: Context())
-    monkeypatch.setattr("refladder.jobs.workers.cores", lambda: 9)
+    monkeypatch.setattr("refladder.fleet.workers.get_context", lambda _kind: Context())
+    monkeypatch.setattr("refladder.fleet.workers.cores", lambda: 9)
     Processes(4, gpus=False).start("{}")
     share = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "REFLADDER_WORKERS": "4"}
     assert started == [(_serve, share, True)] * 4
 
 
 def test_rows_of_unfinished_shards_are_progress(inputs, tmp_path, monkeypatch):
-    monkeypatch.setattr("refladder.jobs.shard_worker._EVERY", 0)
+    monkeypatch.setattr("refladder.fleet.shard_worker._EVERY", 0)
     told = []
 
     def open_workers(form):
@@ -608,7 +608,7 @@ def test_rows_of_unfinished_shards_are_progress(inputs, tmp_path, monkeypatch):
 def unfinished(command, inputs, tmp_path, monkeypatch):
     """A run at a URL that was interrupted when the judgments of its first shard were on this machine."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr("refladder.jobs.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     out = f"file://{tmp_path}/out"
     line = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "400")
 

@@ -23,9 +23,7 @@ from refladder.errors import BackendError, DataError, OtherRunError, RefladderEr
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import read_record, throw_away
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
-from refladder.jobs.first_pass import Cascade, score_with_student
-from refladder.jobs.score import AllRows, Mapped, score_rows
-from refladder.jobs.shards import (
+from refladder.fleet.shards import (
     SLICES,
     Mark,
     Shard,
@@ -35,11 +33,13 @@ from refladder.jobs.shards import (
     write_mark,
     write_slice,
 )
+from refladder.jobs.score import AllRows, Mapped, score_rows
 from refladder.jobs.stop_at import stop_thresholds
 from refladder.records import HumanScale, scale_of
 from refladder.scoring.columns import Scale, bound_columns, column_names
 from refladder.scoring.scorer import LadderScorer
-from refladder.students import open_student
+from refladder.students.first_pass import Cascade, score_with_student
+from refladder.students.student import open_student
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from refladder.jobs.score import Item
     from refladder.scoring.columns import Columns, ScoreReport
     from refladder.scoring.judgment_file import JudgmentLog
-    from refladder.students import Student
+    from refladder.students.student import Student
 
 _EVERY = 1.0  # seconds between two messages about a shard under way
 _FULL = (errno.ENOSPC, errno.EDQUOT)

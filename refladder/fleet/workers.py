@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
-    from refladder.jobs.shards import ShardAnswer, ShardRequest
+    from refladder.fleet.shards import ShardAnswer, ShardRequest
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _CLOSE = 5.0  # seconds for a worker to end after it was asked to
@@ -142,7 +142,7 @@ def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | 
     threading.Thread(target=_end_with_driver, daemon=True).start()
     if gpu is not None:
         _take_gpu(gpu)
-    from refladder.jobs.shard_worker import ShardWorker  # noqa: PLC0415  after the environment is set
+    from refladder.fleet.shard_worker import ShardWorker  # noqa: PLC0415  after the environment is set
 
     worker = ShardWorker(task, pipe.send)
     while True:
@@ -228,7 +228,7 @@ class RayActors(Workers):
         self._actors = [self._started() for _ in range(self.number)]
 
     def _started(self) -> Any:  # noqa: ANN401  Ray has no types for actors
-        from refladder.jobs.shard_worker import ShardWorker  # noqa: PLC0415  not in the driver of processes
+        from refladder.fleet.shard_worker import ShardWorker  # noqa: PLC0415  not in the driver of processes
 
         return self._ray.remote(ShardWorker).options(**self._options).remote(self._task)
 

@@ -13,7 +13,6 @@ from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import atomic
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows
-from refladder.jobs.first_pass import context_text_of
 from refladder.jobs.labelling import Asked, read_pool
 from refladder.jobs.score import items
 from refladder.jobs.scored_tables import read_twice
@@ -22,10 +21,11 @@ from refladder.metaeval.correlation import correlate
 from refladder.methods.surface import MEASURES
 from refladder.methods.surface_scores import measured
 from refladder.records import Distilled, HeldOut
-from refladder.report.student_table import student_card
-from refladder.students import Student, save_student
 from refladder.students.encoder import fit_encoder, settings_of
+from refladder.students.first_pass import context_text_of
 from refladder.students.ngrams import fit_ngrams
+from refladder.students.student import Student, save_student
+from refladder.students.student_table import student_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.score import Mapped
     from refladder.records import Progress
-    from refladder.students import Regressor
+    from refladder.students.student import Regressor
 
 HELD_OUT = 0.2  # of the contexts
 LEAST_ROWS = 50
