@@ -31,8 +31,8 @@ from refladder.metaeval.agreement import human_means
 from refladder.metaeval.correlation import correlate
 from refladder.methods.ladder import score_benchmark
 from refladder.records import LabelReading, Sampling
-from refladder.scoring.columns import Scale
 from refladder.scoring.scorer import LadderScorer
+from refladder.settings import Scale
 from refladder.synth import build_ladders
 from refladder.trust.audit_statistics import mean_over_contexts
 

@@ -25,9 +25,9 @@ from refladder.jobs.labelling import Asked
 from refladder.jobs.score import Mapped
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
-from refladder.scoring.columns import Scale
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
+from refladder.settings import Scale
 from refladder.students.distil import HALF_WIDTH, agreement, read_lessons
 from refladder.students.ngrams import NgramStudent, fit_ngrams
 from refladder.synth import build_ladders

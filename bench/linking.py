@@ -17,10 +17,10 @@ from refladder.backends.builtin import Builtin
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.jobs.link import LEAST_CONTEXTS
 from refladder.loaders import load_benchmark
-from refladder.scoring.columns import Scale as Rule
 from refladder.scoring.judging import verdicts
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
+from refladder.settings import Scale as Rule
 from refladder.trust.linking import (
     MAPS,
     MOST_ODDS,

@@ -20,7 +20,7 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/cli"), str(ROOT / "tests/backends/endpoint")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/commands"), str(ROOT / "tests/backends/endpoint")]
 
 import malformed  # noqa: E402
 from http_server import HttpServer, Reply  # noqa: E402

@@ -61,7 +61,7 @@ AREAS = (0.5, 0.7, 0.9, 0.97)
 
 MEASURED = """
 import re, sys, time
-from refladder.cli import run
+from refladder.commands.main import run
 assert run(sys.argv[1:]) == 0
 memory = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 print(time.process_time(), memory, file=sys.stderr)

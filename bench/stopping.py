@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.records import Dimension
-from refladder.scoring.columns import Scale
 from refladder.scoring.rules import RULES, probabilities_from, rule_named
 from refladder.scoring.stopping import StopRule
+from refladder.settings import Scale
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,24 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refladder.api.calls import filter as filter  # noqa: A004  the name of the command
-    from refladder.api.calls import pairs as pairs
-    from refladder.api.calls import score as score
-    from refladder.api.distilling import distil as distil
-    from refladder.api.experiments import build as build
-    from refladder.api.experiments import compete as compete
-    from refladder.api.experiments import evaluate as evaluate
-    from refladder.api.promises import calibrate as calibrate
-    from refladder.api.promises import human_scale as human_scale
-    from refladder.api.scales import link as link
-    from refladder.api.scales import rescore as rescore
-    from refladder.api.sets import audit as audit
-    from refladder.api.sets import certify as certify
-    from refladder.api.sets import diff as diff
-    from refladder.api.sets import publish as publish
-    from refladder.api.sets import show as show
-    from refladder.api.texts import Scorer as Scorer
     from refladder.backends import connect as connect
+    from refladder.commands.audit import audit as audit
+    from refladder.commands.build import build as build
+    from refladder.commands.calibrate import calibrate as calibrate
+    from refladder.commands.calibrate import human_scale as human_scale
+    from refladder.commands.certify import certify as certify
+    from refladder.commands.compete import compete as compete
+    from refladder.commands.diff import diff as diff
+    from refladder.commands.distil import distil as distil
+    from refladder.commands.evaluate import evaluate as evaluate
+    from refladder.commands.filter import filter as filter  # noqa: A004  the name of the command
+    from refladder.commands.link import link as link
+    from refladder.commands.pairs import pairs as pairs
+    from refladder.commands.publish import publish as publish
+    from refladder.commands.rescore import rescore as rescore
+    from refladder.commands.score import score as score
+    from refladder.commands.show import show as show
+    from refladder.commands.texts import Scorer as Scorer
     from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
@@ -48,28 +48,28 @@ _PUBLIC = {
     "Output": "refladder.records",
     "Protocol": "refladder.jobs.evaluate",
     "Sampling": "refladder.records",
-    "Scorer": "refladder.api.texts",
-    "audit": "refladder.api.sets",
-    "build": "refladder.api.experiments",
-    "calibrate": "refladder.api.promises",
-    "certify": "refladder.api.sets",
-    "compete": "refladder.api.experiments",
+    "Scorer": "refladder.commands.texts",
+    "audit": "refladder.commands.audit",
+    "build": "refladder.commands.build",
+    "calibrate": "refladder.commands.calibrate",
+    "certify": "refladder.commands.certify",
+    "compete": "refladder.commands.compete",
     "connect": "refladder.backends",
-    "diff": "refladder.api.sets",
-    "distil": "refladder.api.distilling",
-    "evaluate": "refladder.api.experiments",
+    "diff": "refladder.commands.diff",
+    "distil": "refladder.commands.distil",
+    "evaluate": "refladder.commands.evaluate",
     "evaluate_method": "refladder.metaeval.agreement",
-    "filter": "refladder.api.calls",
-    "human_scale": "refladder.api.promises",
+    "filter": "refladder.commands.filter",
+    "human_scale": "refladder.commands.calibrate",
     "ladder_set_of_rows": "refladder.files.ladder_sets",
-    "link": "refladder.api.scales",
+    "link": "refladder.commands.link",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
-    "pairs": "refladder.api.calls",
-    "publish": "refladder.api.sets",
-    "rescore": "refladder.api.scales",
-    "score": "refladder.api.calls",
-    "show": "refladder.api.sets",
+    "pairs": "refladder.commands.pairs",
+    "publish": "refladder.commands.publish",
+    "rescore": "refladder.commands.rescore",
+    "score": "refladder.commands.score",
+    "show": "refladder.commands.show",
     "write_ladder_set": "refladder.files.ladder_sets",
 }
 

@@ -1,6 +1,6 @@
 """`python -m refladder`."""
 
-from refladder.cli import main
+from refladder.commands.main import main
 
 if __name__ == "__main__":  # worker processes import this module
     main()

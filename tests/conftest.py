@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from refladder.backends.builtin import NOTICE
-from refladder.cli import console
-from refladder.cli import run as run_command
+from refladder.commands import console
+from refladder.commands.main import run as run_command
 
 REPOSITORY = Path(__file__).parents[1]
 SETTINGS = re.compile(

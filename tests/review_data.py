@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from refladder.cli import run as run_command
+from refladder.commands.main import run as run_command
 
 NASTY = '<img src=x onerror="window.hit=1"></script><script>window.hit=1</script>{{7*7}}&amp;\'\u2028'
 SYSTEMS = ("aardvark", "badger")

@@ -20,15 +20,16 @@ LEVELS = [
     {"registry", "files"},
     {"prompts", "loaders", "ranking", "metaeval", "trust", "engine"},
     {"backends"},
+    {"session", "settings"},
     {"synth", "scoring"},
     {"methods"},
     {"report"},
     {"jobs"},
     {"students"},
     {"fleet"},
-    {"api", "review"},
+    {"review"},
+    {"commands"},
     {"testing", "integrations"},
-    {"cli"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 HEAVY = (
@@ -89,8 +90,10 @@ def test_the_check_sees_a_wrong_import():
     assert against_the_arrow("scoring", "refladder.jobs.score")
     assert against_the_arrow("scoring", "refladder")
     assert not against_the_arrow("scoring", "refladder.prompts")
-    tree = ast.parse("def f():\n    from refladder.jobs import score\nif TYPE_CHECKING:\n    import refladder.cli\n")
-    assert sorted(imported(tree)) == ["refladder.cli", "refladder.jobs.score"]
+    tree = ast.parse(
+        "def f():\n    from refladder.jobs import score\nif TYPE_CHECKING:\n    import refladder.commands\n"
+    )
+    assert sorted(imported(tree)) == ["refladder.commands", "refladder.jobs.score"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -115,7 +118,9 @@ def test_no_file_imports_itself_through_others():
 
 
 def test_no_two_modules_share_a_name():
-    names = [name.rpartition(".")[2] for name in MODULES if not name.startswith("refladder.cli.")]  # named by command
+    names = [
+        name.rpartition(".")[2] for name in MODULES if not name.startswith("refladder.commands.")
+    ]  # named by command
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
 
 
@@ -123,8 +128,8 @@ def test_no_two_modules_share_a_name():
 def test_only_the_command_line_prints_and_leaves(path):
     calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
     names = {ast.unparse(call) for call in calls}
-    assert "print" not in names  # cli has click.echo
-    if unit_of(path) not in {"cli", "__main__"}:
+    assert "print" not in names  # commands have click.echo
+    if unit_of(path) not in {"commands", "__main__"}:
         assert not names & {"sys.exit", "exit", "quit", "os._exit", "click.echo"}
 
 
@@ -143,7 +148,7 @@ def test_import_refladder_loads_nothing_heavy():
 
 @pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"], ["build", "--help"], ["evaluate", "--help"]])
 def test_help_loads_no_arrays_models_or_tables(arguments):
-    code = f"import sys; from refladder.cli import run; run({arguments!r}); print('LOADED', *sys.modules)"
+    code = f"import sys; from refladder.commands.main import run; run({arguments!r}); print('LOADED', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     text, _, modules = done.stdout.partition("LOADED")
     assert "Usage: refladder" in text

@@ -27,7 +27,7 @@ import pytest
 import refladder
 from refladder import registry
 from refladder.backends import BACKENDS
-from refladder.cli import COMMANDS
+from refladder.commands.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"

@@ -98,7 +98,7 @@ def test_a_crash_leaves_no_key(tmp_path):
     write_outputs(tmp_path)
     crash = f"""
 import os, sys
-from refladder import cli
+from refladder.commands import main as cli
 from refladder.backends import builtin
 def broken(self, prompts, labels):
     key = os.environ["OPENAI_API_KEY"]

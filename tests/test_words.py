@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from refladder.cli import COMMANDS, cli
+from refladder.commands.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -65,7 +65,7 @@ def test_documents_use_the_words_of_the_field(path):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_uses_the_words_of_the_field(name):
-    texts = list(helps(import_module(COMMANDS[name]).command))
+    texts = list(helps(import_module(f"refladder.commands.{name}").command))
     assert texts
     assert {text: words for text in texts if (words := avoided(text))} == {}
 

@@ -9,20 +9,16 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends import connect
-from refladder.backends.cache.cached import Stored
-from refladder.backends.cache.store import ResponseStore
-from refladder.backends.metered import Metered, spent_counts
 from refladder.backends.prices import Budget, Price
 from refladder.errors import BackendError, DataError, OtherRunError, RefladderError, UsageError
 from refladder.files.folders import open_folder
-from refladder.files.jsonl import read_record, throw_away
-from refladder.files.ladder_sets import choose_dimensions, load_ladders
+from refladder.files.jsonl import throw_away
+from refladder.files.ladder_sets import load_ladders
 from refladder.fleet.shards import (
     SLICES,
     Mark,
@@ -33,11 +29,12 @@ from refladder.fleet.shards import (
     write_mark,
     write_slice,
 )
+from refladder.jobs.prepared import Prepared
 from refladder.jobs.score import AllRows, Mapped, score_rows
-from refladder.jobs.stop_at import stop_thresholds
-from refladder.records import HumanScale, scale_of
-from refladder.scoring.columns import Scale, bound_columns, column_names
-from refladder.scoring.scorer import LadderScorer
+from refladder.records import scale_of
+from refladder.scoring.columns import bound_columns, column_names
+from refladder.session import Session
+from refladder.settings import Scoring, Tables, chosen
 from refladder.students.first_pass import Cascade, score_with_student
 from refladder.students.student import open_student
 
@@ -55,26 +52,24 @@ if TYPE_CHECKING:
 _EVERY = 1.0  # seconds between two messages about a shard under way
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are.
-_PLACES = {"folder", "form", "directory", "ladders", "store", "judgments", "price", "budget"}
+_PLACES = {"folder", "form", "directory", "ladders", "store", "judgments", "price", "budget", "both_orders", "yes_no"}
 _PATHS = ("threshold", "prompts", "student", "calibration")  # of which the content counts, not the path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Scoring):
     """What a worker needs for every shard: plain values, so that it can be sent to another machine.
 
     Attributes:
         folder: path or URL of the scored shards.
         form: format of the shards, jsonl or parquet.
         directory: the working directory of the driver, to which paths are relative.
-        ladders: name or folder of the ladder set, and its digest, `version`; empty for a student that needs none.
-        dimensions: names of those to score.
-        stop_at: thresholds at which asking stops, by column.
-        threshold: file of `refladder calibrate` with such thresholds.
+        version: digest of the ladder set; empty for a student that needs none.
+        columns: the columns of the rows by field.
+        context_id: the context of every row.
         judge: name of the backend, with `judge_options` as text.
         student: folder of a student of `refladder distil`. It decides the rows outside of `between` before the judge,
             which gets a share `check_share` of them all the same; without `between`, it is the judge.
-        calibration: file with a human scale, which adds the expected rating.
         store: file of the response store of each machine; None for no store.
         price: fields of the judge's `Price`; None where it is unknown.
         budget: USD that this worker may spend; None for no limit.
@@ -84,18 +79,7 @@ class Task:
     folder: str = ""
     form: str = "jsonl"
     directory: str = "."
-    ladders: str = ""
     version: str = ""
-    dimensions: list[str] = field(default_factory=list)
-    rule: str = "ladder-sum"
-    weights: dict[str, float] = field(default_factory=dict)
-    least_mass: float = 0.05
-    stop_at: dict[str, float] = field(default_factory=dict)
-    threshold: str | None = None
-    role: str = "compare"
-    orders: int = 1
-    answers: int = 0
-    prompts: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
     context_id: str | None = None
     judge: str = "builtin"
@@ -103,21 +87,15 @@ class Task:
     student: str | None = None
     between: list[float] | None = None
     check_share: float = 0.05
-    calibration: str | None = None
     store: str | None = None
     price: dict[str, Any] | None = None
     budget: float | None = None
     judgments: bool = True
 
-    @property
-    def mapped(self) -> Mapped:
-        """The columns of the rows by field."""
-        return Mapped(columns=self.columns, context=self.context_id)
-
     def settings(self) -> dict[str, Any]:
         """What decides the scored rows, so that shards of different runs do not share a folder."""
         values = {name: value for name, value in asdict(self).items() if name not in _PLACES}
-        values["ladders"] = values.pop("version")
+        values |= {"ladders": values.pop("version"), "role": self.role, "orders": self.orders}
         for name in _PATHS:
             if values[name] is not None:
                 values[name] = _digest_of_files(Path(values[name]))
@@ -181,14 +159,17 @@ class ShardWorker:
     """
 
     def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
-        self._task = Task(**json.loads(task))
+        self._task = task_ = chosen(Task, json.loads(task))
+        self._budget = None if task_.budget is None else Budget(task_.budget)
+        price = None if task_.price is None else Price(**task_.price)
+        self._session = Session(
+            task_.store or False, price_of=lambda _name, _batch: price, budget=self._budget, notify=_keep
+        )
         self._tell = tell
         self._last_told = time.monotonic()
         with suppress(OSError):  # on another machine it may not exist, and paths need not be relative
             os.chdir(self._task.directory)
         self._judge: Backend | None = None
-        self._metered: Metered | None = None
-        self._stored: Stored | None = None
         self._told: dict[str, float] = {}
         self._spent_before = 0.0
 
@@ -212,12 +193,15 @@ class ShardWorker:
 
     def _spent(self) -> dict[str, float]:
         """Counts of the judge since the last call; those that it does not know are absent."""
-        if self._metered is None:
+        if not (spent := self._session.spent()):
             return {}
-        counts = spent_counts(self._metered, None if self._stored is None else self._stored.reused)
-        known = {name: count for name, count in counts.items() if count is not None}
+        known = {name: count for name, count in spent[0].items() if count is not None and name != "backend"}
         before, self._told = self._told, known
         return {name: count - before.get(name, 0) for name, count in known.items()}
+
+    @property
+    def _mapped(self) -> Mapped:
+        return Mapped(columns=self._task.columns, context=self._task.context_id)
 
     @cached_property
     def _folder(self) -> Folder:
@@ -232,7 +216,7 @@ class ShardWorker:
         task = self._task
         if not task.ladders:
             return None
-        ladders = load_ladders(task.ladders)
+        ladders = load_ladders(str(task.ladders))
         if scale_of(ladders.signature) != scale_of(task.version):
             raise UsageError(
                 f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
@@ -242,17 +226,9 @@ class ShardWorker:
 
     def _opened(self) -> Backend:
         if self._judge is None:
-            task = self._task
-            price = None if task.price is None else Price(**task.price)
-            budget = None
-            if task.budget is not None:
-                budget = Budget(task.budget)
-                budget.spent = self._spent_before
-            self._metered = Metered(connect(task.judge, **task.judge_options), price, budget)
-            self._stored = Stored(self._metered, ResponseStore(Path(task.store))) if task.store else None
-            judge = self._stored or self._metered
-            judge.load()
-            self._judge = judge
+            if self._budget is not None:
+                self._budget.spent = self._spent_before
+            self._judge = self._session.open(self._task.judge, self._task.judge_options)
         return self._judge
 
     def _progress(self, rows: int, _total: int | None) -> None:
@@ -281,23 +257,8 @@ class ShardWorker:
         task = self._task
         if ladders is None:
             raise UsageError("no ladder set is named")
-        dimensions = choose_dimensions(ladders.dimensions, task.dimensions)
-        scale = Scale(rule=task.rule, weights=task.weights, least_mass=task.least_mass)
-        threshold = None if task.threshold is None else Path(task.threshold)
-        stop_at, made_for = stop_thresholds(task.stop_at, threshold, ladders, dimensions, scale)
-        scorer = made_for(
-            LadderScorer(
-                self._opened(),
-                ladders,
-                dimensions,
-                scale,
-                role=task.role,
-                orders=task.orders,
-                prompts=None if task.prompts is None else Path(task.prompts),
-                answers=task.answers,
-                stop_at=stop_at,
-            )
-        )
+        prepared = Prepared(replace(task, ladders=ladders))
+        scorer = prepared.scorer(self._opened())
         asking = AllRows(scorer)
         columns = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
         bounds = [bound_columns(column)[0] for column in scorer.stop.thresholds] if scorer.stop is not None else []
@@ -305,17 +266,14 @@ class ShardWorker:
             asking = cascade = Cascade(self._student, scorer, task.between, task.check_share)
             columns = [cascade.cascade_column]
         counted = _Counted(asking, columns, bounds)
-        calibration = None if task.calibration is None else read_record(HumanScale, Path(task.calibration))
 
         def score(rows: str, out: str, judgments: Path | None) -> tuple[ScoreReport, int]:
             report = score_rows(
-                scorer,
-                rows,
-                out,
-                mapped=task.mapped,
+                counted,
+                Tables(source=rows, out=out),
+                self._mapped,
                 judgments=judgments,
-                calibration=calibration,
-                first_pass=counted,
+                calibration=prepared.human_scale,
                 progress=self._progress,
             )
             return report, counted.scored
@@ -324,8 +282,8 @@ class ShardWorker:
 
     def _by_student(self, student: Student, ladders: LadderSet | None) -> _Scoring:
         def score(rows: str, out: str, _judgments: Path | None) -> tuple[ScoreReport, int]:
-            mapped = self._task.mapped
-            report = score_with_student(student, rows, out, mapped=mapped, ladders=ladders, progress=self._progress)
+            tables = Tables(source=rows, out=out)
+            report = score_with_student(student, tables, mapped=self._mapped, ladders=ladders, progress=self._progress)
             return report, report.rows - sum(report.unscored.values())
 
         return _Scoring(student.signature, score)
@@ -387,6 +345,10 @@ def _located(error: RefladderError, path: str, shard: Shard) -> RefladderError:
 
     text = re.sub(rf"{re.escape(path)}:(\d+)", input_row, str(error))
     return _with_text(error, text.replace(path, shard.source))
+
+
+def _keep(_notice: str) -> None:
+    """Say nothing: the driver says the notice of a judge, once for all workers."""
 
 
 def _words(text: str) -> str:

@@ -11,7 +11,7 @@ from inspect_ai.scorer import Score, mean, stderr
 from inspect_ai.scorer import Scorer as InspectScorer
 from inspect_ai.scorer import scorer as registered
 
-from refladder.api.texts import Scorer
+from refladder.commands.texts import Scorer
 from refladder.integrations.single_scores import CONTEXT_FIELDS, single_scores
 
 if TYPE_CHECKING:

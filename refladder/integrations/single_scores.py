@@ -10,7 +10,7 @@ from refladder.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.api.texts import Scorer
+    from refladder.commands.texts import Scorer
     from refladder.records import Score
 
 CONTEXT_FIELDS = ("context_id", "context", "background")

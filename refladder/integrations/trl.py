@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from refladder.api.texts import Scorer
+from refladder.commands.texts import Scorer
 from refladder.integrations.single_scores import single_scores
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.jobs.certify import Rungs, set_questions, verdict_arrays
 from refladder.methods.measures import share_of
-from refladder.prompts import criterion, fill
+from refladder.prompts import check_folder, criterion, fill
 from refladder.records import WIN
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import outcome_probabilities
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from refladder.jobs.certify import Asking
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
+    from refladder.settings import Asking
 
 ALL = "all"
 NEUTRAL = "This is the end of the text."
@@ -52,6 +52,8 @@ class Row(NamedTuple):
 
 def rungs_to_audit(ladders: str | Path | LadderSet, asking: Asking, contexts: int | None, seed: int) -> Rungs:
     """The rungs of a set, or of some contexts of it."""
+    if asking.prompts is not None:
+        check_folder(asking.prompts)
     opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
     return Rungs(sample(opened, contexts, seed), asking)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -28,15 +28,16 @@ from refladder.files.ladder_sets import (
 from refladder.files.locks import locked, locked_folder
 from refladder.metaeval.correction import holm
 from refladder.metaeval.correlation import correlate
-from refladder.prompts import load_template
+from refladder.prompts import check_folder, load_template
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
 from refladder.records import OUTCOMES, Sampling
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.columns import has_low_mass
-from refladder.scoring.judging import LEAST_MASS, outcome_probabilities
+from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import rung_questions
+from refladder.settings import Asking
 from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
 from refladder.version import __version__
@@ -57,21 +58,6 @@ ROLE = "compare"  # the prompt that scores are made with
 JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
 BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
 _SURFACE = "builtin"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """How a judge of rungs is asked; `judgments` is the file that stores what it says, None for none.
-
-    `answers` sampled answers for each question, 0 for label probabilities; a judgment with a label mass below
-    `least_mass` is unparsed; `prompts` are the user's own templates; `restart` discards what the file holds.
-    """
-
-    judgments: Path | None = None
-    answers: int = 0
-    least_mass: float = LEAST_MASS
-    prompts: Path | None = None
-    restart: bool = False
 
 
 class Rungs(NamedTuple):
@@ -102,6 +88,8 @@ class Rungs(NamedTuple):
 
 def rungs_to_certify(ladders: str | Path | LadderSet, asking: Asking) -> Rungs:
     """The rungs of a set without its certificate; a folder gets a new one, and the judgments without another file."""
+    if asking.prompts is not None:
+        check_folder(asking.prompts)
     if isinstance(ladders, LadderSet):
         return Rungs(replace(ladders, certificate=None), asking)
     opened, path = load_ladders(ladders, certified=False), Path(ladders)

@@ -20,6 +20,7 @@ from refladder.files.tables import (
     read_rows,
     standard_form,
 )
+from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
     cascade_column,
     check_signature,
@@ -34,12 +35,13 @@ from refladder.records import Threshold
 from refladder.scoring.columns import bound_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from refladder.files.tables import Write
     from refladder.jobs.link import Linker
     from refladder.records import Progress
+    from refladder.settings import Filtering, Tables
 
 
 KEEP, DROP = "keep", "drop"
@@ -108,28 +110,20 @@ def promised_condition(threshold: Path | Threshold) -> Condition:
     return Condition(least=least, promise=promise, best=1, per=promise.per, top_by=promise.columns[0])
 
 
-def asked_condition(
-    threshold: Path | Threshold | None,
-    *,
-    least: Mapping[str, float],
-    most: Mapping[str, float],
-    top: float | None,
-    top_by: str | None,
-    best: int | None,
-    per: str | None,
-    mix: bool,
-    linked: bool,
-) -> Condition:
-    """The condition that a user asks for: that of a threshold, or that of the other options."""
-    if threshold is None:
-        condition = Condition(least=least, most=most, top=top, top_by=top_by, best=best, per=per)
-    elif least or most or top is not None or top_by or best is not None or per or mix:
+def condition_of(asked: Filtering) -> Condition:
+    """The condition that a user asks for: that of a threshold, or that of the other settings."""
+    numbers = asked.min or asked.max or asked.top is not None or asked.best is not None
+    if asked.threshold is None:
+        condition = Condition(
+            least=asked.min, most=asked.max, top=asked.top, top_by=asked.by, best=asked.best, per=asked.per
+        )
+    elif numbers or asked.by or asked.per or asked.mix:
         raise UsageError(
             "--threshold keeps its promise only by itself; leave out --min, --max, --top, --best, --per, --by and --mix"
         )
     else:
-        condition = promised_condition(threshold)
-    if linked and (mix or top is not None or condition.best is not None):
+        condition = promised_condition(asked.threshold)
+    if asked.link is not None and (asked.mix or asked.top is not None or condition.best is not None):
         raise UsageError(
             "--link maps scores for --min, --max and --threshold; leave out --mix, --top, --best and best-of-n"
         )
@@ -142,6 +136,7 @@ class FilterReport:
 
     `unscored_to` is where unscored rows went. `ranges` is the least and greatest number of each column of the condition
     that holds one. `uncertain` rows would be decided otherwise at an end of the link's interval; None without a link.
+    `columns` are those of the condition.
     """
 
     rows: int = 0
@@ -151,6 +146,7 @@ class FilterReport:
     unscored_to: str = DROP
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     uncertain: int | None = None
+    columns: Sequence[str] = ()
 
 
 class _Thresholds:
@@ -290,26 +286,16 @@ def _group(row: Row, column: str) -> str:
     return repr(without_number(row.fields[column]))
 
 
-def filter_rows(
-    condition: Condition,
-    source: str,
-    out: str,
-    *,
-    given: str | None = None,
-    out_given: str | None = None,
-    escape_formulas: bool = False,
-    rejected: str | None = None,
-    unscored: str = DROP,
-    mix: bool = False,
-    linker: Linker | None = None,
-    progress: Progress | None = None,
-) -> FilterReport:
-    """Split a table: rows that pass go to `out`, the others to `rejected` if given.
+def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = None) -> FilterReport:
+    """Split a table: rows that pass go to its output, the others to `rejected` if given.
 
     A top fraction and the best of each group need two passes over the rows, with about 150 bytes of memory a row;
     standard input is first copied to a temporary file.
     """
-    form = format_of(source, given)
+    condition = condition_of(asked)
+    linker = None if asked.link is None else open_link(asked.link)
+    source, mix = tables.source, asked.mix
+    form = format_of(source, tables.given)
     selects = condition.top is not None or condition.best is not None
     named = "<stdin>" if source == STANDARD else source
     with ExitStack() as stack:
@@ -323,13 +309,15 @@ def filter_rows(
         columns = rows.columns()
 
         def sink(path: str) -> Write:
-            form_out = out_given or standard_form(path, form)
-            return stack.enter_context(open_sink(path, form_out, {}, columns, parquet, escape_formulas=escape_formulas))
+            form_out = tables.out_format or standard_form(path, form)
+            return stack.enter_context(
+                open_sink(path, form_out, {}, columns, parquet, escape_formulas=tables.escape_formulas)
+            )
 
-        passed = sink(out)
-        failed = sink(rejected) if rejected is not None else _drop
-        without = {KEEP: passed, DROP: _drop}.get(unscored) or sink(unscored)
-        report = FilterReport(unscored_to=unscored)
+        passed = sink(tables.out)
+        failed = sink(asked.rejected) if asked.rejected is not None else _drop
+        without = {KEEP: passed, DROP: _drop}.get(asked.unscored) or sink(asked.unscored)
+        report = FilterReport(unscored_to=asked.unscored, columns=condition.columns)
         passes = _Thresholds(condition, mix=mix, linker=linker)
         for number, row in enumerate(rows):
             verdict = passes(row)

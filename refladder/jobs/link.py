@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
     from refladder.records import Dimension, Run
-    from refladder.scoring.columns import Scale
+    from refladder.settings import Scale
 
 LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules that are linear in p(win) - p(loss)
 LEAST_CONTEXTS, LEAST_ROWS = 8, 20  # that both judges must have judged

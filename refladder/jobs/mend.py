@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import certificate_digest, ladder_set
-from refladder.jobs.certify import JUDGMENTS, Asking, certify, open_asker
+from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.records import LadderFailure
+from refladder.settings import Asking
 from refladder.synth import build_ladders
 from refladder.trust.certificate import DROP, REWRITE
 

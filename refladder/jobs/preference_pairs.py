@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.files.ladder_sets import LadderSet
     from refladder.files.tables import Write
     from refladder.jobs.score import Item, Mapped
     from refladder.records import Context, Progress
+    from refladder.settings import Pairing, Tables
 
 TEXTS = ("prompt", "chosen", "rejected", "context_id", "chosen_id", "rejected_id")
 ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
@@ -95,22 +95,7 @@ class _Text(NamedTuple):
     signature: str | None
 
 
-def preference_pairs(
-    source: str,
-    out: str,
-    *,
-    mapped: Mapped,
-    margin: float,
-    per_context: int | None = None,
-    by: str | None = None,
-    ladders: str | Path | LadderSet | None = None,
-    conversational: bool = False,
-    given: str | None = None,
-    out_given: str | None = None,
-    escape_formulas: bool = False,
-    mix: bool = False,
-    progress: Progress | None = None,
-) -> PairReport:
+def preference_pairs(asked: Pairing, tables: Tables, mapped: Mapped, progress: Progress | None = None) -> PairReport:
     """Write pairs of outputs of one context whose scores differ, in the preference format of TRL with explicit prompts.
 
     Source: the documentation of TRL 1.16, "Dataset formats and types".
@@ -122,24 +107,27 @@ def preference_pairs(
     The table is read twice. Kept in memory are 32 bytes a row, about 200 bytes a pair, and the texts of pairs whose
     other text is still to be read: none but those of one context if the rows of a context follow each other.
     """
+    margin, per_context, ladders = asked.margin, asked.per_context, asked.ladders
     if not 0 <= margin < float("inf"):
         raise UsageError(f"--margin {margin:g}: a difference of scores, 0 or more, is needed")
     if per_context is not None and per_context < 1:
         raise UsageError(f"--per-context {per_context}: a number of pairs must be 1 or more")
     opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
     contexts = {} if opened is None else opened.contexts
-    form = format_of(source, given)
-    form_out = out_given or standard_form(out, form)
-    if conversational and format_of(out, form_out, output=True) == "csv":
+    source, out = tables.source, tables.out
+    form = format_of(source, tables.given)
+    form_out = tables.out_format or standard_form(out, form)
+    if asked.conversational and format_of(out, form_out, output=True) == "csv":
         raise UsageError(f"{out}: chat messages are lists, which CSV does not have; write .jsonl or .parquet")
     with ExitStack() as stack:
         path = stack.enter_context(read_twice(source, form))
         columns = read_rows(path, form).columns()
-        report = PairReport(column=by or score_column("<stdin>" if source == STANDARD else source, columns))
-        scored = _scored_rows(path, form, mapped, contexts, report, mix=mix)
+        report = PairReport(column=asked.by or score_column("<stdin>" if source == STANDARD else source, columns))
+        scored = _scored_rows(path, form, mapped, contexts, report, mix=asked.mix)
         pairs = _choose(scored, report, margin, per_context)
-        write = stack.enter_context(open_sink(out, form_out, NUMBERS, TEXTS, escape_formulas=escape_formulas))
-        put = _as_messages(write) if conversational else write
+        sink = open_sink(out, form_out, NUMBERS, TEXTS, escape_formulas=tables.escape_formulas)
+        write = stack.enter_context(sink)
+        put = _as_messages(write) if asked.conversational else write
         _write_pairs(_texts(path, form, mapped, contexts, report), pairs, put, report, progress)
     return report
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.records import Progress, Run
-    from refladder.scoring.columns import Scale, ScoreReport
+    from refladder.scoring.columns import ScoreReport
+    from refladder.settings import Scale, Tables
 
 
 BATCH = 2048  # outputs held at a time
@@ -31,11 +32,9 @@ BATCH = 2048  # outputs held at a time
 
 def rescore(
     judgments: str | Path,
-    out: str,
+    tables: Tables,
     scale: Scale,
     *,
-    out_given: str | None = None,
-    escape_formulas: bool = False,
     link: Path | Link | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
@@ -61,7 +60,7 @@ def rescore(
     added = added_columns(run.dimensions)
     if linker is not None:
         added |= linker.added(report.signature, added)
-    with open_sink(out, out_given, added, header, escape_formulas=escape_formulas) as write:
+    with open_sink(tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas) as write:
         while batch := list(itertools.islice(outputs, BATCH)):
             blocks = [(row, number) for row, (_, by_dimension) in enumerate(batch) for number in by_dimension]
             read = [judgment for _, by_dimension in batch for block in by_dimension.values() for judgment in block]

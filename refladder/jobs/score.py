@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from refladder.files.ladder_sets import LadderSet
+    from refladder.files.tables import Write
     from refladder.records import HumanScale, Progress, Score
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.scorer import LadderScorer
+    from refladder.settings import Tables
 
 EMPTY = "the output is empty"
 FIELDS = ("context_id", "context", "background", "output", "output_id")  # the default names of their columns
@@ -264,21 +266,28 @@ class AllRows:
         return table.rows(self.scorer.score([item.output for item in batch], [item.note for item in batch], log))
 
 
+def added_by(asking: AllRows, calibration: HumanScale | None) -> tuple[dict[str, type], ExpectedRatings | None]:
+    """Every column that a run adds, with its type; and what makes those of a human scale."""
+    scorer = asking.scorer
+    stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
+    added = {**asking.added, **added_columns(scorer.dimensions, stopped_by)}
+    if calibration is None:
+        return added, None
+    expected = ExpectedRatings(calibration, added, scorer.report.signature)
+    return added | expected.added, expected
+
+
 def score_rows(
-    scorer: LadderScorer,
-    source: str,
-    out: str | None,
-    *,
+    asking: AllRows,
+    tables: Tables,
     mapped: Mapped,
-    given: str | None = None,
-    out_given: str | None = None,
-    escape_formulas: bool = False,
+    *,
     judgments: Path | None = None,
     restart: bool = False,
     calibration: HumanScale | None = None,
-    first_pass: AllRows | None = None,
     config: Mapping[str, Any] | None = None,
     checked: int | None = None,
+    dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ScoreReport:
     """Score a table: every row comes out again, in order, with the score columns at its end.
@@ -287,19 +296,15 @@ def score_rows(
     `judgments` batch by batch; an interrupted run continues from them and gives the same bytes.
 
     Args:
-        scorer: judge, ladders and scale.
-        source: file or `-`.
-        out: file or `-`; None for a dry run, which writes nothing.
-        mapped: the columns of the source by field.
-        given: format of the source; None to take it from the file's ending.
-        out_given: format of the output, likewise.
-        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
+        asking: the judge, ladders and scale, and which rows the judge gets.
+        tables: the table and the output.
+        mapped: the columns of the table by field.
         judgments: file that stores the judgments.
         restart: discard the judgments in that file.
         calibration: a human scale, which adds the expected rating and its interval.
-        first_pass: decides which rows the judge gets; None for all.
         config: the resolved configuration, written beside the output as `OUT.run.json`.
-        checked: the result of `check_input` for this source, if it was called already.
+        checked: the result of `check_input` for this table, if it was called already.
+        dry_run: write nothing.
         progress: called with the rows done and the number of rows (None if unknown).
 
     Returns:
@@ -310,18 +315,15 @@ def score_rows(
             output or the judgments.
         BackendError: the judge failed; its judgments so far are stored.
     """
-    total = check_input(source, given, mapped, scorer.ladders) if checked is None and out is not None else checked
+    scorer, source, given = asking.scorer, tables.source, tables.given
+    total = check_input(source, given, mapped, scorer.ladders) if checked is None and not dry_run else checked
     recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
     if recorded is not None:
         _check_recorded(recorded, scorer.ladders, source, given, mapped)
+    added, expected = added_by(asking, calibration)
     stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
-    asking = first_pass or AllRows(scorer)
-    added = {**asking.added, **added_columns(scorer.dimensions, stopped_by)}
-    expected = None
-    if calibration is not None:
-        expected = ExpectedRatings(calibration, added, scorer.report.signature)
-        added |= expected.added
     table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
+    out = None if dry_run else tables.out
     with closing(read_rows(source, given)) as rows, _locked_output(out):
         columns = rows.columns() or []
         if clash := sorted(set(columns) & set(added)):
@@ -332,17 +334,8 @@ def score_rows(
             read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
         outputs = asking.rows(with_context(scorer, item) for item in read)
         with (
-            JudgmentLog(judgments, scorer.run, restart=restart, read_only=out is None) as log,
-            nullcontext(_nowhere)
-            if out is None
-            else open_sink(
-                out,
-                out_given or standard_form(out, format_of(source, given)),
-                added,
-                columns,
-                source if format_of(source, given) == "parquet" else None,
-                escape_formulas=escape_formulas,
-            ) as write,
+            JudgmentLog(judgments, scorer.run, restart=restart, read_only=dry_run) as log,
+            nullcontext(_nowhere) if dry_run else table_sink(tables, added, columns) as write,
         ):
             for batch in batches(outputs, scorer.judge, _context_of):
                 for item, values in zip(batch, asking.values(batch, table, log), strict=True):
@@ -353,6 +346,16 @@ def score_rows(
         if config is not None and out is not None and out != STANDARD and not is_device(Path(out)):
             write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
     return scorer.report
+
+
+def table_sink(
+    tables: Tables, added: Mapping[str, type], columns: Sequence[str] | None
+) -> AbstractContextManager[Write]:
+    """The output of a job whose rows are those of its table, with columns added."""
+    form = format_of(tables.source, tables.given)
+    like = tables.source if form == "parquet" else None
+    form_out = tables.out_format or standard_form(tables.out, form)
+    return open_sink(tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas)
 
 
 def _locked_output(out: str | None) -> AbstractContextManager[None]:

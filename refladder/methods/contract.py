@@ -38,9 +38,9 @@ from refladder.files.jsonl import within
 from refladder.ranking import bias
 from refladder.records import Context, Output, Progress, Sampling
 from refladder.registry import Entry
-from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.rules import DEFAULT_RULE
+from refladder.settings import LEAST_MASS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

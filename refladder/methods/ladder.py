@@ -15,10 +15,10 @@ from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodR
 from refladder.methods.measures import Measures, joined, of_judgments, of_orders
 from refladder.records import text_id
 from refladder.scoring import recorded
-from refladder.scoring.columns import Scale, ScoreReport
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import LadderScorer, batches
+from refladder.settings import Scale
 from refladder.synth import build_ladders
 from refladder.synth.journal import JOURNAL
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Progress,
         Prompt,
     )
+    from refladder.scoring.columns import ScoreReport
 
     Scores = dict[tuple[str, str], float | None]
 

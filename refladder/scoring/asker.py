@@ -15,7 +15,8 @@ from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import fill
 from refladder.records import LOSS, OUTCOMES, WIN, Judgment, LabelReading, NotAsked, NotJudged, Recipe, Run
-from refladder.scoring.judging import LEAST_MASS, judgment_of, trusted
+from refladder.scoring.judging import judgment_of, trusted
+from refladder.settings import LEAST_MASS
 from refladder.version import __version__
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from refladder.errors import UnknownNameError, UsageError
-from refladder.scoring.judging import LEAST_MASS
 from refladder.scoring.rules import bounds_of, overall, rule_named
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.records import Dimension, Judgment, Run, Score
+    from refladder.settings import Scale
 
 
 SPREAD_LEGEND = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval"
@@ -123,18 +123,6 @@ class ScoreReport:
                     self.unscored[score.dimension] = self.unscored.get(score.dimension, 0) + 1
                     kind = _QUOTED.sub("...", score.reason or "unparsed")
                     self.reasons[kind] = self.reasons.get(kind, 0) + 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How verdicts become numbers: the rule by name, and the weight of each dimension in the overall score.
-
-    A judgment whose label mass is below `least_mass` (a probability) is unparsed.
-    """
-
-    rule: str
-    weights: Mapping[str, float]
-    least_mass: float = LEAST_MASS
 
 
 def column_names(dimension: str) -> tuple[str, str, str, str, str]:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
     from refladder.scoring.question import Question
 
-LEAST_MASS = 0.05  # default; a judge that gives its labels less than this would have answered something else
-
 _UNPARSED = (math.nan,) * len(OUTCOMES)
 _OF_A_RUNG = (LOSS, WIN, TIE)  # the verdict was about the rung, so its win is the output's loss
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
-    from refladder.scoring.columns import Scale
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.question import Question
+    from refladder.settings import Scale
 
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ class Verdicts:
 class LadderScorer:
     """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
 
-    `refladder.Scorer` (refladder.api.texts) is the public object over it.
+    `refladder.Scorer` (refladder.commands.texts) is the public object over it.
 
     Args:
         judge_backend: the judge.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
     from refladder.records import Dimension
-    from refladder.scoring.columns import Scale
+    from refladder.settings import Scale
 
 
 class Bounds(NamedTuple):

@@ -15,13 +15,10 @@ from refladder.files.jsonl import is_device, write_json
 from refladder.files.locks import locked
 from refladder.files.tables import (
     STANDARD,
-    format_of,
-    open_sink,
     read_once,
     read_rows,
-    standard_form,
 )
-from refladder.jobs.score import AllRows, check_input, items
+from refladder.jobs.score import AllRows, check_input, items, table_sink
 from refladder.jobs.scored_tables import cascade_column, differing_parts
 from refladder.records import scale_of
 from refladder.scoring.columns import (
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
     from refladder.scoring.columns import Columns
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.scorer import LadderScorer
+    from refladder.settings import Tables
     from refladder.students.student import Student
 
 PREFIX = "distilled:"  # of the name of a student, before its folder
@@ -131,14 +129,10 @@ def _chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
 
 def score_with_student(
     student: Student,
-    source: str,
-    out: str,
+    tables: Tables,
     *,
     mapped: Mapped,
     ladders: LadderSet | None = None,
-    given: str | None = None,
-    out_given: str | None = None,
-    escape_formulas: bool = False,
     config: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
@@ -148,8 +142,8 @@ def score_with_student(
 
     The counts.
     """
+    source, given, out = tables.source, tables.given, tables.out
     total = check_input(source, given, mapped)
-    form = format_of(source, given)
     added = estimate_columns(student)
     column, note, _ = added
     report = ScoreReport(signature=student.signature)
@@ -157,14 +151,7 @@ def score_with_student(
         columns = rows.columns() or []
         if clash := sorted(set(columns) & set(added)):
             raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
-        with open_sink(
-            out,
-            out_given or standard_form(out, form),
-            added,
-            columns,
-            source if form == "parquet" else None,
-            escape_formulas=escape_formulas,
-        ) as write:
+        with table_sink(tables, added, columns) as write:
             for chunk in _chunks(items(rows, mapped, check_ids=read_once(source))):
                 for item, estimate in zip(chunk, estimates_of(student, chunk, ladders), strict=True):
                     reason = None

@@ -6,7 +6,7 @@ import pytest
 
 from refladder import backends
 from refladder.backends import connect
-from refladder.cli import run
+from refladder.commands.main import run
 from refladder.errors import UnknownNameError
 from refladder.registry import Entry
 

@@ -21,7 +21,7 @@ from slow_judge import installed
 from waiting import HANG, until
 
 from refladder.backends.openai.options import share_of_limits
-from refladder.cli import run as run_command
+from refladder.commands.main import run as run_command
 from refladder.errors import DataError, UsageError
 from refladder.files import jsonl
 from refladder.files.folders import open_folder

@@ -26,7 +26,7 @@ def inline(monkeypatch):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, rows):
     """1,200 rows, and a student of the builtin judge's scores."""
-    from refladder.cli import run  # noqa: PLC0415
+    from refladder.commands.main import run  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("students")
     source, labelled, student = folder / "in.jsonl", folder / "scored.jsonl", folder / "student"

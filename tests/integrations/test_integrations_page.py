@@ -68,6 +68,8 @@ def test_the_example_of_datatrove(run_example, capsys, tmp_path):
 
 
 def test_importing_refladder_imports_none_of_them():
-    code = "import refladder, refladder.cli, refladder.integrations, sys; refladder.Scorer; print(*sys.modules)"
+    code = (
+        "import refladder, refladder.commands.main, refladder.integrations, sys; refladder.Scorer; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"trl", "inspect_ai", "datatrove"} & set(done.stdout.split())

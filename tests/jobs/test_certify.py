@@ -23,9 +23,10 @@ from refladder.files.ladder_sets import (
     write_certificate,
     write_ladder_set,
 )
-from refladder.jobs.certify import JUDGMENTS, Asking, certify, open_asker
+from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.jobs.link import Linker
 from refladder.records import Ladder, Link, Rung, Threshold, scale_of
+from refladder.settings import Asking
 
 
 def certificate_of(qualities, judge=None):

@@ -13,8 +13,8 @@ from scipy import stats
 from simulated import Simulated
 
 from refladder.backends.scripted import Rule, Scripted
-from refladder.cli import console
-from refladder.cli import run as run_command
+from refladder.commands import console
+from refladder.commands.main import run as run_command
 from refladder.errors import BackendError, DataError, PromptError, UsageError
 from refladder.jobs import compete as compete_job
 from refladder.jobs.compete import compete

@@ -16,6 +16,7 @@ from waiting import HANG
 from refladder.errors import UsageError
 from refladder.files.tables import read_rows
 from refladder.jobs.filter import Condition, filter_rows
+from refladder.settings import Filtering, Tables
 
 RAW = (
     b'{"id": 1, "score": 3.0, "note": "caf\\u00e9", "n": 1.50}\n'
@@ -79,9 +80,8 @@ def test_a_top_fraction_is_of_the_rows_that_reach_the_thresholds(command, write_
 def test_a_top_fraction_counts_exactly(tmp_path_factory, count, hundredths):
     folder = tmp_path_factory.mktemp("top")
     (folder / "in.jsonl").write_text("".join(json.dumps({"v": value % 7}) + "\n" for value in range(count)))
-    report = filter_rows(
-        Condition(top=hundredths / 100, top_by="v"), str(folder / "in.jsonl"), str(folder / "out.jsonl")
-    )
+    tables = Tables(source=str(folder / "in.jsonl"), out=str(folder / "out.jsonl"))
+    report = filter_rows(Filtering(top=hundredths / 100, by="v"), tables)
     assert report.passed == math.ceil(Fraction(hundredths, 100) * count)
     assert report.rows == count
 
@@ -97,7 +97,8 @@ def test_every_row_goes_to_one_place_in_its_order(tmp_path_factory, values, leas
     lines = [json.dumps({"place": place, "v": value}) + "\n" for place, value in enumerate(values)]
     (folder / "in.jsonl").write_text("".join(lines))
     names = {name: str(folder / f"{name}.jsonl") for name in ("out", "rejected", "unscored")}
-    filter_rows(Condition(least={"v": least}, most={"v": most}), str(folder / "in.jsonl"), **names)
+    asked = Filtering(min={"v": least}, max={"v": most}, rejected=names["rejected"], unscored=names["unscored"])
+    filter_rows(asked, Tables(source=str(folder / "in.jsonl"), out=names["out"]))
     found = {name: (folder / f"{name}.jsonl").read_text().splitlines(keepends=True) for name in names}
     passing = [value is not None and least <= value <= most for value in values]
     assert found["unscored"] == [line for line, value in zip(lines, values, strict=True) if value is None]

@@ -7,7 +7,8 @@ import pytest
 from refladder.errors import UsageError
 from refladder.jobs.scored_tables import score_column
 from refladder.records import Dimension, Score
-from refladder.scoring.columns import Columns, Scale, added_columns, overall_column
+from refladder.scoring.columns import Columns, added_columns, overall_column
+from refladder.settings import Scale
 
 NAMES = ("overall", "naturalness")
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from refladder.jobs.preference_pairs import NUMBERS, TEXTS, preference_pairs
 from refladder.jobs.score import Mapped
+from refladder.settings import Filtering, Pairing, Tables
 
 SCORES = {"a": [5.0, 1.0, 3.0, 3.0, None], "b": [2.0, 9.0], "c": [4.0]}
 # Of context a, by the numbers of its rows: (0, 1) differ by 4, (0, 2), (0, 3), (2, 1) and (3, 1) by 2, (2, 3) by 0.
@@ -76,10 +77,8 @@ def test_pairs_are_those_of_a_loop_over_all(tmp_path_factory, values, margin, mo
         for number, (group, score) in enumerate(values)
     ]
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = preference_pairs(
-        str(folder / "in.jsonl"), str(folder / "out.jsonl"), mapped=Mapped(columns={}), margin=margin,
-        per_context=most, by="s",
-    )  # fmt: skip
+    tables = Tables(source=str(folder / "in.jsonl"), out=str(folder / "out.jsonl"))
+    report = preference_pairs(Pairing(margin=margin, per_context=most, by="s"), tables, Mapped(columns={}))
     expected, reached, ties, compared = [], 0, 0, 0
     for group in range(3):
         scored = [(k, score) for k, (own, score) in enumerate(values) if own == group and score is not None]
@@ -209,7 +208,9 @@ def test_texts_are_let_go_after_their_last_pair(tmp_path):
             row = {"context_id": f"c{number // 4}", "context": "p", "output": text, "w_score": number % 4}
             stream.write(json.dumps(row) + "\n")
     tracemalloc.start()
-    report = preference_pairs(str(path), str(tmp_path / "out.jsonl"), mapped=Mapped(columns={}), margin=1)
+    report = preference_pairs(
+        Pairing(margin=1), Tables(source=str(path), out=str(tmp_path / "out.jsonl")), Mapped(columns={})
+    )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert report.pairs == 40 * 6
@@ -244,12 +245,13 @@ def test_filter_keeps_the_best_of_each_context(command, write_jsonl):
     best=st.integers(1, 3),
 )
 def test_the_best_of_groups_are_those_of_a_sort(tmp_path_factory, values, best):
-    from refladder.jobs.filter import Condition, filter_rows  # noqa: PLC0415
+    from refladder.jobs.filter import filter_rows  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("best")
     rows = [{"n": number, "g": group, "v": value} for number, (group, value) in enumerate(values)]
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    filter_rows(Condition(best=best, per="g", top_by="v"), str(folder / "in.jsonl"), str(folder / "out.jsonl"))
+    tables = Tables(source=str(folder / "in.jsonl"), out=str(folder / "out.jsonl"))
+    filter_rows(Filtering(best=best, per="g", by="v"), tables)
     expected = []
     for group in range(4):
         scored = [row for row in rows if row["g"] == group and row["v"] is not None]

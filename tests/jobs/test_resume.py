@@ -21,7 +21,7 @@ import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from refladder import backends
 from refladder.backends.builtin import Builtin
-from refladder.cli import main
+from refladder.commands.main import main
 from refladder.registry import Entry
 
 class Slow(Builtin):

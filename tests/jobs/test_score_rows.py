@@ -19,11 +19,12 @@ from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.rescore import rescore
-from refladder.jobs.score import Mapped, score_rows
+from refladder.jobs.score import AllRows, Mapped, score_rows
 from refladder.records import Dimension
-from refladder.scoring.columns import Scale, added_columns, column_names, overall_column, weights_for
+from refladder.scoring.columns import added_columns, column_names, overall_column, weights_for
 from refladder.scoring.rules import RULES
 from refladder.scoring.scorer import LadderScorer, batches
+from refladder.settings import Scale, Tables
 
 LADDERS = ("--ladders", "demo/story")
 OF_DIMENSION = ["score", "grade", "spread", "mass", "note"]
@@ -190,7 +191,7 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
 
     opened, out = load_ladders("demo/story"), tmp_path / "out.jsonl"
     scorer = LadderScorer(NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0))
-    score_rows(scorer, str(stories), str(out), mapped=Mapped(columns={}))
+    score_rows(AllRows(scorer), Tables(source=str(stories), out=str(out)), Mapped(columns={}))
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert all(row["coherence_mass"] is None and row["coherence_score"] is not None for row in rows)
 
@@ -361,8 +362,9 @@ def test_rescoring_is_scoring_by_that_rule_with_no_judge(judged, rule, orders):
     kept = judged / f"kept{orders}.jsonl"
     scale = Scale(rule=rule, weights={"complexity": 2.0})
     scorer = LadderScorer(Builtin(), opened, opened.dimensions, scale, orders=orders)
-    score_rows(scorer, str(judged / "in.jsonl"), str(judged / "out.jsonl"), mapped=Mapped(columns={}), judgments=kept)
-    report = rescore(kept, str(judged / "again.jsonl"), scale)
+    tables = Tables(source=str(judged / "in.jsonl"), out=str(judged / "out.jsonl"))
+    score_rows(AllRows(scorer), tables, Mapped(columns={}), judgments=kept)
+    report = rescore(kept, Tables(out=str(judged / "again.jsonl")), scale)
     assert report.reused == report.judgments == 3 * 2 * 5 * orders
     scored, again = (
         [json.loads(line) for line in (judged / name).read_text().splitlines()] for name in ("out.jsonl", "again.jsonl")

@@ -17,7 +17,7 @@ DRIVER = """
 import os, random, sys, time
 from refladder import backends
 from refladder.backends.builtin import Builtin
-from refladder.cli import main
+from refladder.commands.main import main
 from refladder.registry import Entry
 from refladder.records import Completion, LabelReading
 

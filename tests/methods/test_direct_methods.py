@@ -13,7 +13,7 @@ from refladder.backends import connect
 from refladder.backends.estimate import Unanswered
 from refladder.backends.metered import Metered
 from refladder.backends.scripted import Rule, Scripted
-from refladder.cli import run as run_command
+from refladder.commands.main import run as run_command
 from refladder.errors import LabelsUnavailableError
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings

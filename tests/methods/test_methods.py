@@ -13,7 +13,7 @@ from refladder.backends import connect
 from refladder.backends.builtin import Builtin
 from refladder.backends.metered import Metered
 from refladder.backends.usage import characters
-from refladder.cli import run as run_command
+from refladder.commands.main import run as run_command
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
 from refladder.loaders import load_benchmark
 from refladder.methods import method_runs

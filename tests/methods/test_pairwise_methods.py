@@ -11,7 +11,7 @@ from doubles import Double
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
 from refladder.backends import connect
-from refladder.cli import run as run_command
+from refladder.commands.main import run as run_command
 from refladder.errors import DataError, PromptError, UnknownNameError, UsageError
 from refladder.jobs.evaluate import Protocol, agreement
 from refladder.methods.contract import MethodSettings

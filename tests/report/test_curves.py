@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from simulated import DIMENSION, Simulated, benchmark_of
 
-from refladder.cli import run as run_command
+from refladder.commands.main import run as run_command
 from refladder.errors import UsageError
 from refladder.jobs.evaluate import Protocol, agreement
 from refladder.metaeval.agreement import human_means

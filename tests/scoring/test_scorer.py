@@ -7,9 +7,9 @@ from doubles import Double
 
 from refladder.files.ladder_sets import load_ladders
 from refladder.records import LabelReading, Output, Score
-from refladder.scoring.columns import Scale
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
+from refladder.settings import Scale
 
 LADDERS = load_ladders("demo/story")
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from refladder.errors import UnknownNameError, UsageError
 from refladder.records import Dimension
-from refladder.scoring.columns import Scale
 from refladder.scoring.rules import RULES, expected_grades, ladder_scores, overall, rule_named
 from refladder.scoring.stopping import StopRule
+from refladder.settings import Scale
 
 WORTH = Dimension(name="worth", description="")
 WIT = Dimension(name="wit", description="", low=0.0, high=10.0)

@@ -17,8 +17,8 @@ from refladder.errors import DataError
 from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.score import Mapped, score_rows
 from refladder.records import LabelReading
-from refladder.scoring.columns import Scale
 from refladder.scoring.scorer import LadderScorer
+from refladder.settings import Scale, Tables
 from refladder.students.first_pass import Cascade
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
@@ -33,7 +33,7 @@ def lines(path):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A table, its scores by the builtin judge, and a student of them."""
-    from refladder.cli import run  # noqa: PLC0415
+    from refladder.commands.main import run  # noqa: PLC0415
 
     folder = tmp_path_factory.mktemp("first-pass")
     outputs, scored, student = folder / "outputs.jsonl", folder / "scored.jsonl", folder / "student"
@@ -335,7 +335,7 @@ def test_ends_of_the_band_are_undecided_and_a_score_at_the_threshold_passes(made
         scorer = LadderScorer(connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={}), **stop)
         cascade = Cascade(Fixed(scorer.report.signature, estimates), scorer, (low, high), 1.0)
         out = tmp_path / "out.jsonl"
-        score_rows(scorer, str(made[0]), str(out), mapped=Mapped(columns={}), first_pass=cascade)
+        score_rows(cascade, Tables(source=str(made[0]), out=str(out)), Mapped(columns={}))
         return cascade.counts
 
     whole = counts()

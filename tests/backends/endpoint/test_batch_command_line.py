@@ -8,7 +8,7 @@ from doubles import Double, asker
 from toy_server import OPENAI
 
 from refladder.backends.cache.cached import Stored
-from refladder.cli import run
+from refladder.commands.main import run
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import LabelReading

@@ -15,7 +15,7 @@ from asked import LABELS, questions
 from waiting import until
 
 from refladder.backends import connect
-from refladder.cli import run
+from refladder.commands.main import run
 from refladder.errors import LabelsUnavailableError
 from refladder.records import Sampling
 from refladder.testing import check_backend

@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 
-from refladder.cli import console, run
+from refladder.commands import console
+from refladder.commands.main import run
 from refladder.records import Sampling
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")

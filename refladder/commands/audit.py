@@ -1,0 +1,170 @@
+"""refladder audit: the command and the call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from refladder.commands import console, spending
+from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.options import JudgeOptions, grouped
+from refladder.errors import UsageError
+from refladder.session import Session
+from refladder.settings import LEAST_MASS, Asking, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.audit import Row
+    from refladder.scoring.asker import Asker
+
+
+@click.command(cls=console.Command, short_help="Measure the biases of a judge.")
+@click.argument("ladder_set", metavar="SET", required=False, shell_complete=console.names_of("ladders"))
+@console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
+@console.JUDGE_OPTION
+@console.BASE_URL
+@console.LOCAL
+@click.option(
+    "--ladders",
+    metavar="SET",
+    shell_complete=console.names_of("ladders"),
+    help="The same as SET.",
+)
+@click.option(
+    "--contexts",
+    type=click.IntRange(min=1),
+    help="Number of contexts to audit, drawn at random with --seed. Default: all.",
+)
+@click.option("--seed", default=0, type=int, help="Random seed of --contexts.")
+@console.LEAST_MASS
+@console.ANSWERS
+@click.option("--judgments", type=console.PATH, help="Judgments file, for resuming. Default: none.")
+@spending.SPENDING
+@console.PROMPTS
+@console.RESTART
+@console.JSON
+@click.pass_context
+@grouped(money=spending.SpendingOptions, asked=Asking, judge=JudgeOptions)
+def command(
+    context: click.Context,
+    /,
+    *,
+    money: spending.SpendingOptions,
+    asked: Asking,
+    judge: JudgeOptions,
+    ladder_set: str | None,
+    ladders: str | None,
+    contexts: int | None,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Judge the rungs of SET against each other in both orders, and the worst rungs again with a sentence appended.
+
+    SET is a shipped name (see `refladder list ladders`), a folder, or an address.
+
+    Printed for each dimension, with 95 % intervals over contexts: unparsed judgments, label mass, position and length
+    preference, and the shift of a verdict under a neutral sentence, a request for a good verdict, and the prompt's own
+    answer line.
+
+    Exit code 3: some judgments are unparsed.
+    """
+    from refladder.jobs.audit import audit, audit_json, rungs_to_audit
+    from refladder.report.certificate_tables import audit_tables
+
+    if ladder_set is not None and context.get_parameter_source("ladders") is ParameterSource.COMMANDLINE:
+        raise UsageError("SET and --ladders both name the ladder set; give one of them")
+    named = ladder_set or ladders
+    if named is None:
+        raise UsageError(
+            "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
+        )
+    rungs = rungs_to_audit(named, asked, contexts, seed)
+    session = spending.Spending(money)
+
+    def run() -> tuple[Asker, list[Row]]:
+        return rungs.judged(session.open(judge.name, judge.options), audit, session.progress("auditing"))
+
+    if not session.continues(lambda: run()[0].log.reused, as_json=as_json):
+        return 0
+    context.with_resource(rungs.locked())
+    asker, rows = run()
+    if as_json:
+        for line in audit_json(rows, rungs.ladders, asker):
+            console.say_json(line)
+    else:
+        console.say_tables(audit_tables([row._asdict() for row in rows]))
+        console.say(f"judge: {asker.signature}")
+        console.say(f"ladders: {rungs.ladders.signature}")
+        console.tell_spent(session.spent())
+    return console.UNSCORED if any(row.measure == "unparsed" and row.value for row in rows) else 0
+
+
+@checked
+def audit(
+    ladders: str | Path | LadderSet,
+    *,
+    judge: str | Backend | Judge = "builtin",
+    judge_options: Mapping[str, object] | None = None,
+    contexts: int | None = None,
+    seed: int = 0,
+    least_mass: float = LEAST_MASS,
+    answers: int = 0,
+    prompts: str | Path | None = None,
+    judgments: str | Path | None = None,
+    restart: bool = False,
+    store: str | Path | bool | None = None,
+) -> list[dict[str, Any]]:
+    """Measure the biases of a judge on the rungs of ladders, as `refladder audit`.
+
+    Measures: `unparsed` and `low mass`, shares of judgments; `mass`, the mean label mass; `P(target)`, how often the
+    text in the target's position wins (0.5 without position bias); `inconsistent`, the share of pairs with orders that
+    disagree; `P(longer)`, how often the longer of two rungs wins, and `longer is higher`, how often it should; `shift
+    neutral`, `shift request` and `shift answer line`, the change of the probability (-1 to 1) that the worst rung is
+    better than a higher one, when a sentence is appended to it.
+
+    Args:
+        ladders: a shipped name, a folder, an address, or a set from `load_ladders`, with the texts of its contexts.
+        judge: a backend by name, an open one, or a function.
+        judge_options: options of a named judge.
+        contexts: number of contexts to audit, drawn at random; None for all.
+        seed: of that draw, 0 or more.
+        least_mass: least label mass, a probability; a judgment below it is unparsed.
+        answers: answers to sample for each question; 0 reads label probabilities.
+        prompts: folder of templates that replace the shipped ones.
+        judgments: file that stores the judgments, for resuming; None stores none.
+        restart: discard the judgments in that file.
+        store: response store; None for the default of the command line, False for none.
+
+    Returns:
+        A dict for each dimension and measure, and for the dimension `all`, as lines of `refladder audit --json`:
+        `kind`, `judge` and `ladders` (signatures), `dimension`, `measure`, `value`, `low` and `high` (95 % interval
+        over contexts) and `of` (number of judgments, pairs or contexts). What could not be measured is None. A warning
+        of the logger `refladder` counts unparsed judgments.
+
+    Raises:
+        UnknownNameError, UsageError, PromptError: an argument is wrong, the set has no texts of its contexts, or
+            another process has the judgments open.
+        DataError: the set or the judgments cannot be read or written.
+        BackendError: the judge failed; its judgments so far are stored, if they have a file.
+    """
+    from refladder.jobs.audit import ALL, audit_json, rungs_to_audit
+    from refladder.jobs.audit import audit as audited
+    from refladder.report.progress import progress
+
+    with Call(audit, locals(), table="") as call:
+        rungs = rungs_to_audit(ladders, chosen(Asking, call.given), contexts, seed)
+        call.enter_context(rungs.locked())
+        session = call.enter_context(Session(store))
+        bar = progress("auditing", session.under_way)
+        asker, rows = rungs.judged(session.open(judge, judge_options), audited, bar)
+        for row in rows:
+            if (row.dimension, row.measure) == (ALL, "unparsed") and row.value:
+                LOG.warning("%d of %d judgments are unparsed", round(row.value * row.of), row.of)
+        return audit_json(rows, rungs.ladders, asker)

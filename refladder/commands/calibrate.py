@@ -1,0 +1,568 @@
+"""refladder calibrate: the command, and the calls calibrate and human_scale."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import LOG, Call, checked, output_path
+from refladder.commands.options import grouped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from refladder.jobs.calibrate import Calibration, Promise
+    from refladder.jobs.labelling import Asked, Pool
+    from refladder.records import HumanScale, Threshold
+    from refladder.trust.rate import Rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Labelled:
+    """Where labels and scores are."""
+
+    labels: tuple[str, ...]
+    label: tuple[str, ...]
+    good: tuple[str, ...]
+    by: tuple[str, ...]
+    per: str | None
+    unit: Literal["row", "context"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Promised:
+    """What to promise."""
+
+    precision: float | None
+    recall: float | None
+    sure: float
+    on_average: bool
+
+    def promise(self) -> Promise:
+        """The same, checked."""
+        from refladder.jobs.calibrate import Promise
+
+        return Promise(precision=self.precision, recall=self.recall, sure=None if self.on_average else self.sure)
+
+
+@click.command(cls=console.Command, short_help="Choose a cut-off that keeps a promise, from labels of some rows.")
+@click.argument("source", metavar="SCORED")
+@click.option(
+    "--labels",
+    multiple=True,
+    metavar="TABLE",
+    help="Table of labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
+)
+@click.option(
+    "--label",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column of the labels. Repeatable, one for each --by; all must hold.",
+)
+@click.option("--good", multiple=True, metavar="CONDITION", help="Labels that are good, such as '>=4' or '=yes'.")
+@click.option(
+    "--by", multiple=True, metavar="COLUMN", help="Column of the scores. Repeatable; all must reach a cut-off."
+)
+@click.option(
+    "--per", metavar="COLUMN", help="Keep only the best row of each value of this column, such as context_id."
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["row", "context"]),
+    help="What was drawn at random to be labelled: rows, or contexts with some or all of their rows. Default: context, "
+    "where rows have one.",
+)
+@click.option("--precision", type=float, help="Promised share of good rows among those kept.")
+@click.option("--recall", type=float, help="Promised share of the good rows that are kept.")
+@click.option("--sure", type=float, default=0.9, help="Probability of the promise, 0 to 1.")
+@click.option(
+    "--on-average", is_flag=True, help="Promise the precision on average over runs. Keeps more; --sure is not used."
+)
+@click.option(
+    "--out",
+    type=console.PATH,
+    help="Output file: the cut-off for `filter --threshold`, the rows of --plan, or the map of --human-scale.",
+)
+@click.option(
+    "--plot", type=console.PATH, help="Output file of a chart (SVG): precision against the share of rows kept."
+)
+@click.option(
+    "--plan", is_flag=True, help="Show what more labels can promise, and write the next rows to label to --out."
+)
+@click.option(
+    "--rate",
+    type=console.PATH,
+    metavar="THRESHOLD",
+    help="Estimate the share of good rows that this threshold file keeps, from labels that did not choose it.",
+)
+@click.option(
+    "--human-scale", is_flag=True, help="Map the score to the expected human rating, for `score --calibration`."
+)
+@console.FORMAT
+@console.ESCAPE_FORMULAS
+@console.JSON
+@grouped(promised=_Promised, labelled=_Labelled)
+def command(
+    *,
+    source: str,
+    labelled: _Labelled,
+    promised: _Promised,
+    out: Path | None,
+    plot: Path | None,
+    plan: bool,
+    rate: Path | None,
+    human_scale: bool,
+    given: str | None,
+    escape_formulas: bool,
+    as_json: bool,
+) -> int:
+    """Choose a cut-off on the scores of SCORED, with a promise about the rows that it keeps.
+
+    People label a random sample of the rows. The cut-off keeps as many rows as can be promised. Exit code 3: no cut-off
+    can be promised; the number of labels that could change this is printed.
+
+    --plan, --rate and --human-scale do other things with the same labels.
+    """
+    from refladder.errors import UsageError
+    from refladder.files.jsonl import read_record
+    from refladder.jobs.labelling import Asked, Good, read_pool
+    from refladder.records import Threshold
+
+    if plan + human_scale + (rate is not None) > 1:
+        raise UsageError("--plan, --rate and --human-scale are different runs; give one of them")
+    if (human_scale or rate is not None) and (promised.precision is not None or promised.recall is not None):
+        raise UsageError("--rate and --human-scale promise nothing; leave out --precision and --recall")
+    if rate is not None and out is not None:
+        raise UsageError("--rate prints its result and writes no file; leave out --out")
+    if human_scale and labelled.unit is not None:
+        raise UsageError("--human-scale holds out whole contexts; leave out --unit")
+    threshold = None if rate is None else read_record(Threshold, rate)
+    if threshold is not None and (labelled.by or labelled.per):
+        raise UsageError("--rate takes --by and --per from the threshold file; leave them out")
+    asked = Asked(
+        by=labelled.by if threshold is None else threshold.columns,
+        label=labelled.label,
+        good=tuple(map(Good, labelled.good)),
+        labels=labelled.labels,
+        per=labelled.per if threshold is None else threshold.per,
+        unit=labelled.unit or (threshold.unit if threshold else None),
+    )
+    _check_labels(asked, plan=plan, human_scale=human_scale)
+    promise = None if human_scale or threshold is not None else promised.promise()
+    with console.progress("reading") as progress:
+        pool = read_pool(source, asked, given, progress)
+    if human_scale:
+        return _human_scale(pool, asked, out, as_json=as_json)
+    if threshold is not None:
+        return _rate(pool, asked, threshold, as_json=as_json)
+    if promise is not None and plan:
+        return _plan(
+            pool, asked, promise, source=source, out=out, given=given, escape_formulas=escape_formulas, as_json=as_json
+        )
+    return _threshold(pool, asked, promise, out, plot, as_json=as_json)  # type: ignore[arg-type]
+
+
+def _check_labels(asked: Asked, *, plan: bool, human_scale: bool) -> None:
+    from refladder.errors import UsageError
+
+    if human_scale and asked.good:
+        raise UsageError("--human-scale takes the labels as ratings; leave out --good")
+    if not human_scale and bool(asked.label) != bool(asked.good):
+        raise UsageError("give the column of the labels and which are good: --label COLUMN --good '>=4'")
+    if not asked.label and not plan:
+        raise UsageError("give the column of the labels: --label COLUMN; `--plan` shows which rows to label")
+
+
+def _threshold(
+    pool: Pool, asked: Asked, promise: Promise, out: Path | None, plot: Path | None, *, as_json: bool
+) -> int:
+    from refladder.files.jsonl import atomic, write_record
+    from refladder.jobs.calibrate import calibrate, earlier_threshold
+    from refladder.report.promise_tables import kept_chart
+
+    result = calibrate(pool, asked, promise, None if out is None else earlier_threshold(out))
+    if out is not None:
+        write_record(out, result.threshold)
+    if plot is not None:
+        with atomic(plot) as stream:
+            stream.write(kept_chart("Kept rows and their precision", result.steps, promise.precision).encode())
+    if as_json:
+        _print_json(_summary(result))
+    else:
+        _print(result)
+    return console.UNSCORED if result.refused else 0
+
+
+def _human_scale(pool: Pool, asked: Asked, out: Path | None, *, as_json: bool) -> int:
+    from refladder.files.jsonl import write_record
+    from refladder.jobs.human_ratings import human_scale
+    from refladder.trust.human_scale import LEAST_INTERVAL
+
+    scale = human_scale(pool, asked)
+    if out is not None:
+        write_record(out, scale)
+    if as_json:
+        _print_json(asdict(scale) | {"notes": pool.notes})
+        return 0
+    console.say(f"{scale.fitted:,} labels fitted ({scale.method}); {scale.held_out:,} of other contexts checked it")
+    for score, rating in list(zip(scale.scores, scale.ratings, strict=True))[:: max(1, len(scale.scores) // 8)]:
+        console.say(f"  {scale.column} {score:.4g}: expected rating {rating:.2f}")
+    if scale.half_width is None:
+        console.say(f"Interval of a text: none, it needs {LEAST_INTERVAL} labels of several contexts or more")
+    else:
+        console.say(
+            f"Interval of a text: +- {scale.half_width:.2f}, with probability 0.95 for a text of another context"
+        )
+    console.say_lines(f"Note: {note}" for note in pool.notes)
+    return 0
+
+
+def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> int:
+    from refladder.jobs.kept_rate import kept_rate
+
+    result = kept_rate(pool, asked, threshold)
+    if as_json:
+        pairs = {
+            name: rate._asdict() if rate else None
+            for name, rate in (("rate", result.rate), ("powered", result.powered))
+        }
+        _print_json({**asdict(result), **pairs})
+        return 0 if result.rate else console.UNSCORED
+    console.say(f"{result.kept:,} of {result.rows:,} rows are kept; {result.labels:,} labels of them are used")
+    if result.reused:
+        console.say(f"{result.reused:,} labels chose the threshold and are left out")
+    for words, rate in (("good among the rows kept", result.rate), ("the same with the scores", result.powered)):
+        if rate is not None:
+            console.say(f"{words}: {_interval(rate)}")
+    if result.rate is None:
+        bound = (
+            "" if result.bound is None else f" Its lower bound is {result.bound:g}, with probability {result.sure:g}."
+        )
+        console.say(f"No rate: no label of a kept row is left.{bound} Label rows that are kept, at random.")
+    console.say_lines(f"Note: {note}" for note in result.notes)
+    return 0 if result.rate else console.UNSCORED
+
+
+def _plan(
+    pool: Pool,
+    asked: Asked,
+    promise: Promise,
+    *,
+    source: str,
+    out: Path | None,
+    given: str | None,
+    escape_formulas: bool,
+    as_json: bool,
+) -> int:
+    from refladder.jobs.next_labels import plan_labels, write_rows
+    from refladder.report.promise_tables import cutoff_words, plan_table
+
+    plan, drawn = plan_labels(pool, asked, promise)
+    if out is not None:
+        write_rows(
+            source, str(out), plan, drawn, by=asked.by, label=asked.label, given=given, escape_formulas=escape_formulas
+        )
+    if as_json:
+        _print_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
+        return 0
+    console.say_tables([plan_table(plan.batches, promise.share, promise.sure or 0.0)])
+    where = "all rows" if plan.lowest is None else f"rows with {cutoff_words(asked.by, plan.lowest.cutoffs)}"
+    console.say(f"Rows to label next: a random sample of {where}, in the order of labelling.")
+    if out is not None:
+        console.say(
+            f"{plan.drawn:,} rows are in {out}. Labels of the first 20, 50, ... of them are a random sample too."
+        )
+    console.say_lines(f"Note: {note}" for note in plan.notes)
+    return 0
+
+
+def _print_json(values: dict[str, Any]) -> None:
+    console.say_json(values)
+
+
+def _summary(result: Calibration) -> dict[str, Any]:
+    """The result as JSON values; `threshold` is a number, or an object of numbers where there are several columns."""
+    record, surface = result.threshold, result.surface
+    share = record.kept / record.rows
+    return {
+        "threshold": _cutoff(record.columns, record.cutoffs),
+        "refused": result.refused,
+        "labels": record.labels,
+        "labels_above": record.labels_above,
+        "bad_above": record.bad_above,
+        "rows": record.rows,
+        "unscored": result.unscored,
+        "kept": record.kept,
+        "kept_share": share,
+        "labels_needed": result.labels_needed,
+        "units_needed": result.units_needed,
+        "unit": record.unit,
+        "look": record.look,
+        "lowest_candidate": _cutoff(record.columns, result.lowest.cutoffs),
+        "precision": record.precision,
+        "recall": record.recall,
+        "sure": record.sure,
+        "on_average": record.sure is None,
+        "naive": None
+        if result.naive is None
+        else {
+            "threshold": _cutoff(record.columns, result.steps[result.naive].cutoffs),
+            "kept_share": result.steps[result.naive].kept_share,
+        },
+        "surface": None if surface is None else asdict(surface),
+        "auc": result.auc,
+        "good_share": result.rate._asdict() if result.rate else None,
+        "good_share_with_scores": result.powered._asdict() if result.powered else None,
+        "candidates": [asdict(step) for step in result.steps],
+        "signature": record.signature,
+        "notes": list(result.notes),
+    }
+
+
+def _cutoff(columns: tuple[str, ...], cutoffs: tuple[float, ...] | None) -> float | dict[str, float] | None:
+    if cutoffs is None:
+        return None
+    return cutoffs[0] if len(columns) == 1 else dict(zip(columns, cutoffs, strict=True))
+
+
+def _print(result: Calibration) -> None:
+    from refladder.report.promise_tables import cutoff_words, steps_table
+
+    record = result.threshold
+    console.say_tables([steps_table(record.columns, result.steps, result.chosen, result.naive, record.precision)])
+    for line in _sentences(result):
+        console.say(line)
+    if record.cutoffs is None:
+        console.say(f"Refused: no cut-off can be promised. {_advice(result)}")
+    else:
+        console.say(f"Promise: {cutoff_words(record.columns, record.cutoffs)}. {_promised(result)}")
+    console.say_lines(f"Note: {note}" for note in result.notes)
+
+
+def _promised(result: Calibration) -> str:
+    share, sure = result.promise.share, result.promise.sure
+    if sure is None:
+        return (
+            f"On average over many runs, at most {1 - share:.3g} of the rows kept are bad. A single run can have more; "
+            "a promise for this run needs --sure instead of --on-average."
+        )
+    if result.promise.recall is not None:
+        return f"With probability {sure:g}, at least {share:g} of the good rows are kept."
+    return (
+        f"With probability {sure:g}, at least {share:g} of the rows kept are good. {share:g} is a lower bound: the "
+        "labels that chose the cut-off cannot also give its rate."
+    )
+
+
+def _advice(result: Calibration) -> str:
+    from refladder.report.promise_tables import cutoff_words, plural
+
+    promise, step, more = result.promise, result.lowest, result.labels_needed
+    units = ""
+    if 2 * result.units_needed <= more:
+        units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each,"
+    if promise.recall is not None:
+        return f"{plural(more, 'more label')} of good rows{units} would do{_next_look(result)}."
+    where = cutoff_words(result.threshold.columns, step.cutoffs)
+    what = "of any rows" if promise.sure is None else f"of rows with {where}"
+    reached = step.precision is not None and step.precision >= promise.share
+    doubt = (
+        "" if reached else f" So far {step.bad_above} of {step.labels_above} labels there are bad, so this is unlikely."
+    )
+    nothing = f"if no further row with {where} is bad"
+    return f"{plural(more, 'more label')} {what}{units} would do{_next_look(result)} {nothing}.{doubt}"
+
+
+def _next_look(result: Calibration) -> str:
+    """The next look and its price."""
+    promise = result.promise
+    if promise.sure is None:
+        return ""
+    price = 1 - promise.certainty(promise.look + 1)
+    return f" in look {promise.look + 1} (which has {price:.3g} of the {1 - promise.sure:.3g} that may be wrong)"
+
+
+def _sentences(result: Calibration) -> Iterator[str]:
+    """What the labels and scores show: counts, the naive cut-off, AUC, the promise and its notes, a line each."""
+    from refladder.report.promise_tables import cutoff_words
+    from refladder.trust.threshold import KEEP_ALL
+
+    record, surface = result.threshold, result.surface
+    rows = "groups, each with its best row" if record.per else "rows"
+    missing = f", {result.unscored:,} more without a score" if result.unscored else ""
+    yield f"{record.rows:,} {rows}{missing}; {record.labels:,} labels, taken as a random sample of them"
+    promise = result.promise
+    if promise.sure is not None:
+        spent = 1 - promise.certainty(promise.look)
+        order = ""
+        if promise.recall is None:
+            order = (
+                f"; {KEEP_ALL * spent:.3g} for all rows, tested first, and {(1 - KEEP_ALL) * spent:.3g} for cut-offs "
+                "from the strictest on"
+            )
+        yield f"look {promise.look}: {spent:.3g} of the {1 - promise.sure:.3g} that may be wrong{order}"
+    if record.cutoffs is not None:
+        yield (
+            f"kept: {record.kept:,} {'' if record.per is None else 'best '}rows "
+            f"({record.kept / record.rows:.1%}); {record.labels_above:,} labels there, {record.bad_above:,} bad"
+            f"{'; all rows passed the test that comes first' if result.tested_first else ''}"
+        )
+    if result.naive is None:
+        yield "without a promise: no cut-off reaches this on the labels"
+    else:
+        step = result.steps[result.naive]
+        yield (
+            f"without a promise: {cutoff_words(record.columns, step.cutoffs)} would keep {step.kept_share:.1%}; it "
+            "makes no allowance for chance"
+        )
+    auc = "not known, all labels are alike" if result.auc is None else f"{result.auc:.3f}"
+    if surface is None:
+        yield f"AUC: {auc}; no surface measure to compare (it needs texts of the labelled rows, of two contexts)"
+    else:
+        keeps = "refused" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
+        other = "" if surface.auc is None else f", AUC {surface.auc:.3f}"
+        yield f"AUC: {auc}; the same procedure on the best surface measure, {surface.measure}: {keeps}{other}"
+        if result.surface_suffices:
+            yield "the surface measure alone can make this promise, and does no worse"
+    if result.rate is not None:
+        scores = "" if result.powered is None else f"; with the scores {_interval(result.powered)}"
+        yield f"good among all rows: {_interval(result.rate)}{scores}"
+
+
+def _interval(rate: Rate) -> str:
+    if rate.low is None or rate.high is None:
+        return f"{rate.value:.3f} (no interval)"
+    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] (95 % interval)"
+
+
+@checked
+def calibrate(
+    table: Any,  # noqa: ANN401  a table of any package
+    *,
+    label: str | Sequence[str],
+    good: str | Sequence[str],
+    by: str | Sequence[str],
+    labels: Any = None,  # noqa: ANN401  as above
+    per: str | None = None,
+    unit: Literal["row", "context"] | None = None,
+    precision: float | None = None,
+    recall: float | None = None,
+    sure: float = 0.9,
+    on_average: bool = False,
+    out: str | Path | None = None,
+) -> Calibration:
+    """Choose a cut-off that keeps a promise, from labels of some rows, as `refladder calibrate`.
+
+    People label a random sample of the rows. The cut-off keeps as many rows as can be promised.
+
+    Args:
+        table: scored rows, as for `refladder.score`.
+        label: column of the labels; several, one for each `by`, where all must hold.
+        good: which labels are good, such as `">=4"` or `"=yes"`; one for all columns, or one for each.
+        by: column of the scores; several, where all must reach a cut-off.
+        labels: table of labels with the ids of rows (output_id, id, or context_id and system), as `table`; or a list of
+            paths of such tables. None: the labels are in `table`.
+        per: keep only the best row of each value of this column, such as `context_id`.
+        unit: what was drawn at random to be labelled: `"row"`, or `"context"` with some or all of its rows. None:
+            contexts, where rows have one.
+        precision: promised share of good rows among those kept, between 0 and 1.
+        recall: promised share of the good rows that are kept, instead of `precision`.
+        sure: probability of the promise, between 0 and 1.
+        on_average: promise the precision on average over runs; `sure` is not used.
+        out: file for the cut-off, for `refladder filter --threshold`. It counts the looks: a run with other labels or
+            another promise has less of 1 - `sure` than the first.
+
+    Returns:
+        The result. Its `threshold` is what `refladder.filter` and `refladder.score` take; its `refused` says that no
+        cut-off can be promised, and `labels_needed` how many more labels would do.
+
+    Raises:
+        UsageError: an argument is wrong.
+        DataError: a column is missing, a score or a label is no number, labels are of other rows, or signatures differ;
+            with path:line or the number of the row.
+    """
+    from refladder.files.jsonl import write_record
+    from refladder.jobs.calibrate import Promise, earlier_threshold
+    from refladder.jobs.calibrate import calibrate as calibrated
+    from refladder.jobs.labelling import Good
+
+    with Call(calibrate, locals()) as call:
+        promise = Promise(precision=precision, recall=recall, sure=None if on_average else sure)
+        conditions = tuple(map(Good, _names(good)))
+        pool, asked = _pool(call, labels, by=_names(by), label=_names(label), good=conditions, per=per, unit=unit)
+        earlier = None if out is None else earlier_threshold(output_path(out))
+        result = calibrated(pool, asked, promise, earlier)
+        if out is not None:
+            write_record(output_path(out), result.threshold)
+        if result.refused:
+            LOG.warning(
+                "no cut-off can be promised; %d more labels could change this if they are all good",
+                result.labels_needed,
+            )
+        call.log(result.notes)
+        return result
+
+
+@checked
+def human_scale(
+    table: Any,  # noqa: ANN401  a table of any package
+    *,
+    label: str,
+    by: str,
+    labels: Any = None,  # noqa: ANN401  as above
+    per: str | None = None,
+    out: str | Path | None = None,
+) -> HumanScale:
+    """Map a score to the expected human rating, from ratings of some rows, as `refladder calibrate --human-scale`.
+
+    Args:
+        table: scored rows, as for `refladder.score`.
+        label: column of the ratings.
+        by: column of the scores.
+        labels: as for `calibrate`.
+        per: as for `calibrate`.
+        out: file for the scale, for `refladder score --calibration`.
+
+    Returns:
+        The scale, which `refladder.score` takes as `calibration`.
+
+    Raises:
+        UsageError: an argument is wrong, the ratings are of one context, or scores or ratings are constant.
+        DataError: see `calibrate`.
+    """
+    from refladder.files.jsonl import write_record
+    from refladder.jobs.human_ratings import human_scale as fitted
+
+    with Call(human_scale, locals()) as call:
+        pool, asked = _pool(call, labels, by=(by,), label=(label,), per=per)
+        scale = fitted(pool, asked)
+        if out is not None:
+            write_record(output_path(out), scale)
+        call.log(pool.notes)
+        return scale
+
+
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _pool(call: Call, labels: object, **columns: Any) -> tuple[Pool, Asked]:  # noqa: ANN401  fields of Asked
+    """Scores and labels of the tables, and what the columns are."""
+    from refladder.errors import UsageError
+    from refladder.jobs.labelling import Asked, read_pool
+    from refladder.report.progress import progress
+
+    if not columns["label"]:
+        raise UsageError("give the column of the labels: label=COLUMN")
+    asked = Asked(**columns)
+    asked = replace(asked, labels=call.labels(labels, asked.needed))
+    source = call.source(asked.needed)
+    with progress("reading") as bar:
+        pool = read_pool(source, asked, progress=bar)
+    if call.frame is not None:
+        pool.notes = [note.replace(source, "the table") for note in pool.notes]
+    return pool, asked

@@ -1,0 +1,215 @@
+"""A command as a call of Python: its tables in memory, its configuration, its warnings, and the words of errors."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from refladder.backends import Backend
+from refladder.commands.frames import NUMBER, Frame
+from refladder.errors import RefladderError, UsageError, redacted
+from refladder.files.ladder_sets import LadderSet
+from refladder.files.overwriting import check_outputs
+from refladder.files.remote import is_url
+from refladder.files.tables import STANDARD
+from refladder.session import as_backend
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+Record = TypeVar("Record")
+P = ParamSpec("P")
+T = TypeVar("T")
+LOG = logging.getLogger("refladder")
+_OTHER_NAMES = {  # options whose parameter is called otherwise
+    "dimension": "dimensions", "judge_option": "judge_options", "writer_option": "writer_options",
+    "model_option": "model_options", "with": "include", "from": "judgments",
+}  # fmt: skip
+_END = r"-?(?:\d[\d.e+-]*|inf|nan)"  # a number as `:g` writes it
+_OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
+
+
+class Call(ExitStack):
+    """A call under way; what is opened for it is closed at its end, and errors in it have the words of Python.
+
+    Args:
+        function: the public one.
+        values: its local variables, the arguments among them.
+        table: the argument that is a table, if any.
+        without: other arguments that are data.
+
+    Attributes:
+        given: the other arguments.
+        table: that one.
+        frame: the table, if it is in memory; None for a path.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        values: Mapping[str, Any],
+        table: str = "table",
+        without: Collection[str] = (),
+    ) -> None:
+        super().__init__()
+        self.command = function.__name__
+        names = inspect.signature(function).parameters
+        self.given = {name: values[name] for name in names if name not in {table, *without}}
+        self.table = values.get(table)
+        self.frame = None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
+        self.enter_context(in_words_of_python(self.given))
+
+    def folder(self) -> Path:
+        """A temporary folder."""
+        return Path(self.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
+
+    def source(self, needed: Collection[str] | None = None, *, number: str | None = None) -> str:
+        """The path of the table; for one in memory a temporary file (see `Frame.write`), which no error names."""
+        return str(self.table) if self.frame is None else self._written(self.frame, needed, number, "the table")
+
+    def written(self, table: Any, needed: Collection[str], name: str) -> str:  # noqa: ANN401  a table of any package
+        """The path of another table, likewise; `name` is what the user calls it."""
+        return str(table) if isinstance(table, str | Path) else self._written(Frame(table), needed, None, name)
+
+    def labels(self, labels: Any, needed: Collection[str]) -> tuple[str, ...]:  # noqa: ANN401  as above
+        """The paths of tables of labels: those that are given, or that of a temporary file; none for None."""
+        if isinstance(labels, str | Path):
+            return (str(labels),)
+        if isinstance(labels, Sequence) and labels and all(isinstance(path, str | Path) for path in labels):
+            return tuple(map(str, labels))
+        return () if labels is None else (self.written(labels, needed, "labels"),)
+
+    def out(self, out: str | Path | None, stem: str) -> Path:
+        """The file that the call writes: the user's, or for a table in memory a temporary one."""
+        if out is not None:
+            return output_path(out)
+        if self.frame is None:
+            raise UsageError("a table in a file is written to another file; give out=PATH")
+        return self.folder() / f"{stem}.{self.frame.form}"
+
+    def config(self) -> dict[str, Any]:
+        """The configuration of the call, as a command stores it with its output."""
+        options = {
+            name: _plain(as_backend(value) if name == "judge" and callable(value) else value)
+            for name, value in self.given.items()
+        }
+        return {"command": self.command, "refladder": __version__, "options": redacted(options)}
+
+    def log(self, lines: Iterable[str], level: int = logging.WARNING) -> None:
+        """Give lines to the logger `refladder`."""
+        for line in lines:
+            LOG.log(level, "%s", with_parameters(line, self.given))
+
+    def _written(self, frame: Frame, needed: Collection[str] | None, number: str | None, name: str) -> str:
+        path = self.folder() / f"table.{frame.form}"
+        frame.write(path, needed, number=number)
+        self.enter_context(in_words_of_python((), str(path), name=name))
+        return str(path)
+
+
+@contextmanager
+def in_words_of_python(
+    parameters: Collection[str], path: str | None = None, *, name: str = "the table"
+) -> Iterator[None]:
+    """Errors of a job in the words of a Python call: parameters instead of options, rows instead of a temporary file.
+
+    Args:
+        parameters: of the call.
+        path: the temporary file of a table in memory.
+        name: what the user calls that table.
+    """
+    try:
+        yield
+    except RefladderError as error:
+        text, of = str(error), "" if name == "the table" else f" of {name}"
+        if path is not None:
+            text = (
+                re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", text).replace(path, name).replace(f", {NUMBER}", "")
+            )
+        error.args = (with_parameters(text, parameters),)
+        raise
+
+
+def with_parameters(text: str, parameters: Collection[str]) -> str:
+    """A sentence with parameters of a Python call in the place of options.
+
+    Args:
+        text: the sentence.
+        parameters: of the call; other options stay as they are.
+    """
+    text = text.replace(", or give --format", "")  # calls take the format from the file's name
+    text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
+    if "between" in parameters:
+        text = re.sub(rf"--between ({_END}|LOW) ({_END}|HIGH)", r"between=(\1, \2)", text)
+
+    def parameter(match: re.Match[str]) -> str:
+        name = match[1].replace("-", "_")
+        name = _OTHER_NAMES.get(name, name)
+        return name if name in {*parameters, *_OF_BACKENDS} else match[0]
+
+    return re.sub(r"--([a-z][a-z-]*[a-z])", parameter, text)
+
+
+def checked(call: Callable[P, T]) -> Callable[P, T]:
+    """A call whose outputs are none of the files that it reads."""
+    signature = inspect.signature(call)
+
+    @functools.wraps(call)
+    def check(*arguments: P.args, **options: P.kwargs) -> T:
+        given = signature.bind(*arguments, **options).arguments
+        with in_words_of_python(signature.parameters):
+            check_outputs(call.__name__, given, dict.fromkeys(("table", "data"), "the table"))
+        return call(*arguments, **options)
+
+    return check
+
+
+def check_paths(**judgments: object) -> None:
+    """Check that judgments are named by their path, not given as rows."""
+    for name, value in judgments.items():
+        if not isinstance(value, str | Path):
+            raise UsageError(f"{name} must be the path of a judgments file of `score`, found {type(value).__name__}")
+
+
+def record_or_path(value: str | Path | Record) -> Path | Record:
+    """A record that a call of Python gave, or the path of its file."""
+    return Path(value) if isinstance(value, str) else value
+
+
+def output_path(out: str | Path) -> Path:
+    """The file that a call writes.
+
+    Raises:
+        UsageError: it is standard output, or a URL.
+    """
+    if str(out) == STANDARD:
+        raise UsageError("out='-': a call writes no standard output; give out=PATH")
+    if is_url(str(out)):
+        raise UsageError(
+            f"out={str(out)!r}: a call writes files on this machine only; give out=PATH, and copy the file"
+        )
+    return Path(out)
+
+
+def _plain(value: object) -> object:
+    """A value as JSON can hold it; an object that was opened is named."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, LadderSet | Backend):
+        return f"{value.name}@{value.digest}" if isinstance(value, LadderSet) else value.fingerprint
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return str(value) if isinstance(value, Path) else type(value).__name__

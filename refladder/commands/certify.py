@@ -1,0 +1,155 @@
+"""refladder certify: the command and the call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.commands import console, spending
+from refladder.commands.calling import Call, checked
+from refladder.commands.options import JudgeOptions, grouped
+from refladder.session import Session
+from refladder.settings import LEAST_MASS, Asking, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.scoring.asker import Asker
+
+
+@click.command(cls=console.Command, short_help="Check that the rungs of ladders rise.")
+@click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
+@console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
+@console.JUDGE_OPTION
+@console.BASE_URL
+@console.LOCAL
+@console.LEAST_MASS
+@console.ANSWERS
+@click.option(
+    "--judgments",
+    type=console.PATH,
+    help="Judgments file, for resuming. Default: certificate.judgments.jsonl in the folder of SET; none for a shipped "
+    "set.",
+)
+@spending.SPENDING
+@console.PROMPTS
+@console.RESTART
+@console.JSON
+@click.pass_context
+@grouped(money=spending.SpendingOptions, asked=Asking, judge=JudgeOptions)
+def command(
+    context: click.Context,
+    /,
+    *,
+    money: spending.SpendingOptions,
+    ladders: str,
+    asked: Asking,
+    judge: JudgeOptions,
+    as_json: bool,
+) -> int:
+    """Judge every pair of rungs of every ladder in SET in both orders, and say whether the ladders rise.
+
+    The verdict (pass, rewrite, drop or refuse) on every rung, level and dimension is stored as certificate.json in the
+    folder of SET. Scores name it in their signature. A shipped or published set keeps the certificate that it came
+    with: yours is printed only.
+
+    Run the same command again to resume an interrupted run. Exit code 3: the verdict is refuse, or some judgments are
+    unparsed.
+    """
+    from refladder.files.ladder_sets import write_certificate
+    from refladder.jobs.certify import certify, rungs_to_certify
+    from refladder.trust.certificate import REFUSE
+
+    rungs = rungs_to_certify(ladders, asked)
+    session = spending.Spending(money)
+
+    def run() -> tuple[Asker, dict[str, Any]]:
+        return rungs.judged(session.open(judge.name, judge.options), certify, session.progress("judging rungs"))
+
+    if not session.continues(lambda: run()[0].log.reused, as_json=as_json):
+        return 0
+    context.with_resource(rungs.locked())
+    _, certificate = run()
+    if rungs.folder is not None:
+        write_certificate(rungs.folder, certificate)
+    if as_json:
+        console.say_json({**certificate, "spent": session.spent()})
+    else:
+        print_certificate(certificate)
+        where = (
+            "not stored: only a set in a folder gets a certificate"
+            if rungs.folder is None
+            else "stored in the folder of the set"
+        )
+        console.say(where, err=True)
+        console.tell_spent(session.spent())
+    refused = certificate["verdict"] == REFUSE or certificate["counts"]["unparsed"] > 0
+    return console.UNSCORED if refused else 0
+
+
+def print_certificate(certificate: Mapping[str, Any]) -> None:
+    """Print a certificate as lines and tables."""
+    from refladder.report.certificate_tables import certificate_lines, certificate_tables
+
+    for line in certificate_lines(certificate):
+        console.say(line)
+    console.say_tables(certificate_tables(certificate))
+
+
+@checked
+def certify(
+    ladders: str | Path | LadderSet,
+    *,
+    judge: str | Backend | Judge = "builtin",
+    judge_options: Mapping[str, object] | None = None,
+    least_mass: float = LEAST_MASS,
+    answers: int = 0,
+    prompts: str | Path | None = None,
+    judgments: str | Path | None = None,
+    restart: bool = False,
+    store: str | Path | bool | None = None,
+) -> dict[str, Any]:
+    """Judge every pair of rungs of every ladder in both orders, and say whether the ladders rise: `refladder certify`.
+
+    Args:
+        ladders: a folder, which gets the certificate; or a shipped name, an address or a set from `load_ladders`, which
+            do not.
+        judge: a backend by name, an open one, or a function.
+        judge_options: options of a named judge.
+        least_mass: least label mass, a probability; a judgment below it is unparsed.
+        answers: answers to sample for each question; 0 reads label probabilities.
+        prompts: folder of templates that replace the shipped ones.
+        judgments: file that stores the judgments; None for `certificate.judgments.jsonl` in the folder, or none without
+            a folder.
+        restart: discard the judgments in that file.
+        store: response store; None for the default of the command line, False for none.
+
+    Returns:
+        The certificate: plain JSON values, with `verdict` (pass, rewrite, drop or refuse) for the set, each dimension,
+        level and ladder; `docs/reference/files.md` describes its keys. What could not be judged is None, and counted.
+
+    Raises:
+        UnknownNameError, UsageError, PromptError: an argument is wrong, or the set has no texts of its contexts.
+        DataError: the set or the judgments cannot be read or written.
+        BackendError: the judge failed; its judgments so far are stored, if they have a file.
+    """
+    from refladder.files.ladder_sets import write_certificate
+    from refladder.jobs.certify import certify as certified
+    from refladder.jobs.certify import rungs_to_certify
+    from refladder.report.progress import progress
+
+    with Call(certify, locals(), table="") as call:
+        rungs = rungs_to_certify(ladders, chosen(Asking, call.given))
+        call.enter_context(rungs.locked())
+        session = call.enter_context(Session(store))
+        bar = progress("judging rungs", session.under_way)
+        _, certificate = rungs.judged(session.open(judge, judge_options), certified, bar)
+        if rungs.folder is not None:
+            write_certificate(rungs.folder, certificate)
+        call.log(certificate["notes"])
+        return certificate

@@ -1,0 +1,323 @@
+"""refladder compete: the command and the call."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.commands import console, spending
+from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.options import DrawingOptions, JudgeOptions, ScaleOptions, grouped
+from refladder.files.tables import FORMATS
+from refladder.records import Sampling
+from refladder.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
+    from refladder.jobs.compete import Contest
+    from refladder.records import Progress
+
+
+@click.command(cls=console.Command, short_help="Generate texts with several models and compare them pairwise.")
+@click.argument("table")
+@click.option(
+    "--prompt",
+    "prompt_file",
+    type=console.PATH,
+    help="File with the task prompt. {column} is replaced by the cell of each row.",
+)
+@click.option("--prompt-text", help="The task prompt itself, instead of a file.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME=BACKEND",
+    help="Model to compare, with its name in the results, such as small=hf:ORG/MODEL. Repeatable; two or more.",
+)
+@console.backend_option("--judge", "Judge model (see `refladder list backends`).", required=True)
+@console.JUDGE_OPTION
+@console.BASE_URL
+@console.LOCAL
+@click.option(
+    "--criterion",
+    "criteria",
+    multiple=True,
+    metavar="NAME=WORDS",
+    help="Criterion and its description in plain words. Repeatable; one or more.",
+)
+@click.option(
+    "--worst",
+    multiple=True,
+    metavar="NAME=WORDS",
+    help="What the worst text on a criterion is like. A number and a colon before it set the low end of the scale, "
+    "such as '-2: incoherent'. Repeatable.",
+)
+@click.option(
+    "--best",
+    multiple=True,
+    metavar="NAME=WORDS",
+    help="What the best text on a criterion is like, likewise. Repeatable.",
+)
+@click.option(
+    "--weight",
+    "weight",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="Weight of a criterion in the overall win rate. Repeatable. Default: 1 for each criterion.",
+)
+@click.option("--out", required=True, type=console.PATH, help="Output folder for texts, judgments and results.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Column with the row ids. Default: id, else the row number.")
+@click.option(
+    "--table-format",
+    "table_format",
+    type=click.Choice(FORMATS),
+    help="Format of TABLE. Default: by file extension.",
+)
+@click.option(
+    "--explain", is_flag=True, help="Ask the judge for a one-sentence explanation of every comparison with a winner."
+)
+@console.DRAWING
+@click.option(
+    "--html",
+    "page",
+    type=console.PATH,
+    help="Output file for the review page: one HTML file, which also takes ratings.",
+)
+@console.PROMPTS
+@console.RESTART
+@spending.SPENDING
+@console.JSON
+@click.pass_context
+@grouped(drawing=DrawingOptions, judge=JudgeOptions, scale=ScaleOptions, money=spending.SpendingOptions)
+def command(
+    context: click.Context,
+    /,
+    *,
+    table: str,
+    prompt_file: Path | None,
+    prompt_text: str | None,
+    models: tuple[str, ...],
+    judge: JudgeOptions,
+    criteria: tuple[str, ...],
+    scale: ScaleOptions,
+    out: Path,
+    id_column: str | None,
+    table_format: str | None,
+    explain: bool,
+    drawing: DrawingOptions,
+    money: spending.SpendingOptions,
+    page: Path | None,
+    prompts: Path | None,
+    restart: bool,
+    as_json: bool,
+) -> int:
+    """Generate a text with each model for every row of TABLE, and judge every pair of texts in both orders.
+
+    TABLE is JSON lines, CSV or Parquet. The prompt refers to its columns as {column}.
+
+    Run the same command again to resume an interrupted run. Exit code 3: some texts or judgments are missing; they are
+    listed and excluded from the win rates.
+    """
+    from refladder.files.jsonl import atomic
+    from refladder.files.locks import locked_folder
+    from refladder.jobs.compete import RESULTS, RUN, compete, spent_before
+    from refladder.jobs.criteria import criteria_of
+    from refladder.jobs.task_prompt import open_task_prompt, read_instances
+    from refladder.report.summary import low_mass_lines
+    from refladder.review.html import review_page
+    from refladder.review.runs import read_run
+    from refladder.scoring.dry_run import copied
+
+    console.check_prompts(prompts)
+    prompt = open_task_prompt(prompt_file, prompt_text)
+    descriptions = console.pairs(criteria, "--criterion")
+    dimensions = criteria_of(
+        descriptions,
+        console.pairs(scale.worst, "--worst"),
+        console.pairs(scale.best, "--best"),
+        console.numbers(scale.weight, "--weight"),
+    )
+    instances = read_instances(table, prompt, id_column=id_column, form=table_format)
+    targets = console.pairs(models, "--model")
+    session = spending.Spending(money)
+
+    def run(folder: Path, bars: Callable[[str], AbstractContextManager[Progress | None]]) -> Contest:
+        return compete(
+            instances,
+            {name: session.open(target, console.backend_options(target, ())) for name, target in targets.items()},
+            session.open(judge.name, judge.options),
+            dimensions,
+            folder,
+            sampling=drawing.sampling,
+            explain=explain,
+            prompts=prompts,
+            restart=restart,
+            bars=bars,
+        )
+
+    def rehearse() -> None:
+        with copied(out) as copy:
+            run(copy or out, session.progress)
+
+    if not session.continues(rehearse, as_json=as_json):
+        return 0
+    context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
+    kept = _Kept(out / RUN, console.resolved(context), [] if restart else spent_before(out), session)
+    contest = run(out, kept.bars)
+    kept.write(signature=contest.signature)
+    if page is not None:
+        with atomic(page) as stream:
+            stream.write(review_page(read_run(out)).encode())
+    _print(contest, as_json=as_json)
+    if contest.failures:
+        missing = "rows without a prompt and texts that could not be written; the same command tries the texts again"
+        console.say(f"{len(contest.failures):,} {missing}:", err=True)
+    for failure in contest.failures[:10]:
+        console.say(f"  {failure}", err=True)
+    if len(contest.failures) > 10:  # noqa: PLR2004
+        console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
+    console.say_lines(low_mass_lines(contest.faint, 2 * len(contest.trials)))  # each trial has both orders
+    console.say(f"{out / RESULTS} holds prompts, texts, verdicts and standings", err=True)
+    console.tell_spent(session.spent())
+    unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
+    return console.UNSCORED if contest.failures or unread else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Keeps what the runs of a contest have asked, as soon as their answers are stored."""
+
+    path: Path
+    config: Mapping[str, Any]
+    earlier: Sequence[Mapping[str, Any]]
+    session: spending.Spending
+
+    def write(self, **more: str) -> None:
+        from refladder.backends.metered import all_spent
+        from refladder.files.jsonl import write_json
+
+        write_json(self.path, {**self.config, **more, "spent": all_spent(self.earlier, self.session.spent())})
+
+    @contextmanager
+    def bars(self, what: str) -> Iterator[Progress]:
+        with console.progress(what, watch=self.session.under_way) as show:
+
+            def progress(done: int, total: int | None) -> None:
+                self.write()
+                show(done, total)
+
+            try:
+                yield progress
+            finally:
+                self.write()
+
+
+def _print(contest: Contest, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from refladder.report.standings import standing_tables
+
+    standings = [standing for standing in contest.standings if standing.row is None]
+    if as_json:
+        for standing in standings:
+            console.say_json(asdict(standing))
+        return
+    console.say_tables(standing_tables([asdict(standing) for standing in standings]))
+
+
+@checked
+def compete(
+    table: Any,  # noqa: ANN401  a path or a table of any package
+    *,
+    models: Mapping[str, str | Backend],
+    judge: str | Backend | Judge,
+    criteria: Mapping[str, str],
+    prompt: str | Path | None = None,
+    prompt_text: str | None = None,
+    worst: Mapping[str, str] | None = None,
+    best: Mapping[str, str] | None = None,
+    weights: Mapping[str, float] | None = None,
+    out: str | Path | None = None,
+    judge_options: Mapping[str, object] | None = None,
+    id: str | None = None,  # noqa: A002  the name of the option
+    explain: bool = False,
+    sampling: Sampling | None = None,
+    prompts: str | Path | None = None,
+    restart: bool = False,
+    store: str | Path | bool | None = None,
+) -> Contest:
+    """Let models write a text for every row, and a judge compare them in both orders, as `refladder compete`.
+
+    Args:
+        table: a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset.
+        models: name in the results to a backend by name, or an open one; two or more.
+        judge: a backend by name, an open one, or a function.
+        criteria: name to a description in plain words, one or more.
+        prompt: file with the task prompt, in which {column} is replaced by the cell of each row.
+        prompt_text: the task prompt itself, instead of a file.
+        worst: criterion to what its worst text is like; a number and a colon before it set the low end of the scale.
+        best: criterion to what its best text is like, likewise.
+        weights: weight of a criterion in the overall win rate; 1 for those that are not named.
+        out: folder for texts, judgments and results, which `refladder review` opens. An interrupted call continues
+            there when it is made again. None keeps nothing.
+        judge_options: options of a named judge.
+        id: column with the row ids; None for `id`, else the row number.
+        explain: ask the judge for a one-sentence explanation of every comparison with a winner.
+        sampling: how texts are drawn; None for the default of the command line.
+        prompts: folder of templates that replace the shipped ones.
+        restart: discard the texts and judgments in `out`.
+        store: response store; None for the default of the command line, False for none.
+
+    Returns:
+        Texts, trials and standings. What could not be written is in its `failures`, and a warning of the logger
+        `refladder` counts it.
+
+    Raises:
+        UsageError, UnknownNameError, PromptError: an argument is wrong; no model was asked.
+        DataError: the table is wrong, or the folder cannot be written.
+        BackendError: a model or the judge failed; the texts and judgments so far are stored, if `out` is given.
+    """
+    from refladder.files.jsonl import write_json
+    from refladder.files.locks import locked_folder
+    from refladder.jobs.compete import RUN
+    from refladder.jobs.compete import compete as competed
+    from refladder.jobs.criteria import criteria_of
+    from refladder.jobs.task_prompt import open_task_prompt, read_instances
+    from refladder.report.progress import progress
+    from refladder.report.summary import low_mass_lines
+
+    with Call(compete, locals()) as call:
+        folder_of_prompts = None if prompts is None else Path(prompts)
+        console.check_prompts(folder_of_prompts)
+        task = open_task_prompt(prompt, prompt_text)
+        instances = read_instances(call.source({*task.names, id or "id"}), task, id_column=id)
+        dimensions = criteria_of(criteria, worst or {}, best or {}, weights or {})
+        folder = call.folder() if out is None else Path(out)
+        call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
+        session = call.enter_context(Session(store))
+        contest = competed(
+            instances,
+            {name: session.open(model) for name, model in models.items()},
+            session.open(judge, judge_options),
+            dimensions,
+            folder,
+            sampling=sampling or Sampling(),
+            explain=explain,
+            prompts=folder_of_prompts,
+            restart=restart,
+            bars=partial(progress, watch=session.under_way),
+        )
+        write_json(folder / RUN, {**call.config(), "signature": contest.signature})
+        for failure in contest.failures:
+            LOG.warning("%s", failure)
+        for line in low_mass_lines(contest.faint, 2 * len(contest.trials)):  # each trial has both orders
+            LOG.warning("%s", line)
+        return contest

@@ -1,0 +1,358 @@
+"""What commands share: options, progress, tables, and the summary of a scoring run."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.errors import UsageError, redacted
+from refladder.files.tables import FORMATS, parse_number
+from refladder.report import plain_text
+from refladder.report import progress as reporting
+from refladder.report.summary import cost_words, spent_lines, summary, summary_lines
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+    from refladder.jobs.check_drift import DriftReport
+    from refladder.report.rendering import PlainTable
+    from refladder.scoring.columns import ScoreReport
+
+UNSCORED = 3  # exit code: finished, but some outputs have no score
+_NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
+_OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
+_WIDTH = 100  # of tables when standard output is not a terminal
+printable, printable_json, in_words = plain_text.printable, plain_text.printable_json, cost_words
+progress = reporting.progress
+
+
+def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
+    """Several click options as one decorator, in the order given."""
+
+    def apply(command: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.reduce(lambda wrapped, decorator: decorator(wrapped), reversed(decorators), command)
+
+    return apply
+
+
+class Command(click.Command):
+    """A command whose outputs are none of the files that it reads."""
+
+    def invoke(self, context: click.Context) -> Any:  # noqa: ANN401  click's own
+        """Run the command, after a check of its files."""
+        from refladder.files.overwriting import check_outputs
+
+        labels = {
+            each.name or "": each.opts[0] if isinstance(each, click.Option) else each.human_readable_name
+            for each in self.params
+        }
+        check_outputs(context.info_name or "", {**context.find_root().params, **context.params}, labels)
+        return super().invoke(context)
+
+
+class Group(click.Group):
+    """Such commands."""
+
+    command_class = Command
+
+
+def names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """A shell completion that offers the names of one kind."""
+
+    def complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+        from refladder.jobs.inventory import inventory
+
+        return [entry["name"] for entry in inventory(kind) if entry["name"].startswith(incomplete)]
+
+    return complete
+
+
+def backend_option(flag: str, words: str, **settings: Any) -> Callable[..., Any]:  # noqa: ANN401  click's own
+    """An option that names a backend."""
+    return click.option(flag, metavar="BACKEND", shell_complete=names_of("backends"), help=words, **settings)
+
+
+PATH = click.Path(path_type=Path)
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+PROMPTS = click.option(
+    "--prompts", type=PATH, help="Folder of prompt templates (TASK/ROLE.md) that replace the shipped ones."
+)
+RULE = click.option(
+    "--rule",
+    default="ladder-sum",
+    metavar="NAME",
+    shell_complete=names_of("rules"),
+    help="Scoring rule (see `refladder list rules`). The grade does not depend on it.",
+)
+WEIGHT = click.option(
+    "--weight",
+    "weight",
+    multiple=True,
+    metavar="DIMENSION=NUMBER",
+    help="Weight of a dimension in the overall score. Repeatable. Default: 1 for each dimension.",
+)
+LEAST_MASS = click.option(
+    "--least-mass",
+    default=0.05,
+    type=click.FloatRange(0, 1),
+    help="Minimum label mass, the total probability of the labels. A judgment below it is unparsed and gives no score.",
+)
+JUDGE_OPTION = click.option(
+    "--judge-option",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Option of the judge backend, such as dtype=bfloat16 (hf) or mode=exact (openai). Repeatable.",
+)
+WRITER_OPTION = click.option(
+    "--writer-option", multiple=True, metavar="KEY=VALUE", help="Option of the writer backend. Repeatable."
+)
+
+
+def _of_kind(kind: str, name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Keeps an option's value in the context, where open_backend finds it for judge and writer alike."""
+
+    def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
+        if value is not None and value is not False:
+            context.meta.setdefault(_OF_KIND, {}).setdefault(kind, {})[name] = "true" if value is True else value
+
+    return keep
+
+
+BASE_URL = click.option(
+    "--base-url",
+    metavar="URL",
+    expose_value=False,
+    callback=_of_kind("openai", "base_url"),
+    help="Server address for openai:MODEL, including /v1. Default: the variable OPENAI_BASE_URL, else the OpenAI API.",
+)
+LOCAL = options(
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        expose_value=False,
+        callback=_of_kind("hf", "memory"),
+        help="Memory limit for hf:MODEL in addition to its weights, such as 8G. Default: 70 % of the free memory.",
+    ),
+    click.option(
+        "--truncate-context",
+        is_flag=True,
+        expose_value=False,
+        callback=_of_kind("hf", "truncate_context"),
+        help="Truncate the context of prompts that are too long for hf:MODEL, and mark their judgments. Without this "
+        "option they are unparsed.",
+    ),
+)
+DIMENSION = click.option(
+    "--dimension",
+    "dimension",
+    multiple=True,
+    metavar="NAME",
+    help="Dimension to use. Repeatable. Default: all.",
+)
+COLUMN = click.option(
+    "--column",
+    "column",
+    multiple=True,
+    metavar="FIELD=NAME",
+    help="Column for a field: context_id, context, background, output or output_id. Repeatable. Default: columns with "
+    "these names.",
+)
+FORMAT = click.option(
+    "--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. Default: by file extension; jsonl for -."
+)
+OUT_FORMAT = click.option(
+    "--out-format",
+    type=click.Choice(FORMATS),
+    help="Format of the output. Default: by file extension; for -, csv if the input is CSV, else jsonl.",
+)
+ESCAPE_FORMULAS = click.option(
+    "--escape-formulas",
+    is_flag=True,
+    help="Prefix CSV text that starts with =, +, - or @ with ', so that a spreadsheet does not run it as a formula.",
+)
+RESTART = click.option("--restart", is_flag=True, help="Discard the progress of an earlier run and start over.")
+ANSWERS = click.option(
+    "--answers",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Number of answers to sample per question instead of reading label probabilities. 0 = use probabilities.",
+)
+JUDGING = options(
+    click.option("--both-orders", is_flag=True, help="Judge every pair in both orders. Doubles the number of calls."),
+    click.option(
+        "--yes-no", is_flag=True, help="Ask three yes/no questions per comparison. Triples the number of calls."
+    ),
+)
+DRAWING = options(
+    click.option("--seed", default=0, type=int, help="Random seed."),
+    click.option(
+        "--max-tokens", default=512, type=click.IntRange(min=1), help="Maximum length of a generated text, in tokens."
+    ),
+    click.option(
+        "--temperature",
+        default=1.0,
+        type=click.FloatRange(min=0),
+        help="Sampling temperature (no unit). 0 = greedy decoding.",
+    ),
+    click.option(
+        "--top-p",
+        default=1.0,
+        type=click.FloatRange(0, 1),
+        help="Nucleus sampling: share of probability to sample from.",
+    ),
+)
+SAMPLING = options(
+    click.option("--rungs", default=5, type=click.IntRange(min=2), help="Number of rungs per ladder."),
+    click.option(
+        "--attempts",
+        default=3,
+        type=click.IntRange(min=1),
+        help="Maximum number of attempts to generate a rung.",
+    ),
+    DRAWING,
+)
+
+
+def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
+    """`KEY=VALUE` options as a mapping.
+
+    Raises:
+        UsageError: one has no `=`.
+    """
+    values: dict[str, str] = {}
+    for option in given:
+        key, equals, value = option.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
+        if key in values:
+            first, second = redacted({key: values[key]})[key], redacted({key: value})[key]
+            raise UsageError(f"{flag} {key}: given twice, as {first!r} and {second!r}; give it once")
+        values[key] = value
+    return values
+
+
+def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
+    """`KEY=NUMBER` options as a mapping.
+
+    Raises:
+        UsageError: one has no `=`, or its value is not a number.
+    """
+    values = {}
+    for key, value in pairs(given, flag).items():
+        number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
+        if number is None:
+            raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")
+        values[key] = number
+    return values
+
+
+def check_prompts(folder: Path | None) -> None:
+    """Check every template of the user's folder before anything is asked.
+
+    Raises:
+        PromptError: the folder is not there, or a template is wrong.
+    """
+    from refladder.prompts import check_folder
+
+    if folder is not None:
+        check_folder(folder)
+
+
+def backend_options(name: str, given: Sequence[str], flag: str = "--judge-option") -> dict[str, str]:
+    """The options of a backend: those given, and options of the command for every backend of its kind."""
+    chosen = {key.replace("-", "_"): value for key, value in pairs(given, flag).items()}
+    context = click.get_current_context(silent=True)
+    for_all = {} if context is None else context.meta.get(_OF_KIND, {}).get(name.partition(":")[0], {})
+    return {**for_all, **chosen}
+
+
+@functools.cache
+def say_once(text: str) -> None:
+    """Print a notice on standard error, the first time only."""
+    say(text, err=True)
+
+
+def resolved(context: click.Context) -> dict[str, Any]:
+    """The configuration of this run, as it is stored with its output: every option with its value."""
+    values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
+    for chosen in context.meta.get(_OF_KIND, {}).values():
+        values.update(chosen)
+    return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
+
+
+def console() -> Console:
+    """Standard output for tables, 100 columns wide where it is no terminal; their text is made printable."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class Printable(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+    if sys.stdout.isatty():
+        return Printable(highlight=False)
+    return Printable(highlight=False, width=_WIDTH)
+
+
+def tell(
+    report: ScoreReport,
+    *,
+    as_json: bool,
+    to_stderr: bool,
+    spent: Sequence[Mapping[str, Any]] = (),
+    drift: DriftReport | None = None,
+) -> int:
+    """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
+    if as_json:
+        seen = {} if drift is None else {"drift": dataclasses.asdict(drift)}
+        say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
+    else:
+        say_lines(summary_lines(report))
+        tell_spent(spent)
+    return 0 if report.complete and not (drift and drift.alarm) else UNSCORED
+
+
+def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:
+    """Print on standard error what backends were asked, where more is known than the number of judgments."""
+    say_lines(spent_lines(spent))
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines on standard error that may hold text from data."""
+    for line in lines:
+        say(line, err=True)
+
+
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print text that may hold text from data; everything that commands print goes through here or `console`."""
+    click.echo(printable(text), err=err, nl=nl)
+
+
+def notify(text: str) -> None:
+    """Print a notice on standard error."""
+    say(text, err=True)
+
+
+def say_tables(tables: Iterable[PlainTable]) -> None:
+    """Print tables in the width of the terminal."""
+    from refladder.report.terminal import terminal_tables
+
+    out = console()
+    for part in terminal_tables(tables, out.width):
+        out.print(part)
+
+
+def say_json(value: object, *, err: bool = False) -> None:
+    """Print a value as a line of JSON."""
+    click.echo(printable_json(json.dumps(value, ensure_ascii=False)), err=err)

@@ -1,0 +1,204 @@
+"""Which data a command or a call works on: a benchmark by name, or the user's own table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.commands import console
+from refladder.commands.frames import Frame
+from refladder.errors import DataError, UsageError
+from refladder.files.table_files import form_by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.files.tables import Rows
+    from refladder.records import Benchmark, Context, Dimension
+
+OWN = "own"
+_TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
+
+DATA = console.options(
+    click.argument("benchmark", shell_complete=console.names_of("benchmarks")),
+    click.option(
+        "--source",
+        type=str,
+        help="File or folder with the data; required for `own`. Default: download from the public source.",
+    ),
+    click.option("--task-file", type=console.PATH, help="TOML file with the task and its dimensions (`own` only)."),
+    click.option(
+        "--column",
+        "column",
+        multiple=True,
+        metavar="FIELD=NAME",
+        help="Column for a field, such as output=reply (`own` only). Repeatable.",
+    ),
+    click.option(
+        "--option",
+        "option",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Option of the benchmark, such as human=true. Repeatable.",
+    ),
+    console.DIMENSION,
+)
+
+_WORDS: dict[str, object] = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A benchmark or a table, as `build` and `evaluate` take it."""
+
+    data: Any
+    task: str | None = None
+    task_file: str | Path | None = None
+    dimensions: Sequence[str | Dimension] = ()
+    columns: Mapping[str, str] | None = None
+    source: str | Path | None = None
+    options: Mapping[str, Any] | None = None
+
+    def contexts(self) -> tuple[Sequence[Context], Sequence[Dimension]]:
+        """Contexts and dimensions to build ladders for; a table may have no outputs."""
+        from refladder.files.ladder_sets import choose_dimensions
+        from refladder.loaders.own import load_contexts
+
+        if self._is_table():
+            task, described = self._described(None)
+            contexts = load_contexts(self._rows(), task=task, columns=self.columns)
+            return contexts, choose_dimensions(described, self._names())
+        benchmark, chosen = self.rated(None)
+        return benchmark.contexts, chosen
+
+    def rated(self, ladders: LadderSet | None) -> tuple[Benchmark, Sequence[Dimension]]:
+        """The benchmark, and the dimensions to evaluate.
+
+        Args:
+            ladders: the set whose task and dimensions a table has that comes without them.
+        """
+        from refladder.files.ladder_sets import choose_dimensions
+        from refladder.loaders import load_benchmark
+        from refladder.loaders.own import read_own
+        from refladder.records import Benchmark
+
+        if self._is_table(ladders):
+            task, described = self._described(ladders)
+            names = self._names()
+            benchmark = read_own(self._rows(), task, described, columns=self.columns, dimensions=names)
+            return benchmark, choose_dimensions(benchmark.dimensions, names)
+        if self.task is not None or self.task_file is not None or self.columns:
+            raise UsageError("task, task_file and columns are for a table, not a benchmark; leave them out")
+        benchmark = self.data
+        if isinstance(benchmark, Benchmark):
+            if self.source is not None or self.options:
+                raise UsageError("source and options are for a benchmark by name; leave them out")
+        else:
+            benchmark = load_benchmark(str(self.data), self.source, **(self.options or {}))
+        return benchmark, choose_dimensions(benchmark.dimensions, self._names())
+
+    def _is_table(self, ladders: LadderSet | None = None) -> bool:
+        """Whether the data are a table: anything with a task, and what is no benchmark.
+
+        Args:
+            ladders: the set whose task and dimensions a table has that comes without them.
+
+        Raises:
+            DataError: there is no such file.
+            UsageError: a table has neither a task nor ladders.
+        """
+        from refladder.files.ladder_sets import published_names
+        from refladder.files.tables import EXTENSIONS
+        from refladder.loaders import BENCHMARKS
+        from refladder.records import Benchmark
+
+        if isinstance(self.data, Benchmark):
+            return False
+        if self.task is not None or self.task_file is not None:
+            return True
+        if isinstance(self.data, str | Path):
+            name = str(self.data)
+            looks_like_table = Path(name).is_file() or name.removesuffix(".gz").endswith(EXTENSIONS)
+            if name in {*BENCHMARKS, *published_names()} or not looks_like_table:
+                return False
+        if isinstance(self.data, str | Path) and not Path(self.data).exists():
+            raise DataError(f"{self.data}: no such file")
+        if ladders is None:
+            raise UsageError(f"a table needs its task and dimensions; {_TASK}")
+        return True
+
+    def _described(self, ladders: LadderSet | None) -> tuple[str, tuple[Dimension, ...]]:
+        """The task, and all its dimensions."""
+        from refladder.loaders.own import FIELDS, read_task
+        from refladder.records import Dimension
+
+        objects = tuple(each for each in self.dimensions if isinstance(each, Dimension))
+        if self.task is not None and self.task_file is not None:
+            raise UsageError("task and task_file both name the task; give one of them")
+        if self.task_file is not None:
+            return read_task(Path(self.task_file))
+        if self.task is None and ladders is not None:
+            return ladders.task, ladders.dimensions
+        if not objects or len(objects) < len(self.dimensions):
+            raise UsageError("task=NAME needs dimensions=[refladder.Dimension(...)], which describe what is judged")
+        names = [dimension.name for dimension in objects]
+        for dimension in objects:
+            if names.count(dimension.name) > 1 or dimension.name in FIELDS or not dimension.low < dimension.high:
+                raise UsageError(
+                    f"dimension {dimension.name!r} has the name of another dimension or field, or its low is not below "
+                    "its high; change it"
+                )
+        return self.task or "", objects
+
+    def _names(self) -> list[str]:
+        return [each if isinstance(each, str) else each.name for each in self.dimensions]
+
+    def _rows(self) -> str | Rows:
+        if self.source is not None or self.options:
+            raise UsageError("source and options are for a benchmark by name, not a table; leave them out")
+        return str(self.data) if isinstance(self.data, str | Path) else Frame(self.data).rows()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataOptions:
+    """The values of `DATA`."""
+
+    benchmark: str
+    source: str | None
+    task_file: Path | None
+    column: tuple[str, ...]
+    option: tuple[str, ...]
+    dimension: tuple[str, ...]
+
+    def data(self) -> Data:
+        """The same, checked.
+
+        Raises:
+            UsageError: options of `own` with another benchmark, or `own` without its files.
+        """
+        columns = console.pairs(self.column, "--column")
+        if self.benchmark == OWN:
+            if self.option:
+                raise UsageError(
+                    f"benchmark 'own' has no options, and --option {self.option[0]} was given; leave it out"
+                )
+            if self.source is None or self.task_file is None:
+                missing = "--source TABLE" if self.source is None else "--task-file TASK.toml"
+                raise UsageError(f"benchmark 'own' is your own data; give it with {missing}")
+            return Data(self.source, task_file=self.task_file, columns=columns, dimensions=self.dimension)
+        if form_by_name(self.benchmark):
+            raise UsageError(
+                f"{self.benchmark}: a table of your own is the benchmark 'own'; give it as "
+                f"`own --source {self.benchmark} --task-file TASK.toml`, a file with the task and its dimensions"
+            )
+        if self.task_file is not None or self.column:
+            raise UsageError(f"--task-file and --column are for benchmark 'own', not {self.benchmark!r}")
+        options: dict[str, Any] = {
+            key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
+            for key, value in console.pairs(self.option, "--option").items()
+        }
+        return Data(self.benchmark, dimensions=self.dimension, source=self.source, options=options)

@@ -1,0 +1,106 @@
+"""refladder demo."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.backends.builtin import NOTICE
+from refladder.commands import console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from refladder.records import Benchmark
+
+SETS = ("demo/summarization", "demo/dialogue", "demo/story")
+THRESHOLD = 3.0
+INTRODUCTION = f"""\
+Three small data sets, no model and no network. {NOTICE}.
+Each set has contexts, outputs of six systems for each context, and a rating from 1 to 5 for each output."""
+EXPLANATION = """\
+4. evaluate: do scores put a context's outputs in the same order as the ratings? 1: the same, 0: no relation,
+   -1: the reverse. `ladder` is refladder; the other rows need no ladder: a method should beat them."""
+
+
+@click.command(cls=console.Command, short_help="Run every step on shipped data.")
+@click.option("--out", default="demo-output", type=console.PATH, help="Output folder of the demo.")
+def command(*, out: Path) -> None:
+    """Build ladders, score outputs, filter by a threshold and evaluate against ratings, on shipped data.
+
+    The demo needs no model and no network. The built-in backend is the writer and the judge.
+    """
+    console.say(INTRODUCTION)
+    for name in SETS:
+        _run(name, out / name.rpartition("/")[2])
+    console.say(
+        f"Everything the demo wrote is in {out}/. Next, a ladder that was written by hand, and a text of yours:"
+    )
+    console.say("  refladder show demo/story story-04 --dimension coherence")
+    console.say('  refladder score --ladders demo/story --context-id story-04 --text "Once upon a time ..."')
+
+
+def _run(name: str, folder: Path) -> None:
+    from refladder.backends import connect
+    from refladder.files.ladder_sets import load_ladders
+    from refladder.jobs.build import build
+    from refladder.jobs.evaluate import evaluate
+    from refladder.jobs.filter import filter_rows
+    from refladder.jobs.score import AllRows, Mapped, score_rows
+    from refladder.loaders import load_benchmark
+    from refladder.metaeval.agreement import PARTIAL
+    from refladder.methods.contract import MethodSettings
+    from refladder.records import Sampling
+    from refladder.report.agreement_tables import agreement_tables
+    from refladder.scoring.columns import column_names
+    from refladder.scoring.scorer import LadderScorer
+    from refladder.settings import Filtering, Scale, Tables
+
+    backend = connect("builtin")
+    benchmark = load_benchmark(name)
+    dimensions = benchmark.dimensions
+    console.say(f"\n== {name}: {len(benchmark.contexts)} contexts, {len(benchmark.outputs)} outputs")
+    built = build(
+        backend,
+        benchmark.contexts,
+        dimensions,
+        folder / "ladders",
+        rungs=5,
+        sampling=Sampling(),
+        attempts=3,
+        restart=True,
+    )
+    console.say(f"1. build: {built.ladders} ladders of 5 texts of rising quality, {len(built.failures)} failed")
+    opened = load_ladders(str(folder / "ladders"))
+    outputs = folder / "outputs.jsonl"
+    _write_outputs(outputs, benchmark)
+    scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
+    scorer = LadderScorer(backend, opened, dimensions, Scale(rule="ladder-sum", weights={}))
+    tables = Tables(source=str(outputs), out=str(scored))
+    report = score_rows(AllRows(scorer), tables, Mapped(columns={}), restart=True)
+    console.say(
+        f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
+    )
+    column = column_names(dimensions[0].name)[1]
+    split = filter_rows(Filtering(min={column: THRESHOLD}), Tables(source=str(scored), out=str(passed)))
+    console.say(f"3. filter: {split.passed} of {split.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}")
+    console.say(EXPLANATION)
+    evaluation = evaluate(benchmark, judge=backend, settings=MethodSettings(ladders=str(folder / "ladders")))
+    rows = [row for row in evaluation.rows if row.statistic != PARTIAL]
+    console.say_tables(agreement_tables(rows))
+
+
+def _write_outputs(path: Path, benchmark: Benchmark) -> None:
+    from refladder.files.jsonl import atomic
+
+    with atomic(path) as stream:
+        for output in benchmark.outputs:
+            row = {
+                "output_id": output.id,
+                "context_id": output.context_id,
+                "system": output.system,
+                "output": output.text,
+            }
+            stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")

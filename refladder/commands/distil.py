@@ -1,0 +1,166 @@
+"""refladder distil: the command and the call."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import Call, checked, output_path
+from refladder.files.ladder_sets import load_ladders
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Distilled
+
+
+@click.command(cls=console.Command, short_help="Train a small regressor on scores.")
+@click.argument("source", metavar="SCORED")
+@click.option("--by", "by", required=True, metavar="COLUMN", help="Column of the scores to learn, such as NAME_score.")
+@click.option("--out", type=console.PATH, required=True, help="Output folder for the student.")
+@click.option(
+    "--model",
+    metavar="hf:ENCODER",
+    help="Encoder to train (a model of transformers). Default: hashed n-grams and ridge regression.",
+)
+@click.option(
+    "--model-option",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting of the encoder's training: epochs, learning_rate, batch, max_tokens or seed. Repeatable.",
+)
+@click.option(
+    "--ladders",
+    metavar="SET",
+    shell_complete=console.names_of("ladders"),
+    help="Ladder set with the texts of the contexts, for a table without a column of them.",
+)
+@click.option(
+    "--labels",
+    multiple=True,
+    metavar="TABLE",
+    help="Table of people's labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
+)
+@click.option("--label", metavar="COLUMN", help="Column of people's labels (numbers), to compare with.")
+@console.COLUMN
+@console.FORMAT
+@console.JSON
+def command(
+    *,
+    source: str,
+    by: str,
+    out: Path,
+    model: str | None,
+    model_option: tuple[str, ...],
+    ladders: str | None,
+    labels: tuple[str, ...],
+    label: str | None,
+    column: tuple[str, ...],
+    given: str | None,
+    as_json: bool,
+) -> None:
+    """Train a student: a small regressor that learns the scores in a column of SCORED from the texts.
+
+    A fifth of the contexts is held out; the figures are those of rows that the student has not seen. Use it with `score
+    --judge distilled:FOLDER`, or before a judge with `score --cascade distilled:FOLDER`.
+    """
+    from refladder.jobs.score import Mapped
+    from refladder.students.distil import distil as distilled
+    from refladder.students.student_table import student_lines, student_table
+
+    with console.progress("distilling") as progress:
+        record, notes = distilled(
+            source,
+            by,
+            out,
+            mapped=Mapped(columns=console.pairs(column, "--column")),
+            given=given,
+            ladders=None if ladders is None else load_ladders(ladders),
+            labels=labels,
+            label=label,
+            model=model,
+            options=console.pairs(model_option, "--model-option"),
+            progress=progress,
+        )
+    if as_json:
+        console.say_json({**dataclasses.asdict(record), "notes": notes})
+        return
+    console.say_lines(notes)
+    console.say_tables([student_table(record)])
+    for line in student_lines(record, str(out)):
+        console.say(line)
+
+
+@checked
+def distil(
+    table: Any,  # noqa: ANN401  a table of any package
+    *,
+    by: str,
+    out: str | Path,
+    model: str | None = None,
+    model_options: Mapping[str, object] | None = None,
+    ladders: str | Path | LadderSet | None = None,
+    labels: Any = None,  # noqa: ANN401  as above
+    label: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Distilled:
+    """Train a student, a small regressor that learns a column of scores from the texts, as `refladder distil`.
+
+    A fifth of the contexts is held out; the figures are those of rows that the student has not seen. Use it with
+    `refladder.score(..., judge="distilled:FOLDER")`, or before a judge with `cascade="distilled:FOLDER"`.
+
+    Args:
+        table: scored rows, as for `refladder.score`; at least 50 of them with a score.
+        by: column of the scores to learn, such as `NAME_score`.
+        out: output folder for the student. It must be empty, or not exist.
+        model: encoder to train, `hf:ENCODER`; None for hashed n-grams and ridge regression.
+        model_options: settings of the encoder's training: `epochs`, `learning_rate`, `batch`, `max_tokens`, `seed`.
+        ladders: ladder set with the texts of the contexts, for a table without a column of them.
+        labels: table of people's labels with the ids of rows, as `table`; or a list of paths of such tables. None: the
+            labels are in `table`.
+        label: column of people's labels (numbers), to compare with.
+        columns: field (context_id, context, background, output, output_id) to the name of its column.
+
+    Returns:
+        The record of the student. `held_out` has its agreement with its teacher and with people; 90 % of the held-out
+        estimates are within `half_width` of the score, in units of the scores. Warnings of the logger `refladder` say
+        what the student does not read, and where a surface measure agrees as well as it does.
+
+    Raises:
+        UsageError: an argument is wrong, a library is missing, or the folder holds something else.
+        DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
+            path:line or the number of the row.
+        BackendUnavailableError: the encoder cannot be opened.
+    """
+    from refladder.jobs.labelling import Asked
+    from refladder.jobs.score import FIELDS, Mapped
+    from refladder.report.progress import progress
+    from refladder.students.distil import distil as distilled
+    from refladder.students.student_table import surface_lines
+
+    with Call(distil, locals()) as call:
+        mapped = Mapped(columns=dict(columns or {}))
+        asked = Asked(by=(by,), label=() if label is None else (label,))
+        label_tables = call.labels(labels, asked.needed)
+        source = call.source(asked.needed | {mapped.columns.get(name, name) for name in FIELDS})
+        with progress("distilling") as bar:
+            record, notes = distilled(
+                source,
+                by,
+                output_path(out),
+                mapped=mapped,
+                ladders=load_ladders(ladders) if isinstance(ladders, str | Path) else ladders,
+                labels=label_tables,
+                label=label,
+                model=model,
+                options={name: str(value) for name, value in (model_options or {}).items()},
+                progress=bar,
+            )
+        call.log(note if call.frame is None else note.replace(source, "the table") for note in notes)
+        call.log(surface_lines(record))
+        return record

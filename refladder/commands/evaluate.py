@@ -1,0 +1,524 @@
+"""refladder evaluate: the command and the call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.commands import console, spending
+from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.data import DATA, OWN, Data, DataOptions
+from refladder.commands.options import DrawingOptions, JudgeOptions, grouped
+from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
+from refladder.errors import UsageError
+from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
+from refladder.ranking import SCHEMES
+from refladder.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.evaluate import Evaluation, Protocol
+    from refladder.metaeval.agreement import Agreement
+    from refladder.methods.contract import Method, MethodSettings
+    from refladder.records import Benchmark, Dimension
+    from refladder.report.cards import Card
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodOptions:
+    """The methods to compare, and how pairwise methods choose their comparisons."""
+
+    methods: str | None
+    comparisons: int | None
+    selection: str
+    method_options: tuple[str, ...]
+    scores: tuple[str, ...]
+    score_column: tuple[str, ...]
+
+    def names(self, backend: str | None) -> list[str]:
+        """The methods to run: `ladder` where none is named, and none where only scores are to be compared.
+
+        Args:
+            backend: what the user named of judge, writer and ladders, if anything.
+        """
+        if self.methods is None:
+            return ["ladder"] if backend is not None or not self.scores else []
+        return [name.strip() for name in self.methods.split(",") if name.strip()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderOptions:
+    """Which ladders are used, or how they are written."""
+
+    ladders: str | None
+    writer: str | None
+    writer_option: tuple[str, ...]
+    rungs: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """How a judge is asked, and how its answers become scores."""
+
+    answers: int
+    both_orders: bool
+    yes_no: bool
+    rule: str
+    least_mass: float
+    prompts: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolOptions:
+    """How agreement is computed."""
+
+    levels: tuple[str, ...]
+    statistics: tuple[str, ...]
+    constant: str
+    resamples: int | None
+    baselines: str
+    reference: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputOptions:
+    """What is printed and drawn."""
+
+    figures: Path | None
+    page: Path | None
+    form: str
+    as_json: bool
+
+    @property
+    def table_format(self) -> str:
+        """The format of the tables; `--json` wins over `--format`."""
+        return "json" if self.as_json else self.form
+
+
+@click.command(cls=console.Command, short_help="Measure the agreement of scores with human ratings.")
+@DATA
+@click.option(
+    "--methods",
+    metavar="NAME,...",
+    shell_complete=console.names_of("methods"),
+    help="Methods to run and to show in a report card (see `refladder list methods`). Default: ladder; none with "
+    "--scores unless --judge, --writer or --ladders is given.",
+)
+@click.option(
+    "--comparisons",
+    type=click.IntRange(min=1),
+    help="Number of comparisons per context and dimension for pairwise methods. Default: all pairs in both orders.",
+)
+@click.option(
+    "--selection",
+    default="symmetric",
+    type=click.Choice(SCHEMES),
+    help="How --comparisons are selected: random ordered pairs, no pair twice, or both orders of each pair.",
+)
+@console.ANSWERS
+@click.option(
+    "--method-option",
+    "method_options",
+    multiple=True,
+    metavar="METHOD.KEY=VALUE",
+    help="Option of one method, such as pairs-beam.beam=10. Repeatable.",
+)
+@console.backend_option("--judge", "Judge model (see `refladder list backends`). Default: builtin.")
+@console.JUDGE_OPTION
+@JUDGMENTS_FROM
+@console.backend_option("--writer", "Model that writes the ladders. Default: the judge.")
+@console.WRITER_OPTION
+@console.BASE_URL
+@console.LOCAL
+@click.option(
+    "--ladders",
+    metavar="SET",
+    shell_complete=console.names_of("ladders"),
+    help="Existing ladder set (a shipped name, a folder or hub:ORG/NAME@REVISION) to use instead of generating one.",
+)
+@click.option(
+    "--scores",
+    "scores",
+    multiple=True,
+    metavar="FILE",
+    help="File with the scores of another program: one row per output, with output_id and a column per dimension. "
+    "Repeatable.",
+)
+@click.option(
+    "--score-column",
+    "score_column",
+    multiple=True,
+    metavar="DIMENSION=COLUMN",
+    help="Column of --scores with the scores of a dimension. Repeatable. Default: DIMENSION_score, else DIMENSION, "
+    "else score.",
+)
+@console.SAMPLING
+@console.RULE
+@console.LEAST_MASS
+@console.JUDGING
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice(LEVELS),
+    help="Level of the correlation: outputs of each context, all outputs, or system means. Repeatable. Default: "
+    "within_context; all with JSON.",
+)
+@click.option(
+    "--statistic",
+    "statistics",
+    multiple=True,
+    type=click.Choice(STATISTICS),
+    help="Correlation coefficient. Repeatable. Default: spearman; all with JSON.",
+)
+@click.option(
+    "--constant",
+    default="skip",
+    type=click.Choice(CONVENTIONS),
+    help="How to treat contexts with constant ratings or scores: skip them, or count the correlation as 0 (Liusie et "
+    "al.) or 1 (PairS, ZEPO).",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=1),
+    help="Number of permutations per test against --reference. Default: chosen from the number of tests.",
+)
+@click.option(
+    "--reference",
+    metavar="METHOD",
+    help="Method to test all others against, with a paired permutation test and Holm's correction. If no other method "
+    "is given, the surface baselines are tested.",
+)
+@click.option(
+    "--baselines",
+    default="best",
+    type=click.Choice(["best", "all"]),
+    help="Surface measures to show: the best one, cross-validated over contexts, or all.",
+)
+@click.option(
+    "--figures",
+    type=console.PATH,
+    help="Output folder for SVG figures: agreement by cost and by number of comparisons.",
+)
+@click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
+@click.option(
+    "--work", type=console.PATH, help="Folder for ladders, judgments and results, for resuming and for `review`."
+)
+@spending.SPENDING
+@console.PROMPTS
+@console.RESTART
+@click.option(
+    "--format",
+    "form",
+    default="text",
+    type=click.Choice(["text", "markdown", "latex", "json"]),
+    help="Format of the printed tables.",
+)
+@console.JSON
+@click.pass_context
+@grouped(
+    data=DataOptions,
+    chosen=MethodOptions,
+    judge=JudgeOptions,
+    asked=_Asked,
+    ladders=LadderOptions,
+    drawing=DrawingOptions,
+    protocol=ProtocolOptions,
+    output=OutputOptions,
+    money=spending.SpendingOptions,
+)
+def command(
+    context: click.Context,
+    /,
+    *,
+    data: DataOptions,
+    chosen: MethodOptions,
+    judge: JudgeOptions,
+    asked: _Asked,
+    ladders: LadderOptions,
+    drawing: DrawingOptions,
+    protocol: ProtocolOptions,
+    output: OutputOptions,
+    money: spending.SpendingOptions,
+    judgments_from: str | None,
+    work: Path | None,
+    restart: bool,
+) -> int:
+    """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
+
+    The tables include the best surface measure, a baseline without a judge (except for partial correlations).
+    Exit code 3: some outputs have no score; they are excluded and counted.
+    """
+    from refladder.backends.estimate import Unanswered
+    from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate
+    from refladder.jobs.recorded_judgments import check_recorded, default_method
+    from refladder.methods.contract import MethodSettings
+    from refladder.methods.method_runs import rehearse_methods
+
+    if ladders.ladders is not None and ladders.writer is not None:
+        raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
+    console.check_prompts(asked.prompts)
+    benchmark, dimensions = data.data().rated(None)
+    others = _read_others(chosen, benchmark, dimensions)
+    recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=data.source)
+    session = spending.Spending(money)
+
+    writer, flag = ladders.writer or judge.name, "--writer-option"
+    open_judge = partial(session.open, judge.name, judge.options)
+    open_writer = partial(session.open, writer, console.backend_options(writer, ladders.writer_option, flag), flag)
+    judge_writes = ladders.writer in (None, judge.judge) and not ladders.writer_option
+    settings = MethodSettings(
+        seed=drawing.seed,
+        writer=None if judge_writes else open_writer,
+        ladders=ladders.ladders,
+        rungs=ladders.rungs,
+        attempts=ladders.attempts,
+        sampling=drawing.sampling,
+        rule=asked.rule,
+        least_mass=asked.least_mass,
+        orders=2 if asked.both_orders else 1,
+        yes_no=asked.yes_no,
+        budget=chosen.comparisons,
+        selection=chosen.selection,
+        answers=asked.answers,
+        prompts=asked.prompts,
+        work=work,
+        restart=restart,
+        options=console.pairs(chosen.method_options, "--method-option"),
+        progress=session.progress,
+    )
+    names = chosen.names(judge.judge or ladders.writer or ladders.ladders or judgments_from)
+    if recorded is not None:
+        if data.benchmark == OWN and data.dimension:  # whose table was read without the other dimensions
+            recorded = recorded.on(data.dimension)
+        names = [default_method(recorded)] if chosen.methods is None else names
+        check_recorded(recorded, benchmark, names, settings)
+    agreed = Protocol(
+        levels=protocol.levels or (LEVELS if output.table_format == "json" else LEVELS[:1]),
+        statistics=protocol.statistics or (STATISTICS if output.table_format == "json" else STATISTICS[:1]),
+        constant=protocol.constant,
+        resamples=protocol.resamples,
+        seed=drawing.seed,
+        reference=protocol.reference,
+        baselines=protocol.baselines,
+    )
+    check_evaluation(benchmark, dimensions, names, others, agreed)  # before a dry run too
+
+    def rehearse() -> None:
+        unasked = None if recorded is None else Unanswered(recorded)
+        opened = open_judge if unasked is None else lambda: unasked
+        for name, sentence in rehearse_methods(names, benchmark, dimensions, opened, settings):
+            console.say(f"{name}: {sentence}", err=True)
+
+    if not session.continues(rehearse, as_json=output.as_json):
+        return 0
+    evaluation = evaluate(
+        benchmark,
+        judge=recorded or open_judge,
+        dimensions=dimensions,
+        methods=names,
+        others=others,
+        settings=settings,
+        protocol=agreed,
+        config=console.resolved(context),
+    )
+    # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
+    _print(evaluation.rows, evaluation.cards if chosen.methods is not None else (), output.table_format)
+    _keep(work, evaluation, benchmark, dimensions, others)
+    _draw(output, evaluation, benchmark, dimensions, drawing.seed)
+    for sentence in (*evaluation.limits, *evaluation.notes):
+        console.say(sentence, err=True)
+    for run in evaluation.runs:
+        if run.result.report is not None and output.table_format == "text":
+            console.tell(run.result.report, as_json=False, to_stderr=True)
+    console.tell_spent(session.spent())
+    return 0 if evaluation.complete else console.UNSCORED
+
+
+def _read_others(chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Method]:
+    from refladder.methods.score_files import read_scores
+
+    columns = console.pairs(chosen.score_column, "--score-column")
+    if columns and not chosen.scores:
+        raise UsageError("--score-column names a column of --scores FILE, and no file is given; add --scores FILE")
+    return [read_scores(path, benchmark, dimensions, columns) for path in chosen.scores]
+
+
+def _keep(
+    work: Path | None,
+    evaluation: Evaluation,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    others: Sequence[Method],
+) -> None:
+    """Write the results into the work folder, if there is one, for `refladder review`."""
+    from refladder.jobs.evaluation_results import write_evaluation
+
+    if work is not None:
+        write_evaluation(work, evaluation, benchmark, dimensions, others)
+
+
+def _draw(
+    output: OutputOptions, evaluation: Evaluation, benchmark: Benchmark, dimensions: Sequence[Dimension], seed: int
+) -> None:
+    """Write figures into a folder and a page with tables and figures, and print why a figure could not be drawn."""
+    from refladder.files.jsonl import atomic
+    from refladder.report.agreement_tables import agreement_tables
+    from refladder.report.cards import card_tables
+    from refladder.report.figures import consistency_tables, draw_figures
+    from refladder.review.card_page import card_page
+
+    if output.figures is None and output.page is None:
+        return
+    rows, cards = evaluation.rows, evaluation.cards
+    files, missing = draw_figures(rows, cards, evaluation.runs, benchmark, dimensions=dimensions, seed=seed)
+    for reason in missing:
+        console.say(reason, err=True)
+    if output.figures is not None:
+        for name, text in files.items():
+            with atomic(output.figures / name) as stream:
+                stream.write(text.encode())
+    if output.page is not None:
+        notes = [*(f"{row.method}: {row.signature}" for row in rows), *evaluation.notes, *missing]
+        drawn = [text for name, text in files.items() if name.endswith(".svg")]
+        title = f"{benchmark.name}: agreement with people"
+        tables = [*agreement_tables(rows), *card_tables(cards), *consistency_tables(files)]
+        with atomic(output.page) as stream:
+            stream.write(card_page(title, tables, drawn, list(dict.fromkeys(notes))).encode())
+
+
+def _print(rows: Sequence[Agreement], cards: Sequence[Card], form: str) -> None:
+    from refladder.report.agreement_tables import agreement_tables
+    from refladder.report.cards import card_tables
+    from refladder.report.rendering import json_lines, latex, markdown
+
+    tables = [*agreement_tables(rows), *card_tables(cards)]
+    if form == "json":
+        console.say(console.printable_json(json_lines(rows) + json_lines(cards)), nl=False)
+    elif form == "text":
+        console.say_tables(tables)
+    else:
+        console.say(markdown(tables) if form == "markdown" else latex(tables), nl=False)
+
+
+@checked
+def evaluate(
+    data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
+    *,
+    ladders: str | Path | LadderSet | None = None,
+    judge: str | Backend | Judge | None = None,
+    judge_options: Mapping[str, object] | None = None,
+    methods: str | Sequence[str] | None = None,
+    task: str | None = None,
+    task_file: str | Path | None = None,
+    dimensions: Sequence[str | Dimension] = (),
+    columns: Mapping[str, str] | None = None,
+    source: str | Path | None = None,
+    options: Mapping[str, object] | None = None,
+    writer: str | Backend | None = None,
+    writer_options: Mapping[str, object] | None = None,
+    judgments_from: str | Path | None = None,
+    scores: Sequence[str | Path] = (),
+    settings: MethodSettings | None = None,
+    protocol: Protocol | None = None,
+    work: str | Path | None = None,
+    restart: bool = False,
+    store: str | Path | bool | None = None,
+) -> Evaluation:
+    """Score outputs with methods, and measure the agreement of the scores with human ratings, as `refladder evaluate`.
+
+    Args:
+        data: a name of a benchmark, a `Benchmark`, or a table (see `build`) with the columns `context`, `output` and
+            one of ratings for each dimension.
+        ladders: a shipped name, a folder, or a set from `load_ladders`; None generates ladders. For a table without
+            `task`, the task and the dimensions are those of the ladders.
+        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a function; None for
+            `builtin`.
+        judge_options: options of a named judge.
+        methods: names of the methods to run, as a list or joined by commas (see `refladder list methods`); None for
+            `ladder`, or none where only `scores` are to be compared.
+        task: for a table, see `build`.
+        task_file: for a table, see `build`.
+        dimensions: `Dimension` objects with `task`; otherwise names of those to evaluate, empty for all.
+        columns: for a table, field or dimension to the name of its column.
+        source: for a benchmark by name, its file or folder; None downloads it.
+        options: for a benchmark by name, its options.
+        writer: the backend that writes ladders; None for the judge.
+        writer_options: options of a named writer.
+        judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
+            comparison that is not in the table is unparsed. `methods` None then means `ladder` or `win-ratio`, by what
+            was compared.
+        scores: files with the scores of other programs, each shown as a method.
+        settings: how the methods score; `ladders`, `work` and `restart` here replace those there.
+        protocol: levels, statistics and tests; None for the default of the command line.
+        work: folder for ladders and judgments; an interrupted call continues there when it is made again.
+        restart: discard what the folder holds.
+        store: response store; None for the default of the command line, False for none.
+
+    Returns:
+        Agreement in `rows`, report cards, and what the methods cost.
+
+    Raises:
+        UsageError, UnknownNameError, PromptError: an argument is wrong; the judge was not asked.
+        DataError: the data are wrong, with path:line or the number of the row.
+        BackendError: the judge failed; its judgments so far are stored, if `work` is given.
+    """
+    from refladder.files.ladder_sets import load_ladders
+    from refladder.jobs.evaluate import evaluate as evaluated
+    from refladder.jobs.recorded_judgments import check_recorded, default_method
+    from refladder.methods.contract import LADDER, MethodSettings
+    from refladder.methods.score_files import read_scores
+    from refladder.report.progress import progress
+
+    with Call(evaluate, locals(), table="", without=("data",)) as call:
+        if ladders is not None and writer is not None:
+            raise UsageError("ladders are a set that exists, and writer writes new ones; give one of them")
+        opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+        benchmark, chosen = Data(data, task, task_file, tuple(dimensions), columns, source, options).rated(opened)
+        others = [read_scores(str(path), benchmark, chosen) for path in scores]
+        asked = settings or MethodSettings()
+        asking = asking_arguments({**call.given, "settings.prompts": asked.prompts})
+        recorded = open_recorded(judgments_from, asking, partial(LOG.info, "%s"))
+        if recorded is not None:
+            recorded = recorded.on([dimension.name for dimension in chosen])
+        if methods is None:
+            methods = [LADDER] if not scores or any(each is not None for each in (judge, writer, ladders)) else []
+            methods = methods if recorded is None else [default_method(recorded)]
+        names = [name.strip() for name in methods.split(",")] if isinstance(methods, str) else list(methods)
+        console.check_prompts(asked.prompts)
+        session = call.enter_context(Session(store))
+        open_judge = partial(session.open, judge or "builtin", judge_options)
+        open_writer = asked.writer
+        if writer is not None or writer_options:
+            open_writer = partial(session.open, writer or judge or "builtin", writer_options)
+        asked = replace(
+            asked,
+            writer=open_writer,
+            ladders=asked.ladders if opened is None else opened,
+            work=asked.work if work is None else Path(work),
+            restart=restart or asked.restart,
+            progress=partial(progress, watch=session.under_way),
+        )
+        if recorded is not None:
+            check_recorded(recorded, benchmark, names, asked)
+        evaluation = evaluated(
+            benchmark,
+            judge=recorded or open_judge,
+            dimensions=chosen,
+            methods=names,
+            others=others,
+            settings=asked,
+            protocol=protocol,
+            config=call.config(),
+        )
+        call.log((*evaluation.limits, *evaluation.notes))
+        return evaluation

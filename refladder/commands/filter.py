@@ -1,0 +1,192 @@
+"""refladder filter: the command and the call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.frames import NUMBER, read_columns
+from refladder.commands.options import grouped
+from refladder.errors import UsageError
+from refladder.files.tables import STANDARD
+from refladder.settings import Filtering, Tables, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from refladder.jobs.filter import FilterReport
+    from refladder.records import Link, Threshold
+
+Table = TypeVar("Table")
+KEEP, DROP = "keep", "drop"
+
+
+@click.command(cls=console.Command, short_help="Select scored rows by threshold, top fraction or rank in a group.")
+@click.argument("source", default=STANDARD)
+@click.option(
+    "--min",
+    "least",
+    multiple=True,
+    metavar="COLUMN=NUMBER",
+    help="Minimum value of a column. Repeatable; a row must meet all thresholds.",
+)
+@click.option("--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Maximum value of a column. Repeatable.")
+@click.option(
+    "--top",
+    type=float,
+    help="Fraction (0 to 1) of the rows that meet every threshold to keep, best first. Requires --by.",
+)
+@click.option(
+    "--best",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Number of rows that meet every threshold to keep in each group, best first. Requires --per.",
+)
+@click.option("--per", metavar="COLUMN", help="Column whose values are the groups of --best, such as context_id.")
+@click.option(
+    "--by",
+    "top_by",
+    metavar="COLUMN",
+    help="Column that --top and --best sort by. Ties are broken by row order. Default for --best: the weighted "
+    "score of all dimensions (overall_score), or the only column NAME_score.",
+)
+@click.option(
+    "--threshold", type=console.PATH, help="Threshold file of `refladder calibrate`. Keeps its promise only by itself."
+)
+@click.option(
+    "--link",
+    "link_file",
+    type=console.PATH,
+    help="Link of `refladder link`: compare scores on the scale that it maps to.",
+)
+@click.option("--out", default=STANDARD, help="Output file for the rows that pass; - is standard output.")
+@click.option("--rejected", help="Output file for the rows that do not pass. Default: they are counted and dropped.")
+@click.option(
+    "--unscored",
+    default="drop",
+    help="Treatment of rows without a number in a filtered column: keep, drop, or an output file.",
+)
+@click.option("--mix", is_flag=True, help="Allow scores with different signatures, which can be on different scales.")
+@console.FORMAT
+@console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
+@console.JSON
+@grouped(asked=Filtering, tables=Tables)
+def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
+    """Select the rows of SOURCE that meet every threshold (- is standard input). Rows and their order stay unchanged.
+
+    --best 2 --per context_id keeps the two best rows of each context.
+
+    Scores with different signatures (ladders, judge, prompts, rule) are on different scales. They are an error without
+    --mix.
+    """
+    from refladder.jobs.filter import filter_rows
+
+    with console.progress("filtering") as progress:
+        report = filter_rows(asked, tables, progress)
+    if as_json:
+        names = ("rows", "passed", "rejected", "unscored", "unscored_to", "ranges")
+        counts = {name: getattr(report, name) for name in names}
+        if report.uncertain is not None:
+            counts["uncertain"] = report.uncertain
+        console.say_json(counts, err=tables.out == STANDARD)
+    else:
+        where = {KEEP: "kept", DROP: "dropped"}.get(asked.unscored, f"in {asked.unscored}")
+        share = f" ({report.passed / report.rows:.1%})" if report.rows else ""
+        console.say(
+            f"{report.rows:,} rows: {report.passed:,} passed{share}, {report.rejected:,} rejected, "
+            f"{report.unscored:,} unscored ({where})",
+            err=True,
+        )
+        if report.uncertain is not None:
+            console.say(
+                f"{report.uncertain:,} rows would be decided otherwise at an end of the link's 95 % interval", err=True
+            )
+        if report.rows and not report.passed:
+            console.say(f"no row passes: {', '.join(_range_of(column, report) for column in report.columns)}", err=True)
+    return 0
+
+
+def _range_of(column: str, report: FilterReport) -> str:
+    if column not in report.ranges:
+        return f"{column} holds no number"
+    low, high = report.ranges[column]
+    return f"{column} is between {low:g} and {high:g}"
+
+
+@checked
+def filter(  # noqa: A001  the name of the command
+    table: Table,
+    *,
+    min: Mapping[str, float] | None = None,  # noqa: A002  the name of the option
+    max: Mapping[str, float] | None = None,  # noqa: A002
+    top: float | None = None,
+    best: int | None = None,
+    per: str | None = None,
+    by: str | None = None,
+    threshold: str | Path | Threshold | None = None,
+    link: str | Path | Link | None = None,
+    out: str | Path | None = None,
+    rejected: str | Path | None = None,
+    unscored: str | Path = DROP,
+    mix: bool = False,
+) -> Table:
+    """Select the rows that meet every threshold, as `refladder filter`. Rows and their order stay unchanged.
+
+    Args:
+        table: as for `score`.
+        min: column to its least value.
+        max: column to its greatest value.
+        top: share (0 to 1) of the rows that meet every threshold to keep, best first by the column `by`.
+        best: number of rows that meet every threshold to keep in each group, best first.
+        per: column whose values are the groups of `best`, such as `context_id`.
+        by: column that `top` and `best` sort by; None for `overall_score` or the only NAME_score, with `best`.
+        threshold: a threshold from `calibrate`, or its file. It keeps its promise only by itself.
+        link: a link from `link`, or its file: compare scores on the scale that it maps to.
+        out: file for the rows that pass, where `table` is a path.
+        rejected: file for the rows that do not pass, likewise.
+        unscored: rows without a number in a column: `drop`, `keep`, or, where `table` is a path, a file for them.
+        mix: allow scores with different signatures, which can be on different scales.
+
+    Returns:
+        The same kind of table; for a path, the path of `out`. A warning of the logger `refladder` counts the rows that
+        were dropped because they have no score, and those that an end of the link's interval would decide otherwise.
+
+    Raises:
+        UsageError: an argument is wrong.
+        DataError: a column is missing or holds no number, or signatures differ; with path:line or the number of the
+            row.
+    """
+    from refladder.jobs.filter import condition_of, filter_rows
+    from refladder.jobs.scored_tables import score_column
+    from refladder.report.progress import progress
+
+    with Call(filter, locals()) as call:
+        asked = chosen(Filtering, call.given)
+        asked = replace(asked, rejected=asked.rejected and str(asked.rejected), unscored=str(unscored))
+        condition = condition_of(asked)
+        if call.frame is None:
+            tables = Tables(source=call.source(), out=str(call.out(out, "passed")))
+        else:
+            if out is not None or rejected is not None or unscored not in (KEEP, DROP):
+                raise UsageError("out, rejected and a file for unscored rows are for a table in a file; give its path")
+            if condition.best is not None and condition.top_by is None:
+                asked = replace(asked, by=score_column("the table", call.frame.names))
+            tables = Tables(
+                source=call.source(condition_of(asked).needed, number=NUMBER), out=str(call.out(None, "passed"))
+            )
+        with progress("filtering") as bar:
+            report = filter_rows(asked, tables, bar)
+        if report.uncertain:
+            LOG.warning("%d rows would be decided otherwise at an end of the link's 95 %% interval", report.uncertain)
+        if report.unscored and unscored == DROP:
+            LOG.warning("%d of %d rows have no score and were dropped", report.unscored, report.rows)
+        if call.frame is None:
+            return type(table)(out)  # type: ignore[call-arg]
+        numbers = read_columns(Path(tables.out), {NUMBER: float})[NUMBER]
+        return cast("Table", call.frame.select([int(number) for number in numbers]))

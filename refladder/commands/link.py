@@ -1,0 +1,84 @@
+"""refladder link: the command and the call."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import Call, check_paths, checked
+from refladder.settings import LEAST_MASS, Scale, check_asking
+
+if TYPE_CHECKING:
+    from refladder.records import Link
+
+
+@click.command(cls=console.Command, short_help="Map the scores of one judge to the scale of another.")
+@click.option(
+    "--from", "first", type=console.PATH, required=True, help="Judgments file of the scores that are to be mapped."
+)
+@click.option(
+    "--to", "second", type=console.PATH, required=True, help="Judgments file of the scores whose scale is the target."
+)
+@click.option("--out", type=console.PATH, required=True, help="Output file for the link.")
+@console.RULE
+@console.LEAST_MASS
+@console.JSON
+def command(*, first: Path, second: Path, out: Path, rule: str, least_mass: float, as_json: bool) -> None:
+    """Map scores and grades of one judge to the scale of another, from rows that both have judged on the same ladders.
+
+    `filter --link` and `show --link` use the file. The errors are those on contexts that were held out.
+    """
+    from refladder.jobs.link import link as linked
+    from refladder.report.link_table import link_table, link_warnings
+
+    record = linked(first, second, Scale(rule=rule, weights={}, least_mass=least_mass), out)
+    if as_json:
+        console.say_json(dataclasses.asdict(record))
+        return
+    console.say_tables([link_table(record)])
+    for line in link_warnings(record):
+        console.notify(line)
+
+
+@checked
+def link(
+    judgments: str | Path,
+    *,
+    to: str | Path,
+    rule: str = "ladder-sum",
+    least_mass: float = LEAST_MASS,
+    out: str | Path | None = None,
+) -> Link:
+    """Map scores and grades of one judge to the scale of another, as `refladder link`.
+
+    Both judges must have judged rows of the same table on the same ladders.
+
+    Args:
+        judgments: judgments file of the scores that are to be mapped, or a folder of scored shards.
+        to: likewise, of the scores on the target scale.
+        rule: scoring rule: ladder-sum, mean-difference or expected-grade.
+        least_mass: least label mass, a probability; a judgment below it is unparsed.
+        out: file for the link, for `refladder filter --link`; None writes none.
+
+    Returns:
+        The link, which `filter` and `rescore` take as `link`. Its `columns` hold the errors on contexts that were held
+        out. A warning of the logger `refladder` names columns that are no better linked than unlinked.
+
+    Raises:
+        UnknownNameError, UsageError: an argument is wrong, or both files are of the same judge.
+        DataError: a file cannot be read or written, with path:line; or too few rows are in both files.
+    """
+    from refladder.jobs.link import link as linked
+    from refladder.report.link_table import link_warnings
+
+    with Call(link, locals(), table="") as call:
+        check_paths(judgments=judgments, to=to)
+        check_asking(least_mass=least_mass)
+        scale = Scale(rule=rule, weights={}, least_mass=least_mass)
+        record = linked(Path(judgments), Path(to), scale, None if out is None else Path(out))
+        call.log(link_warnings(record))
+        return record

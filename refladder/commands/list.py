@@ -1,0 +1,43 @@
+"""refladder list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.commands import console
+from refladder.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
+
+
+@click.command(cls=console.Command, short_help="List the available benchmarks, ladders, backends, methods, ...")
+@click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
+@console.PROMPTS
+@console.JSON
+def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
+    """List the names that other commands accept: benchmarks, ladder sets, backends, methods, rules and prompts."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from refladder.jobs.inventory import inventory
+
+    if kind is not None and kind not in KINDS:
+        raise UnknownNameError("kind of thing", kind, KINDS)
+    for chosen in (kind,) if kind else KINDS:
+        entries = inventory(chosen, prompts)
+        if as_json:
+            for entry in entries:
+                console.say_json({"kind": chosen, **entry})
+            continue
+        table = Table(box=box.SIMPLE_HEAD, title=chosen, title_justify="left")
+        table.add_column("name", no_wrap=True)
+        table.add_column("what it is", overflow="fold")
+        for entry in entries:
+            table.add_row(Text(entry["name"]), Text(entry["about"]))
+        console.console().print(table)

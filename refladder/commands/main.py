@@ -1,0 +1,219 @@
+"""The command line. Each command is a file of its own and is imported only when it is named.
+
+Exit codes: 0 done, 1 the backend or refladder failed, 2 the call or its data must be mended, 3 finished with unscored
+outputs, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
+from refladder.parsing import parse_toml
+from refladder.report.plain_text import printable
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+COMMANDS = (
+    *("audit", "build", "calibrate", "certify", "compete", "demo", "diff", "distil", "evaluate", "export"),
+    *("filter", "link", "list", "pairs", "publish", "rescore", "review", "score", "show", "store"),
+)
+FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+_MENDABLE = (UsageError, DataError, PromptError)
+
+
+class _OutputFailedError(Exception):
+    """Standard output cannot be written; click would leave with a code of its own for a closed pipe."""
+
+
+@contextmanager
+def _printing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EBADF):
+            raise
+        raise _OutputFailedError(
+            f"standard output: cannot be written ({error.strerror}); free space or choose another place"
+        ) from error
+
+
+class _Lazy(click.Group):
+    """Imports a command when it is asked for, so that --help and completion stay quick."""
+
+    def invoke(self, context: click.Context) -> object:
+        with _printing():
+            result = super().invoke(context)
+            sys.stdout.flush()
+        return result
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        with _printing():  # --help and --version
+            return super().parse_args(context, arguments)
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return cast("click.Command", import_module(f"refladder.commands.{name}").command)
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
+            raise UnknownNameError("command", arguments[0], COMMANDS)
+        return super().resolve_command(context, arguments)
+
+
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
+    epilog='Shell completion: eval "$(_REFLADDER_COMPLETE=bash_source refladder)"; also zsh_source, fish_source.',
+)
+@click.version_option(__version__, prog_name="refladder")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="TOML file with options: one table per command, such as [score], with keys named like the long options.",
+)
+@click.pass_context
+def cli(context: click.Context, config_file: Path | None) -> None:
+    """Score generated text by comparison with ladders of reference texts of rising quality.
+
+    Start with `refladder demo`, which runs every step on shipped data. For the options of a command, run
+    `refladder COMMAND --help`.
+    """
+    if config_file is not None:
+        context.default_map = _defaults(context, config_file)
+
+
+def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]]:
+    from refladder.files.jsonl import read_bytes
+
+    tables = parse_toml(read_bytes(path), str(path))
+    defaults: dict[str, dict[str, object]] = {}
+    for name, table in tables.items():
+        if name not in COMMANDS:
+            raise UnknownNameError(f"table in {path}", name, COMMANDS)
+        if not isinstance(table, dict):
+            raise DataError(f"{path}: {name!r} must be a table, [{name}], found {table!r:.60}")
+        command = cast("click.Command", cast("_Lazy", context.command).get_command(context, name))
+        names = {
+            spelling.lstrip("-"): option
+            for option in command.params
+            if isinstance(option, click.Option)
+            for spelling in option.opts
+            if spelling.startswith("--")
+        }
+        for key in table:
+            if key not in names:
+                raise UnknownNameError(f"option in {path} [{name}]", key, names)
+            if names[key].multiple != isinstance(table[key], list):
+                wanted = "a list, as the option can be repeated" if names[key].multiple else "one value"
+                raise DataError(f"{path}: [{name}] {key} must be {wanted}, found {table[key]!r:.60}")
+            for value in table[key] if names[key].multiple else [table[key]]:
+                _check_value(f"{path}: [{name}] {key}", names[key], value)
+        defaults[name] = {str(names[key].name): value for key, value in table.items()}
+    return defaults
+
+
+def _check_value(where: str, option: click.Option, value: object) -> None:
+    """Refuse what no command line could say in the place of an option's value."""
+    textual = (click.Path, click.Choice, click.types.StringParamType)
+    if isinstance(option.type, textual) and not option.is_flag and not isinstance(value, str):
+        raise DataError(f"{where} must be a string, found {value!r:.60}")
+    if isinstance(option.type, click.types.BoolParamType) and not isinstance(value, bool):
+        raise DataError(f"{where} must be true or false, found {value!r:.60}")
+    if not isinstance(value, str | int | float):
+        raise DataError(f"{where} must be a string, a number, true or false, found {value!r:.60}")
+    if isinstance(value, str) and "\0" in value:
+        raise DataError(f"{where} holds a NUL character, which no value can; take it out")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    _open_streams()
+    sys.exit(run(arguments))
+
+
+class _Messages(io.FileIO):
+    """Standard error; a message that it cannot take is lost, and the run goes on."""
+
+    def write(self, data: Any, /) -> int:  # noqa: ANN401  bytes or a buffer
+        with suppress(OSError):
+            return super().write(data)
+        return len(data)
+
+
+def _open_streams() -> None:
+    """Open the streams that the shell has closed, so that no file gets their numbers; messages cannot fail."""
+    if sys.stdin is None:  # all three may be None, which their types do not say
+        os.open(os.devnull, os.O_RDONLY)
+    if sys.stdout is None:  # to write it fails
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    closed = sys.stderr is None
+    number = os.open(os.devnull, os.O_WRONLY) if closed else sys.stderr.fileno()
+    stream = io.BufferedWriter(_Messages(number, "w", closefd=False))
+    encoding = "utf-8" if closed else sys.stderr.encoding
+    sys.stderr = io.TextIOWrapper(stream, encoding=encoding, errors="backslashreplace", line_buffering=True)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; every error of ours becomes one line on standard error and an exit code."""
+    try:
+        result = cli.main(args=arguments, prog_name="refladder", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return MISUSED
+    except click.ClickException as error:
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable(shown.getvalue()), err=True, nl=False)  # a value may come from a configuration file
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(
+            "refladder: interrupted; run the same command again: build, score, compete and evaluate --work go on",
+            err=True,
+        )
+        return INTERRUPTED
+    except (RefladderError, _OutputFailedError) as error:
+        return _told(error)
+    except (MemoryError, OSError) as error:
+        return _told(_of_the_system(error))
+    return result if isinstance(result, int) else 0
+
+
+def _of_the_system(error: MemoryError | OSError) -> RefladderError:
+    if isinstance(error, MemoryError):
+        return RefladderError("not enough memory; read a smaller file, or fewer rows at a time")
+    if error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path")
+    if error.errno == errno.ENOENT and error.filename is None:  # of os.getcwd, which every relative path needs
+        return UsageError(
+            "the current working folder no longer exists; change to another one and run the command again"
+        )
+    raise error
+
+
+def _told(error: Exception) -> int:
+    if isinstance(error, _OutputFailedError):
+        # What is still held back for standard output goes nowhere, so that leaving does not fail on it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error.__cause__, BrokenPipeError):  # the reader of a pipe has had enough
+            return PIPE_CLOSED
+    click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
+    return FAILED if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE) else MISUSED

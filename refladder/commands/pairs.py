@@ -1,0 +1,144 @@
+"""refladder pairs: the command and the call."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import Call, checked
+from refladder.commands.options import grouped
+from refladder.files.tables import STANDARD
+from refladder.settings import Pairing, Tables, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from refladder.files.ladder_sets import LadderSet
+
+Table = TypeVar("Table")
+
+
+@click.command(cls=console.Command, short_help="Pair better and worse outputs for training.")
+@click.argument("source", default=STANDARD)
+@click.option(
+    "--margin",
+    required=True,
+    type=float,
+    help="Minimum difference of the two scores, in units of the score column. Equal scores are never a pair.",
+)
+@click.option(
+    "--per-context",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Maximum number of pairs per context; those with the largest differences. Default: all.",
+)
+@click.option(
+    "--by",
+    metavar="COLUMN",
+    help="Column with the scores. Default: the weighted score of all dimensions (overall_score), or the only column "
+    "NAME_score.",
+)
+@click.option(
+    "--ladders",
+    metavar="SET",
+    shell_complete=console.names_of("ladders"),
+    help="Ladder set with the texts of the contexts, for rows without a column context.",
+)
+@console.COLUMN
+@click.option(
+    "--conversational",
+    is_flag=True,
+    help="Write prompt, chosen and rejected as chat messages, to which TRL applies the model's chat template.",
+)
+@click.option("--out", default=STANDARD, help="Output file for the pairs; - is standard output.")
+@click.option("--mix", is_flag=True, help="Allow scores with different signatures, which can be on different scales.")
+@console.FORMAT
+@console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
+@console.JSON
+@grouped(asked=Pairing, tables=Tables)
+def command(*, asked: Pairing, tables: Tables, column: tuple[str, ...], as_json: bool) -> int:
+    """Pair outputs of the same context in the scored rows of SOURCE (- is standard input).
+
+    Each row has prompt (the context's text), chosen and rejected, as preference training with TRL reads them; then the
+    ids, the two scores and their signature.
+
+    Scores with different signatures are on different scales. They are an error without --mix.
+    """
+    from refladder.jobs.preference_pairs import pair_lines, preference_pairs
+    from refladder.jobs.score import Mapped
+
+    mapped = Mapped(columns=console.pairs(column, "--column"))
+    with console.progress("pairing") as progress:
+        report = preference_pairs(asked, tables, mapped, progress)
+    if as_json:
+        console.say_json(asdict(report), err=tables.out == STANDARD)
+    else:
+        console.say_lines(pair_lines(report))
+    return 0
+
+
+@checked
+def pairs(
+    table: Table,
+    *,
+    margin: float,
+    per_context: int | None = None,
+    by: str | None = None,
+    ladders: str | Path | LadderSet | None = None,
+    columns: Mapping[str, str] | None = None,
+    conversational: bool = False,
+    out: str | Path | None = None,
+    mix: bool = False,
+) -> Table:
+    """Pair better and worse outputs of the same context in scored rows, as `refladder pairs`.
+
+    A pair has the columns prompt (the context's text), chosen and rejected, as preference training with TRL reads them;
+    then context_id, chosen_id, rejected_id, score_chosen, score_rejected and signature.
+
+    Args:
+        table: scored rows, as for `score`.
+        margin: minimum difference of the two scores, in units of the score column; equal scores are never a pair.
+        per_context: maximum number of pairs per context, those with the largest differences; None for all.
+        by: column with the scores; None for `overall_score`, or the only column NAME_score.
+        ladders: ladder set with the texts of the contexts, for rows without a column `context`.
+        columns: field (context_id, context, background, output, output_id) to the name of its column.
+        conversational: write prompt, chosen and rejected as lists of one chat message.
+        out: file for the pairs, required where `table` is a path.
+        mix: allow scores with different signatures, which can be on different scales.
+
+    Returns:
+        The same kind of table with a row for each pair; for a path, the path of `out`. The logger `refladder` counts
+        the pairs and what was not paired: in a warning where rows are unscored or there is no pair.
+
+    Raises:
+        UsageError: an argument is wrong, or the score column is not clear.
+        DataError: a column is missing or wrong, a context has no text or two, or signatures differ; with path:line or
+            the number of the row.
+    """
+    from refladder.jobs.preference_pairs import pair_lines, preference_pairs
+    from refladder.jobs.score import FIELDS, Mapped
+    from refladder.jobs.scored_tables import cascade_column, score_column
+    from refladder.report.progress import progress
+
+    with Call(pairs, locals()) as call:
+        mapped = Mapped(columns=dict(columns or {}))
+        asked = chosen(Pairing, call.given)
+        needed = None
+        if call.frame is not None:
+            by = by or score_column("the table", call.frame.names)
+            asked = replace(asked, by=by)
+            fields = {mapped.columns.get(name, name) for name in FIELDS}
+            needed = {*fields, by, cascade_column(by), "signature"}
+        tables = Tables(source=call.source(needed), out=str(call.out(out, "pairs")))
+        with progress("pairing") as bar:
+            report = preference_pairs(asked, tables, mapped, bar)
+        call.log(pair_lines(report), logging.INFO if report.pairs and not report.unscored else logging.WARNING)
+        if call.frame is None:
+            return type(table)(out)  # type: ignore[call-arg]
+        return cast("Table", call.frame.opened(Path(tables.out)))

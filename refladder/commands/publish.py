@@ -1,0 +1,173 @@
+"""refladder publish: the command and the call."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import Call, checked, with_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from refladder.jobs.publish import Publication
+
+
+@click.command(cls=console.Command, short_help="Publish a ladder set on the Hugging Face Hub.")
+@click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
+@click.argument("repository", metavar="ORG/NAME")
+@click.option("--private", is_flag=True, help="Create the repository as private.")
+@click.option("--tag", metavar="NAME", help="Tag for the commit, such as v1.")
+@click.option("--message", help="Message of the commit.")
+@click.option(
+    "--with",
+    "include",
+    metavar="LIST",
+    help="Publish these too, separated by commas: judgments, scores, certificate. They are looked up in SET.",
+)
+@click.option(
+    "--scores", metavar="FILE", help="Output of `refladder score`. Default: the only one in SET that has judgments."
+)
+@click.option("--judgments", metavar="FILE", help="Judgments file. Default: SCORES.judgments.jsonl.")
+@click.option("--without-contexts", is_flag=True, help="Leave out the context texts, and publish their digests only.")
+@click.option("--licence", "--license", metavar="ID", help="Licence of the texts, such as cc-by-4.0.")
+@click.option("--baseline", is_flag=True, help="Publish ladders of the built-in writer, as a baseline.")
+@click.option("--dry-run", is_flag=True, help="Print the files and the card, and send nothing.")
+@click.option("--out", type=console.PATH, help="New folder for the files and the card of the release; nothing is sent.")
+@click.option("--endpoint", metavar="URL", help="Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.")
+@console.JSON
+def command(
+    *,
+    ladders: str,
+    repository: str,
+    private: bool,
+    tag: str | None,
+    message: str | None,
+    include: str | None,
+    scores: str | None,
+    judgments: str | None,
+    without_contexts: bool,
+    licence: str | None,
+    baseline: bool,
+    dry_run: bool,
+    out: Path | None,
+    endpoint: str | None,
+    as_json: bool,
+) -> None:
+    """Publish SET as the data set ORG/NAME: Parquet files, a manifest and a card, in one commit.
+
+    The card of an existing repository keeps its prose and its other configs. The token is that of `hf auth login`, or
+    of the variable HF_TOKEN.
+    """
+    from refladder.jobs.publish import publish
+
+    with console.progress("preparing") as progress:
+        done = publish(
+            ladders,
+            repository,
+            private=private,
+            tag=tag,
+            message=message,
+            include=[name.strip() for name in (include or "").split(",") if name.strip()],
+            scores=scores,
+            judgments=judgments,
+            without_contexts=without_contexts,
+            licence=licence,
+            baseline=baseline,
+            dry_run=dry_run,
+            out=out,
+            endpoint=endpoint,
+            progress=progress,
+        )
+    for notice in done.notices:
+        console.say(notice, err=True)
+    if as_json:
+        console.say_json(_plain(done))
+    elif out is not None:
+        console.say(f"{out} holds the {len(done.files)} files of the release; nothing was sent", err=True)
+    elif done.commit is None:
+        _print_plan(done)
+    else:
+        console.say(f"{done.url} is now at {done.commit}", err=True)
+        console.say(f"hub:{repository}@{done.commit}")
+
+
+def _plain(done: Publication) -> dict[str, object]:
+    return {
+        "address": done.address,
+        "commit": done.commit,
+        "url": done.url,
+        "files": dict(done.files),
+        "removed": list(done.removed),
+        "card": done.card,
+    }
+
+
+def _print_plan(done: Publication) -> None:
+    width = max(map(len, done.files))
+    for path, size in sorted(done.files.items()):
+        console.say(f"{path:<{width}} {math.ceil(size / 1000):>9,} kB")
+    console.say(f"\n{done.card}")
+    console.say("Nothing was sent. A card that the repository has keeps its prose and its other configs.", err=True)
+
+
+@checked
+def publish(
+    ladders: str | Path,
+    repository: str,
+    *,
+    private: bool = False,
+    tag: str | None = None,
+    message: str | None = None,
+    include: Sequence[str] = (),
+    scores: str | Path | None = None,
+    judgments: str | Path | None = None,
+    without_contexts: bool = False,
+    licence: str | None = None,
+    baseline: bool = False,
+    dry_run: bool = False,
+    out: str | Path | None = None,
+    endpoint: str | None = None,
+) -> Publication:
+    """Publish a ladder set as a data set of the Hugging Face Hub, in one commit, as `refladder publish`.
+
+    The card of the repository keeps its prose and its other configs. A commit of somebody else that comes first is
+    merged, once. The token is that of `hf auth login`, or of the variable `HF_TOKEN`.
+
+    Args:
+        ladders: a folder of `build`, or a shipped name.
+        repository: ORG/NAME, created if it does not exist.
+        private: create it as private.
+        tag: a tag for the commit, such as `v1`.
+        message: of the commit.
+        include: any of `judgments`, `scores` and `certificate`. A certificate in the folder is always published.
+        scores: the scored rows; None for the only file in the folder that has judgments beside it.
+        judgments: the judgments file; None for `SCORES.judgments.jsonl`.
+        without_contexts: leave out the context texts, also from the scored rows; their digests are published.
+        licence: of the texts, such as `cc-by-4.0`; None keeps that of the card, or states none.
+        baseline: publish ladders of the built-in writer, as a baseline.
+        dry_run: prepare everything and send nothing.
+        out: new folder for the files that would be sent to an empty repository; nothing is sent.
+        endpoint: address of the Hub; None for the variable `HF_ENDPOINT`, else the usual one.
+
+    Returns:
+        What was published: `address` goes into every call that takes `ladders`. What the publisher should know is in
+        `notices`, and in warnings of the logger `refladder`.
+
+    Raises:
+        UsageError: an argument is wrong, or the set is not for publishing.
+        DataError: a file is wrong; or the Hub refuses or cannot be reached, and then nothing was changed.
+    """
+    from refladder.jobs.publish import publish as published
+    from refladder.report.progress import progress
+
+    with Call(publish, locals(), table="", without=("ladders", "repository")) as call:
+        with progress("preparing") as bar:
+            done = published(str(ladders), repository, **call.given, progress=bar)
+        call.log(done.notices)
+        return replace(done, notices=tuple(with_parameters(notice, call.given) for notice in done.notices))

@@ -1,0 +1,122 @@
+"""refladder rescore: the command and the call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import Call, check_paths, checked, output_path, record_or_path
+from refladder.commands.options import grouped
+from refladder.files.tables import STANDARD
+from refladder.settings import LEAST_MASS, Scale, Tables, check_asking
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from refladder.records import Link
+
+
+@click.command(cls=console.Command, short_help="Recompute scores from saved judgments, without a model.")
+@click.argument("judgments")
+@click.option("--out", default=STANDARD, help="Output file for the scores; - is standard output.")
+@console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
+@console.RULE
+@console.WEIGHT
+@console.LEAST_MASS
+@click.option(
+    "--link",
+    "link_file",
+    type=console.PATH,
+    help="Link of `refladder link`: add scores and grades on the scale that it maps to, with a 95 % interval.",
+)
+@console.JSON
+@grouped(scale=Scale, tables=Tables)
+def command(*, judgments: str, scale: Scale, tables: Tables, link_file: Path | None, as_json: bool) -> int:
+    """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
+
+    JUDGMENTS is a judgments file of `refladder score`, a folder of scored shards (also at a URL), or
+    `hub:ORG/NAME@REVISION` of a set that was published with judgments.
+    The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
+    --link adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each score and grade that the link has.
+    """
+    from refladder.jobs.rescore import rescore as rescored
+
+    with console.progress("rescoring") as progress:
+        report = rescored(judgments, tables, scale, link=link_file, progress=progress)
+    return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
+
+
+@overload
+def rescore(
+    judgments: str | Path,
+    *,
+    rule: str = "ladder-sum",
+    weights: Mapping[str, float] | None = None,
+    least_mass: float = LEAST_MASS,
+    link: str | Path | Link | None = None,
+    out: None = None,
+) -> list[dict[str, Any]]: ...
+
+
+@overload
+def rescore(
+    judgments: str | Path,
+    *,
+    rule: str = "ladder-sum",
+    weights: Mapping[str, float] | None = None,
+    least_mass: float = LEAST_MASS,
+    link: str | Path | Link | None = None,
+    out: str | Path,
+) -> Path: ...
+
+
+@checked
+def rescore(
+    judgments: str | Path,
+    *,
+    rule: str = "ladder-sum",
+    weights: Mapping[str, float] | None = None,
+    least_mass: float = LEAST_MASS,
+    link: str | Path | Link | None = None,
+    out: str | Path | None = None,
+) -> list[dict[str, Any]] | Path:
+    """Compute scores again from stored judgments, without a judge, as `refladder rescore`.
+
+    Args:
+        judgments: a judgments file of `score`, a folder of scored shards, or `hub:ORG/NAME@REVISION` of a set that was
+            published with judgments.
+        rule: scoring rule (see `refladder list rules`).
+        weights: weight of a dimension in the overall score; 1 for those that are not named.
+        least_mass: least label mass, a probability; a judgment below it gives no score.
+        link: a link from `link`, or its file. It adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each
+            score and grade that it maps.
+        out: file for the rows (JSON lines, CSV or Parquet); None returns them.
+
+    Returns:
+        A dict for each output, in the order of judging: output_id, context_id and the columns of `score`. With `out`,
+        its path; then rows are streamed and never held in memory together. A score that is missing is None, and its
+        note says why; a warning of the logger `refladder` counts them.
+
+    Raises:
+        UnknownNameError, UsageError: an argument is wrong, or the judgments are not of whole ladders.
+        DataError: the judgments or the link cannot be read, with path:line, or `out` cannot be written; or the link is
+            of other scores.
+    """
+    from refladder.files.tables import read_rows
+    from refladder.jobs.rescore import rescore as rescored
+    from refladder.report.progress import progress
+    from refladder.report.summary import summary_lines, warning_lines
+
+    with Call(rescore, locals(), table="") as call:
+        check_paths(judgments=judgments)
+        check_asking(least_mass=least_mass)
+        path = call.folder() / "rows.jsonl" if out is None else output_path(out)
+        scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
+        with progress("rescoring") as bar:
+            report = rescored(judgments, Tables(out=str(path)), scale, link=record_or_path(link), progress=bar)
+        call.log(warning_lines(report) if report.complete else summary_lines(report))
+        return [row.fields for row in read_rows(str(path))] if out is None else path

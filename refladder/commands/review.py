@@ -1,0 +1,115 @@
+"""refladder review."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.commands import console
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LOOPBACK = "127.0.0.1"
+_ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
+
+
+@click.command(cls=console.Command, short_help="Look at a run, rate it blind, or build one, in the browser.")
+@click.argument("run", required=False, type=console.PATH)
+@click.option("--html", "page", type=console.PATH, help="Write the page as one HTML file instead of serving it.")
+@click.option(
+    "--folder",
+    "folders",
+    multiple=True,
+    type=console.PATH,
+    help="Folder whose tables and runs the page may read, and where it writes new runs. Repeatable. Default: the "
+    "current folder.",
+)
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port number of the server. 0 = any free port.")
+@click.option(
+    "--host",
+    default=_LOOPBACK,
+    help="Address of the server. Another address than 127.0.0.1 can be reached from other machines: whoever has the "
+    "printed address, with its token, can read the runs and start models.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the address, and do not open a browser.")
+def command(
+    *, run: Path | None, page: Path | None, folders: tuple[Path, ...], port: int, host: str, no_browser: bool
+) -> None:
+    """Open RUN in the browser, to look at it and to rate its texts blind.
+
+    RUN is the folder of `compete --out` or `evaluate --work`, or the table of `score --out`. Without it, the page
+    builds and runs a contest from a table in --folder.
+
+    Ratings go to `ratings.jsonl` and `preferences.jsonl` in the folder of RUN, or beside the table. --html FILE writes
+    one file that needs no server and no network; its ratings are downloaded.
+    """
+    from refladder.errors import UsageError
+    from refladder.files.jsonl import atomic
+    from refladder.review.html import review_page
+    from refladder.review.runs import read_run
+
+    if page is not None:
+        if run is None:
+            raise UsageError("--html needs the run to show; give RUN")
+        with atomic(page) as stream:
+            stream.write(review_page(read_run(run)).encode())
+        return
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--folder {folder}: no such folder")
+    if run is not None:
+        read_run(run)  # a wrong run is reported here
+    _serve(run, folders or (Path(),), port=port, host=host, opens=not no_browser)
+
+
+def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, opens: bool) -> None:
+    import secrets
+    import socket
+    import webbrowser
+    from contextlib import closing, suppress
+
+    from refladder.errors import UsageError
+
+    if host in _ANY:
+        raise UsageError(
+            f"--host {host} has no address that requests can be checked against; name the address by which other "
+            "machines reach this one"
+        )
+    try:
+        import uvicorn
+
+        from refladder.review.serving import review_app
+    except ImportError as error:
+        raise UsageError(
+            f"the server of the page needs {error.name}; pip install starlette uvicorn, or write the page with --html"
+        ) from error
+    from refladder.review.building import Builder
+    from refladder.review.workspace import Workspace
+
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UsageError(
+            f"--host {host} --port {port}: cannot listen there ({error.strerror}); choose another port"
+        ) from error
+    with listening, closing(Builder(workspace := Workspace(run, folders))) as builder:
+        port = listening.getsockname()[1]
+        names = {host, _LOOPBACK, "localhost"} if host == _LOOPBACK else {host}
+        hosts = frozenset(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
+        token = secrets.token_urlsafe(24)
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{port}/#token={token}"
+        console.say(f"Open {address}")
+        console.say("Press Ctrl+C to stop. Ratings are on the disk as soon as they are given.", err=True)
+        if opens:
+            webbrowser.open(address)
+        app = review_app(workspace, builder, token=token, hosts=hosts)
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, ws="none", server_header=False, lifespan="off"
+        )
+        with suppress(KeyboardInterrupt):  # the usual end
+            uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,685 @@
+"""refladder score: the command and the call."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Sized
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from refladder.commands import console, spending
+from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.frames import read_columns
+from refladder.commands.options import JudgeOptions, given_by_user, grouped
+from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
+from refladder.commands.sharding import OF_SHARDS, SHARDING, ShardOptions, check_shard_options, score_in_shards
+from refladder.errors import UsageError
+from refladder.files.jsonl import is_device
+from refladder.files.tables import STANDARD, read_once
+from refladder.session import Session, default_store
+from refladder.settings import LEAST_MASS, Scoring, Tables, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.check_drift import DriftReport
+    from refladder.jobs.prepared import Prepared
+    from refladder.jobs.score import AllRows, Mapped
+    from refladder.records import HumanScale, Progress, Score, Threshold
+    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.recorded import Recorded
+    from refladder.scoring.scorer import LadderScorer
+    from refladder.students.student import Student
+
+    Bars = Callable[[str], AbstractContextManager[Progress | None]]
+
+Table = TypeVar("Table")
+SAMPLED = (
+    "sampled answers: each decision is that of the whole ladder with the same answers; others may decide otherwise"
+)
+# What a student alone has a use for; the other options say how a judge is asked.
+_OF_STUDENTS = {"ladders", "judge", "columns", "context_id", "out"}
+_ALONE = {*_OF_STUDENTS - {"columns"}, "source", "column", "given", "out_format", "escape_formulas", "as_json"}
+_NOT_OF_SHARDS = {"out_format", "escape_formulas"}
+
+CASCADE = console.options(
+    click.option(
+        "--cascade",
+        metavar="distilled:FOLDER",
+        help="Student of `refladder distil` that decides the rows whose estimate is outside of --between. The judge "
+        "gets the others.",
+    ),
+    click.option(
+        "--between",
+        type=float,
+        nargs=2,
+        metavar="LOW HIGH",
+        help="Estimates of --cascade that are undecided, from LOW to HIGH, in units of the score.",
+    ),
+    click.option(
+        "--check-share",
+        default=0.05,
+        type=click.FloatRange(0, 1),
+        help="Share of the rows decided by --cascade that the judge gets all the same, to measure how many decisions "
+        "it would change.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstPass:
+    """A student before the judge: its name, the band of estimates that the judge gets, and the checked share."""
+
+    cascade: str | None
+    between: tuple[float, float] | None
+    check_share: float
+
+    def student(self, refused: Sequence[str]) -> Student | None:
+        """The student, read; None without one. `refused` are options that are given and do not go with it."""
+        from refladder.students.first_pass import student_before_judge
+
+        return student_before_judge(self.cascade, self.between, self.check_share, refused=refused)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """Files of a run beside its tables, and what is done with those of an earlier run."""
+
+    judgments: Path | None
+    judgments_from: str | None
+    check_drift: bool
+    drift_file: Path | None
+    restart: bool
+
+
+@click.command(cls=console.Command, short_help="Score outputs against ladders.")
+@click.argument("source", required=False)
+@click.option(
+    "--ladders",
+    metavar="SET",
+    shell_complete=console.names_of("ladders"),
+    help="Ladder set: a shipped name (see `refladder list ladders`), a folder of `refladder build`, or the address "
+    "hub:ORG/NAME@REVISION. Required, except for --judge distilled:FOLDER.",
+)
+@console.DIMENSION
+@click.option(
+    "--out",
+    default=STANDARD,
+    help="Output file for the scored rows; - is standard output. A folder (a name without extension, or a URL) gets "
+    "one file per shard.",
+)
+@click.option(
+    "--text", "text", multiple=True, help="Text to score instead of a table. Repeatable. Requires --context-id."
+)
+@click.option("--context-id", help="Context id of every row, for a table without such a column.")
+@console.COLUMN
+@console.FORMAT
+@console.OUT_FORMAT
+@console.ESCAPE_FORMULAS
+@console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
+@console.JUDGE_OPTION
+@JUDGMENTS_FROM
+@console.BASE_URL
+@console.LOCAL
+@console.RULE
+@console.WEIGHT
+@console.LEAST_MASS
+@console.ANSWERS
+@console.JUDGING
+@click.option(
+    "--stop-at",
+    "stop_at",
+    multiple=True,
+    metavar="COLUMN=NUMBER",
+    help="Stop asking about a row when it is certain whether COLUMN (NAME_score, NAME_grade or the overall score) "
+    "reaches NUMBER. Repeatable: a row passes when all columns do. Rows that stop have bounds instead of a score.",
+)
+@click.option(
+    "--threshold",
+    type=console.PATH,
+    help="Stop likewise at the cut-offs of a threshold file of `refladder calibrate`.",
+)
+@click.option(
+    "--judgments",
+    type=console.PATH,
+    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -, or with "
+    "--judgments-from.",
+)
+@CASCADE
+@click.option(
+    "--check-drift",
+    "check_drift",
+    is_flag=True,
+    help="Before the rows, judge a few pairs of rungs again and compare with the first time. Exit code 3: the judge "
+    "has changed.",
+)
+@click.option(
+    "--drift-file",
+    type=console.PATH,
+    help="File of --check-drift with the readings of earlier runs. Default: a file of this ladder set and judge in the "
+    "user's cache folder.",
+)
+@click.option(
+    "--calibration",
+    type=console.PATH,
+    help="File of `calibrate --human-scale`. Adds NAME_expected (the expected rating) and the ends of its interval.",
+)
+@spending.SPENDING
+@console.PROMPTS
+@console.RESTART
+@SHARDING
+@console.JSON
+@click.pass_context
+@grouped(
+    asked=Scoring,
+    tables=Tables,
+    judge=JudgeOptions,
+    files=FileOptions,
+    money=spending.SpendingOptions,
+    first=FirstPass,
+    sharding=ShardOptions,
+)
+def command(
+    context: click.Context,
+    /,
+    *,
+    asked: Scoring,
+    tables: Tables,
+    judge: JudgeOptions,
+    files: FileOptions,
+    money: spending.SpendingOptions,
+    first: FirstPass,
+    sharding: ShardOptions,
+    text: tuple[str, ...],
+    context_id: str | None,
+    column: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
+
+    SOURCE may be a folder, a quoted glob or a URL (s3://, gs://, hf://). If OUT is a folder, or with --shard-rows,
+    --workers, --shard or --engine, it is scored shard by shard; see "Score on many machines" in the documentation.
+
+    A row needs an output and either a context_id or the text of its context. Each dimension adds five columns:
+    NAME_score (by --rule), NAME_grade (on the human scale), NAME_spread (standard deviation of one reading), NAME_mass
+    (label mass) and NAME_note (why a score is missing or unreliable).
+
+    Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
+    """
+    from refladder.jobs.prepared import Prepared
+    from refladder.jobs.score import Mapped
+    from refladder.students.first_pass import PREFIX
+
+    _check_text_options(text, tables, files, given=[*column, *asked.stop_at, asked.threshold, asked.calibration])
+    sharding = sharding.into(tables)
+    mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
+    if judge.name.startswith(PREFIX):
+        return _score_with_student(
+            context, judge.name, asked.ladders, tables, mapped=mapped, sharding=sharding, as_json=as_json
+        )
+    if asked.ladders is None:
+        raise click.MissingParameter(
+            ctx=context, param=next(option for option in context.command.params if option.name == "ladders")
+        )
+    refused = [option for option, value in (("--text", text), ("--threshold", asked.threshold)) if value]
+    student = first.student(refused)
+    prepared = Prepared(asked)
+    console.say_lines(_notices(prepared))
+    session = spending.Spending(money)
+    run = _Run(
+        prepared=prepared,
+        session=session,
+        judge=judge.name,
+        judge_options=judge.options,
+        tables=tables,
+        mapped=mapped,
+        judgments=files.judgments,
+        restart=files.restart,
+        first=first,
+        student=student,
+        config=console.resolved(context),
+    )
+    if text:
+        return _score_texts(run, session, text, context_id, as_json=as_json)
+    if sharding.given and not money.dry_run:
+        return _score_in_shards(context, run, session, sharding, money.budget, as_json=as_json)
+    if read_once(tables.source) and money.budget is not None and not money.dry_run:
+        raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
+    return _score_table(context, run, session, files, as_json=as_json)
+
+
+def _check_text_options(
+    text: tuple[str, ...], tables: Tables, files: FileOptions, *, given: Sequence[Path | str | object | None]
+) -> None:
+    """Refuse options that a --text does not have, and a table beside it."""
+    if bool(text) == (tables.source is not None):
+        raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
+    if not text:
+        return
+    given = [*given, files.judgments, files.judgments_from, files.drift_file]
+    if tables.out != STANDARD or any(given) or tables.given or tables.out_format or tables.escape_formulas:
+        raise UsageError(
+            "--text prints its scores and keeps no file; --out, --judgments, --calibration and the like need a SOURCE"
+        )
+    if files.check_drift:
+        raise UsageError("--check-drift needs a SOURCE table; --text prints its scores and keeps no file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A table that is scored with a judge, by the command or by the call."""
+
+    prepared: Prepared
+    session: Session
+    judge: str | Backend | Judge
+    judge_options: Mapping[str, object]
+    tables: Tables
+    mapped: Mapped
+    judgments: Path | None
+    restart: bool
+    first: FirstPass
+    student: Student | None
+    config: Mapping[str, Any] | None
+    recorded: Recorded | None = None
+
+    def scorer(self) -> LadderScorer:
+        """The scorer with the judge, which is opened, or in a dry run only counts."""
+        return self.prepared.scorer(self.recorded or self.session.open(self.judge, self.judge_options))
+
+    def asking(self) -> AllRows:
+        """Which rows the judge gets: all, or those that a student before it does not decide."""
+        from refladder.jobs.score import AllRows
+        from refladder.students.first_pass import Cascade
+
+        scorer = self.scorer()
+        if self.student is None or self.first.between is None:
+            return AllRows(scorer)
+        return Cascade(self.student, scorer, self.first.between, self.first.check_share)
+
+    def score(
+        self, asking: AllRows, progress: Progress | None, *, counted: int | None = None, dry_run: bool = False
+    ) -> ScoreReport:
+        """Score the table; `counted` rows, as `check_input` gives them."""
+        from refladder.jobs.score import score_rows
+
+        return score_rows(
+            asking,
+            self.tables,
+            self.mapped,
+            judgments=self.judgments,
+            restart=self.restart,
+            calibration=self.prepared.human_scale,
+            config=self.config,
+            checked=counted,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+
+def _notices(prepared: Prepared) -> Iterator[str]:
+    from refladder.scoring.columns import OVERALL, overall_column
+
+    if len(prepared.dimensions) > 1 and overall_column(prepared.dimensions) != OVERALL[0]:
+        column = f"the weighted score is {overall_column(prepared.dimensions)}"
+        yield f"{OVERALL[0]} is the score on the dimension 'overall'; {column}"
+    if prepared.thresholds and prepared.asked.answers:
+        yield SAMPLED
+
+
+def _score_table(
+    context: click.Context, run: _Run, session: spending.Spending, files: FileOptions, *, as_json: bool
+) -> int:
+    from refladder.files.locks import locked
+    from refladder.jobs.score import check_input
+
+    source, out = run.tables.source, run.tables.out
+    counted = check_input(source, run.tables.given, run.mapped, run.prepared.ladders, console.notify)
+    recorded = open_recorded(
+        files.judgments_from, asking_options(context), console.notify, source=source, ladders=run.prepared.ladders
+    )
+    if recorded is not None and files.check_drift:
+        raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")
+    to_stderr = out == STANDARD
+    kept = run.judgments
+    if kept is None and recorded is None and not (to_stderr or is_device(Path(out))):
+        kept = Path(f"{out}.judgments.jsonl")
+    run = replace(run, recorded=recorded, judgments=kept)
+    if not session.continues(lambda: _asked(run, session, files, as_json=as_json)[0].reused, as_json=as_json):
+        return 0
+    # Before a model is loaded or a server is asked:
+    context.with_resource(nullcontext() if to_stderr else locked(Path(out)))
+    context.with_resource(nullcontext() if kept is None else locked(kept))
+    report, drift = _asked(run, session, files, counted=counted, as_json=as_json)
+    return console.tell(report, as_json=as_json, to_stderr=to_stderr, spent=session.spent(), drift=drift)
+
+
+def _asked(
+    run: _Run, session: spending.Spending, files: FileOptions, *, counted: int | None = None, as_json: bool
+) -> tuple[ScoreReport, DriftReport | None]:
+    """Look at the judge and score the table, or rehearse both."""
+    asking = run.asking()
+    drift = _drift(run, asking.scorer, files.drift_file, as_json=as_json) if files.check_drift else None
+    with session.progress("scoring") as progress:
+        return run.score(asking, progress, counted=counted, dry_run=session.rehearsing), drift
+
+
+def _drift(run: _Run, scorer: LadderScorer, path: Path | None, *, as_json: bool) -> DriftReport:
+    """Take a look at the judge; in a dry run, print how many calls it takes."""
+    from refladder.jobs.check_drift import check_drift, drift_line
+    from refladder.scoring.asker import calls_of
+
+    # The default is one file for each ladder set and each judge as the user names it.
+    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{run.judge}")
+    path = path or default_store().parent / "drift" / f"{name}.json"
+    report = check_drift(scorer, run.session.without_store(run.judge, run.judge_options), path)
+    if run.session.rehearsing:
+        calls = report.asked * calls_of(scorer.template, scorer.run.answers)
+        console.say(f"--check-drift asks {calls:,} of the calls", err=True)
+    elif not as_json:
+        console.say(drift_line(report), err=True)
+    return report
+
+
+def _score_texts(
+    run: _Run, session: spending.Spending, texts: tuple[str, ...], context_id: str | None, *, as_json: bool
+) -> int:
+    """Score the texts of --text, and print the scores."""
+    from refladder.jobs.score import score_texts
+    from refladder.report.ladder_tables import score_table
+    from refladder.report.summary import warning_lines
+    from refladder.scoring.columns import Columns, bounds_text
+
+    def scored() -> tuple[LadderScorer, list[tuple[Score, ...]]]:
+        scorer = run.scorer()
+        return scorer, score_texts(scorer, texts, context_id)
+
+    if not session.continues(lambda: scored()[0].report.reused, as_json=as_json):
+        return 0
+    scorer, scores = scored()
+    columns = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale).rows(scores)
+    console.say_lines(warning_lines(scorer.report))
+    if as_json:
+        for text, values in zip(texts, columns, strict=True):
+            console.say_json({"context_id": context_id, "output": text, **values})
+    else:
+        console.say_tables([score_table(texts, columns, scorer.dimensions)])
+        console.say(bounds_text(scorer.run, scorer.scale.rule))
+        console.say(f"signature: {scorer.report.signature}")
+    return 0 if scorer.report.complete else console.UNSCORED
+
+
+def _score_in_shards(
+    context: click.Context,
+    run: _Run,
+    session: spending.Spending,
+    sharding: ShardOptions,
+    budget: float | None,
+    *,
+    as_json: bool,
+) -> int:
+    from refladder.fleet.shard_worker import Task
+    from refladder.students.first_pass import student_folder
+
+    judge, options = str(run.judge), {name: str(value) for name, value in run.judge_options.items()}
+    check_shard_options(context, judge, options, sharding, budget=budget, judgments=run.judgments)
+    price = session.price_of(judge, False)  # noqa: FBT003  shards take no batches
+    store = session.store_of(judge, costs=price is not None)
+    prepared = run.prepared
+    asked: dict[str, Any] = {each.name: getattr(prepared.asked, each.name) for each in fields(Scoring)}
+    asked["dimensions"] = [dimension.name for dimension in prepared.dimensions]
+    task = Task(
+        **{name: str(value) if isinstance(value, Path) else value for name, value in asked.items()},
+        version=prepared.ladders.signature,
+        columns=dict(run.mapped.columns),
+        context_id=run.mapped.context,
+        judge=judge,
+        judge_options=options,
+        store=None if store is None else str(store),
+        price=None if price is None else asdict(price),
+        budget=None if price is None else budget,
+        judgments=run.judgments is None,
+        student=None if run.student is None else str(student_folder(run.first.cascade or "")),
+        between=None if run.first.between is None else list(run.first.between),
+        check_share=run.first.check_share,
+    )
+
+    def rehearsed() -> int:
+        with session.progress("scoring") as progress:
+            return replace(run, judgments=None).score(run.asking(), progress, dry_run=True).reused
+
+    if not session.continues(rehearsed, as_json=as_json):
+        return 0
+    gpus = judge.startswith("hf:")
+    return score_in_shards(context, sharding, task, run.tables, run.mapped, gpus=gpus, as_json=as_json)
+
+
+def _score_with_student(
+    context: click.Context,
+    judge: str,
+    ladders: object,
+    tables: Tables,
+    *,
+    mapped: Mapped,
+    sharding: ShardOptions,
+    as_json: bool,
+) -> int:
+    """Score a table with a student as the judge."""
+    from refladder.files.ladder_sets import load_ladders
+    from refladder.fleet.shard_worker import Task
+    from refladder.students.first_pass import score_with_student, student_folder, student_judge
+
+    known = (_ALONE - _NOT_OF_SHARDS) | OF_SHARDS if sharding.given else _ALONE
+    asking = []
+    for option in context.command.params:
+        if option.name not in known and given_by_user(context, option.name):
+            if sharding.given and option.name in _ALONE:
+                raise UsageError(f"{option.opts[0]} does not work with shards; leave it out, or score the table whole")
+            asking.append(option.opts[0])
+    student = student_judge(judge, asking)
+    if tables.source is None:
+        raise UsageError("give a SOURCE table")
+    contexts = None if ladders is None else load_ladders(str(ladders))
+    if sharding.given:
+        task = Task(
+            ladders=str(ladders or ""),
+            version="" if contexts is None else contexts.signature,
+            columns=dict(mapped.columns),
+            context_id=mapped.context,
+            judge=judge,
+            judgments=False,
+            student=str(student_folder(judge)),
+        )
+        gpus = student.record.kind == "encoder"
+        return score_in_shards(context, sharding, task, tables, mapped, gpus=gpus, as_json=as_json)
+    with console.progress("scoring") as progress:
+        report = score_with_student(
+            student, tables, mapped=mapped, ladders=contexts, config=console.resolved(context), progress=progress
+        )
+    return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
+
+
+@checked
+def score(
+    table: Table,
+    *,
+    ladders: str | Path | LadderSet | None = None,
+    judge: str | Backend | Judge = "builtin",
+    judge_options: Mapping[str, object] | None = None,
+    dimensions: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    context_id: str | int | None = None,
+    rule: str = "ladder-sum",
+    weights: Mapping[str, float] | None = None,
+    least_mass: float = LEAST_MASS,
+    answers: int = 0,
+    both_orders: bool = False,
+    yes_no: bool = False,
+    prompts: str | Path | None = None,
+    stop_at: Mapping[str, float] | None = None,
+    threshold: str | Path | Threshold | None = None,
+    calibration: str | Path | HumanScale | None = None,
+    judgments_from: str | Path | None = None,
+    cascade: str | None = None,
+    between: tuple[float, float] | None = None,
+    check_share: float = 0.05,
+    out: str | Path | None = None,
+    judgments: str | Path | None = None,
+    restart: bool = False,
+    store: str | Path | bool | None = None,
+) -> Table:
+    """Add score columns to every row of a table, as `refladder score`.
+
+    A row needs an output, and the id or the text of its context, in the columns `output`, `context_id` and `context`.
+    Each dimension adds five columns: NAME_score, NAME_grade, NAME_spread, NAME_mass and NAME_note. A score that is
+    missing is null, and its note says why; a warning of the logger `refladder` counts them.
+
+    Args:
+        table: a path (JSON lines, CSV or Parquet), a list of dicts, a pandas or polars DataFrame, a pyarrow Table, or
+            a Dataset of `datasets`.
+        ladders: a shipped name, a folder, or a set from `load_ladders`. A student needs none; a set
+            gives it the texts of contexts that the table lacks.
+        judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a function (see "Use your
+            own judge" in the documentation). Or `distilled:FOLDER`, a student from `distil`: it adds the column that it
+            learned, its note and the signature. No model is asked, so arguments about asking are refused.
+        judge_options: options of a named judge, such as `{"base_url": ..., "dtype": "bfloat16"}`.
+        dimensions: names of the dimensions to score; empty for all of the set.
+        columns: field (context_id, context, background, output, output_id) to the name of its column.
+        context_id: the context of every row, for a table without such a column.
+        rule: scoring rule (see `refladder list rules`).
+        weights: weight of a dimension in the overall score; 1 for those that are not named.
+        least_mass: least label mass, a probability; a judgment below it gives no score.
+        answers: answers to sample for each question; 0 reads label probabilities.
+        both_orders: judge every pair in both orders.
+        yes_no: ask three yes/no questions for each comparison.
+        prompts: folder of templates that replace the shipped ones.
+        stop_at: column (NAME_score, NAME_grade or the overall score) to a number: asking about a row stops when it is
+            certain which columns reach theirs. A row that stops has bounds in COLUMN_least and COLUMN_most, and no
+            score.
+        threshold: stop likewise at the cut-offs of a threshold from `calibrate`, or of its file.
+        calibration: a human scale from `human_scale`, or its file. It adds NAME_expected (the expected rating),
+            NAME_expected_low and NAME_expected_high.
+        judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
+            comparison that is not in the table is unparsed.
+        cascade: `distilled:FOLDER`, a student from `distil` that decides the rows whose estimate is outside of
+            `between`. The judge gets the others. It adds NAME_student_score (the estimate) and NAME_cascade_score (the
+            judge's score where there is one, else the estimate). The logger `refladder` counts the calls saved, and the
+            decisions that the judge would change: in warnings where it changes one or none was checked.
+        between: least and greatest estimate that are undecided, in units of the score.
+        check_share: share (0 to 1) of the rows decided by the student that the judge gets all the same.
+        out: file for the scored rows, required where `table` is a path. An interrupted call continues from
+            `OUT.judgments.jsonl` when it is made again.
+        judgments: file that stores the judgments; None for `OUT.judgments.jsonl`, or none without `out` or with
+            `judgments_from`.
+        restart: discard the judgments in that file.
+        store: response store; None for the default of the command line, False for none.
+
+    Returns:
+        The same kind of table with the columns added and its own columns unchanged; for a path, the path of `out`.
+        Rows of a file are streamed and never held in memory together.
+
+    Raises:
+        UsageError, UnknownNameError: an argument is wrong, or the student is of another judge or column; the judge was
+            not asked.
+        DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
+        BackendError: the judge failed; its judgments so far are stored, if they have a file.
+    """
+    from refladder.files.ladder_sets import load_ladders
+    from refladder.files.locks import locked
+    from refladder.jobs.prepared import Prepared
+    from refladder.jobs.score import FIELDS, Mapped, added_by, check_input
+    from refladder.loaders.fields import row_id
+    from refladder.report.progress import progress
+    from refladder.students.first_pass import PREFIX, estimate_columns, score_with_student, student_judge
+
+    with Call(score, locals()) as call:
+        call.given["context_id"] = row_id("score", "context_id", context_id)
+        mapped = Mapped(columns=dict(columns or {}), context=call.given["context_id"])
+        needed = {mapped.columns.get(name, name) for name in FIELDS} if out is None else None
+        config = None if out is None else call.config()
+
+        def tables() -> Tables:
+            source = call.source(needed)
+            return Tables(source=source, out=str(call.out(out, "scored")))
+
+        if isinstance(judge, str) and judge.startswith(PREFIX):
+            alone = student_judge(judge, _asking(call.given))
+            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+            files = tables()
+            with progress("scoring") as bar:
+                report = score_with_student(alone, files, mapped=mapped, ladders=texts, config=config, progress=bar)
+            _log_counts(call, report)
+            return _returned(call, table, files, estimate_columns(alone))
+        if ladders is None:
+            raise UsageError(f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none")
+        first = FirstPass(cascade=cascade, between=between, check_share=check_share)
+        student = first.student([] if threshold is None else ["--threshold"])
+        prepared = Prepared(chosen(Scoring, call.given))
+        recorded = open_recorded(
+            judgments_from, asking_arguments(call.given), partial(LOG.info, "%s"), ladders=prepared.ladders
+        )
+        files = tables()
+        counted = check_input(files.source, None, mapped, prepared.ladders, LOG.warning)
+        kept = Path(judgments) if judgments is not None else None
+        if kept is None and out is not None and recorded is None:
+            kept = Path(f"{files.out}.judgments.jsonl")
+        call.enter_context(locked(Path(files.out)))  # before a model is loaded or a server is asked
+        if kept is not None:
+            call.enter_context(locked(kept))
+        run = _Run(
+            prepared=prepared,
+            session=call.enter_context(Session(store)),
+            judge=judge,
+            judge_options=judge_options or {},
+            tables=files,
+            mapped=mapped,
+            judgments=kept,
+            restart=restart,
+            first=first,
+            student=student,
+            config=config,
+            recorded=recorded,
+        )
+        asking = run.asking()
+        with progress("scoring", run.session.under_way) as bar:
+            report = run.score(asking, bar, counted=counted)
+        _log_counts(call, report)
+        return _returned(call, table, files, added_by(asking, prepared.human_scale)[0])
+
+
+def _asking(given: Mapping[str, object]) -> Iterator[str]:
+    """The arguments of `score` that are given, as options, and that a student alone has no use for."""
+    for name, parameter in inspect.signature(score).parameters.items():
+        if name in given and name not in _OF_STUDENTS:
+            value = given[name]
+            empty = isinstance(value, Sized) and not len(value)
+            if value is not False and not empty and value != parameter.default:
+                yield f"--{name.replace('_', '-')}"
+
+
+def _returned(call: Call, table: Table, files: Tables, added: Mapping[str, type]) -> Table:
+    if call.frame is None:
+        return type(table)(call.given["out"])  # type: ignore[call-arg]
+    return cast("Table", call.frame.with_columns(read_columns(Path(files.out), added), added))
+
+
+def _log_counts(call: Call, report: ScoreReport) -> None:
+    from refladder.report.summary import first_pass_lines, summary_lines, warning_lines
+
+    call.log(warning_lines(report) if report.complete else summary_lines(report))
+    counts = report.first_pass
+    if report.complete and counts is not None:
+        # By default Python shows warnings only. Every user should see that the judge would change decisions, or that
+        # this was not measured; where no decision would change, the counts are for those who ask for them.
+        certain = not counts.decided or (counts.checked and not counts.changed and not counts.changed_somewhere)
+        call.log(first_pass_lines(counts), logging.INFO if certain else logging.WARNING)

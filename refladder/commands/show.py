@@ -1,0 +1,125 @@
+"""refladder show: the command and the call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import Call, record_or_path
+from refladder.commands.certify import print_certificate
+from refladder.errors import UsageError
+from refladder.files.ladder_sets import LadderSet, load_ladders
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.records import Link
+
+
+@click.command(cls=console.Command, short_help="Print the ladder of a context, with scored outputs on it.")
+@click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
+@click.argument("context_id", required=False)
+@console.DIMENSION
+@click.option("--scores", metavar="FILE", help="Scored rows of `refladder score` to place on the ladder.")
+@click.option(
+    "--link",
+    "link_file",
+    type=console.PATH,
+    help="Link of `refladder link`: place the rows on the scale that it maps to.",
+)
+@console.JSON
+def command(
+    *,
+    ladders: str,
+    context_id: str | None,
+    dimension: tuple[str, ...],
+    scores: str | None,
+    link_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the ladder of CONTEXT_ID in SET, best rung first. Without CONTEXT_ID, list contexts and the certificate.
+
+    Long texts are shortened; --json prints them in full.
+    """
+    from refladder.jobs.show import ladder_json, ladders_of
+    from refladder.report.certificate_tables import ladder_line
+    from refladder.report.ladder_tables import ladder_view
+
+    out = console.console()
+    opened = load_ladders(ladders)
+    if context_id is None:
+        _list_contexts(opened, dimension, as_json=as_json)
+        return
+    for chosen, ladder, placed in ladders_of(opened, context_id, dimension, scores, link_file):
+        if ladder is None:
+            console.say(f"no {chosen.name} ladder for {context_id}", err=True)
+        elif as_json:
+            console.say_json(ladder_json(ladder, placed))
+        else:
+            if opened.certificate is not None:
+                console.say(ladder_line(opened.certificate, context_id, chosen.name))
+            for part in ladder_view(opened, ladder, chosen, placed):
+                out.print(part)
+
+
+def _list_contexts(opened: LadderSet, dimensions: tuple[str, ...], *, as_json: bool) -> None:
+    from refladder.jobs.show import contexts_in
+    from refladder.report.plain_text import short
+
+    for line in contexts_in(opened, dimensions):
+        if as_json:
+            console.say_json(line)
+        else:
+            console.say(f"{line['context_id']}  {short(line['text'], 70)}")
+    if as_json:
+        return
+    if opened.certificate is None:
+        console.say("no certificate; see whether the ladders rise with `refladder certify`")
+    else:
+        print_certificate(opened.certificate)
+
+
+def show(
+    ladders: str | Path | LadderSet,
+    context_id: str | None = None,
+    *,
+    dimensions: Sequence[str] = (),
+    scores: Any = None,  # noqa: ANN401  a path or a table of any package
+    link: str | Path | Link | None = None,
+) -> list[dict[str, Any]]:
+    """The ladders of a context, with scored outputs on them, or the contexts of a set, as `refladder show --json`.
+
+    Args:
+        ladders: a shipped name, a folder, an address, or a set from `load_ladders`.
+        context_id: the context; None lists the contexts.
+        dimensions: names of the dimensions; empty for all of the set.
+        scores: scored rows from `score`, as a path or a table of any kind.
+        link: a link from `link`, or its file: place the rows on the scale that it maps to.
+
+    Returns:
+        For a context, a dict for each ladder: `context_id`, `dimension`, `rungs` (`level` and `text`, the worst first)
+        and `outputs` (`id`, `text`, `score`, `grade`, `spread` and `note`, the best first). Otherwise a dict for each
+        context: `context_id` and `text`.
+
+    Raises:
+        UnknownNameError: the set has no such context or dimension.
+        UsageError: scores without a context.
+        DataError: the set, the scores or the link cannot be read.
+    """
+    from refladder.commands.frames import Frame
+    from refladder.jobs.show import contexts_in, ladder_json, ladders_of
+
+    with Call(show, locals(), table="", without=("ladders", "context_id", "dimensions")) as call:
+        opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+        if context_id is None:
+            if scores is not None:
+                raise UsageError("scores are placed on the ladders of one context; give context_id")
+            return list(contexts_in(opened, dimensions))
+        path = None if scores is None else str(scores)
+        if scores is not None and not isinstance(scores, str | Path):
+            path = call.written(scores, Frame(scores).names, "scores")
+        shown = ladders_of(opened, context_id, dimensions, path, record_or_path(link))
+        return [ladder_json(ladder, outputs) for _, ladder, outputs in shown if ladder is not None]

@@ -1,0 +1,178 @@
+"""What commands that ask a backend share: the response store, the dry run, prices and the budget."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.backends.prices import Budget, price_of, read_prices
+from refladder.commands import console
+from refladder.errors import UsageError
+from refladder.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from refladder.backends.estimate import Estimate
+    from refladder.backends.prices import Price
+    from refladder.records import Progress
+
+FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
+UNKNOWN = (
+    "{name}: the number of tokens, and so the price, is not known before the run; the run stops when the "
+    "server reports that the budget is spent"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingOptions:
+    """What a command may spend and where it stores answers.
+
+    Attributes:
+        store: file of the response store; None for each backend's default: the user's cache folder for those that cost
+            money or have a budget, else no store.
+        without_store: no store at all, whatever `store` says (it may come from the environment).
+        prices: file with a table of prices.
+        budget: USD.
+        dry_run: count what the run would ask, and ask nothing.
+    """
+
+    store: Path | None = None
+    without_store: bool = False
+    prices: Path | None = None
+    budget: float | None = None
+    dry_run: bool = False
+
+
+class Spending(Session):
+    """The backends of a command, with the store, prices and budget of its options; of a call, with its store.
+
+    Raises:
+        UsageError, DataError: the options do not fit together, or the price table is wrong.
+    """
+
+    def __init__(self, options: SpendingOptions) -> None:
+        if options.budget is not None and options.prices is None:
+            raise UsageError("--budget needs the model's price; give a table of prices with --prices FILE")
+        self._options = options
+        self._prices = {} if options.prices is None else read_prices(options.prices)
+        budget = None if options.budget is None else Budget(options.budget)
+        store = False if options.without_store else options.store
+        super().__init__(store, price_of=self._price_of, budget=budget, notify=console.say_once)
+        if (context := click.get_current_context(silent=True)) is not None:
+            context.call_on_close(self.close)
+
+    def progress(self, what: str) -> AbstractContextManager[Progress | None]:
+        """The progress bar of a step; None in a dry run."""
+        return nullcontext() if self.rehearsing else console.progress(what, self.under_way)
+
+    def _price_of(self, name: str, batch: bool) -> Price | None:
+        model = name.partition(":")[2] or name
+        if self._options.prices is None or (model not in self._prices and name.partition(":")[0] in FREE):
+            return None
+        return price_of(self._prices, model, self._options.prices, batch=batch)
+
+    def continues(self, run: Callable[[], int | None], *, as_json: bool) -> bool:
+        """For a dry run or a budget, estimate the run before it is made; print the estimate, or ask about it.
+
+        Args:
+            run: the run, on copies of its files; returns how many judgments exist from earlier runs, where the command
+                keeps judgments.
+            as_json: print the estimate as one JSON object.
+
+        Returns:
+            Whether the run itself is to follow: not after a dry run, nor when the user says no.
+
+        Raises:
+            UsageError: it would cost more than the budget, and no user can be asked.
+        """
+        if not self._options.dry_run and self.budget is None:
+            return True
+        existing, estimates = self.rehearse(run)
+        if self._options.dry_run:
+            _print_estimates([(name, estimate) for name, _, estimate in estimates], existing or 0, as_json=as_json)
+            return False
+        if self.budget is None:
+            return True
+        for name, price, estimate in estimates:
+            if price is not None and estimate.cost is None:
+                console.say(UNKNOWN.format(name=name), err=True)
+        cost = sum(estimate.cost or 0.0 for _, _, estimate in estimates)
+        if cost <= self.budget.limit:
+            return True
+        bound = "" if all(estimate.exact for _, _, estimate in estimates) else "at most "
+        text = f"this run costs {bound}{cost:.4f} USD, and the budget is {self.budget.limit:.2f} USD"
+        if not sys.stdin.isatty():
+            raise UsageError(f"{text}; raise --budget, or see the cost of each model with --dry-run")
+        return click.confirm(f"{text}. Start anyway, and stop when the budget is spent?", err=True)
+
+
+def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "backend": name,
+            **estimate.usage.counts,
+            "least_calls": estimate.least,
+            "free": estimate.free,
+            "too_long": estimate.too_long,
+            "exact": estimate.exact,
+            "usd": estimate.cost,
+        }
+        for name, estimate in estimates
+    ]
+    if as_json:
+        console.say_json({"dry_run": True, "kept_judgments": existing, "backends": rows})
+        return
+    for row, (_, estimate) in zip(rows, estimates, strict=True):
+        bound = "" if row["exact"] else "at most "
+        stored = f"{row['free']:,} answers come from the response store"
+        console.say(f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {stored}")
+        if estimate.least < row["calls"] and estimate.least:
+            console.say(f"  at least {estimate.least:,} calls")
+        if estimate.unwritten and row["prompt_tokens"] is None:
+            console.say("  texts that are still to be written are not counted in the characters")
+        if estimate.too_long:
+            console.say(
+                f"  {estimate.too_long:,} of the prompts are too long for the model and would not be read; shorten "
+                "their texts, or see --truncate-context"
+            )
+    if existing:
+        console.say(f"dry run: {existing:,} judgments exist from earlier runs")
+    console.say("nothing was asked")
+
+
+SPENDING = console.options(
+    click.option(
+        "--store",
+        type=console.PATH,
+        envvar="REFLADDER_STORE",
+        help="Response store: a file that keeps every answer for reuse. Default: the variable REFLADDER_STORE, else a "
+        "file in the user's cache folder for openai and for runs with a budget, else none.",
+    ),
+    click.option("--no-store", "without_store", is_flag=True, help="Do not use a response store."),
+    click.option(
+        "--dry-run",
+        is_flag=True,
+        help="Print the number of calls and tokens, and the price, without running a model.",
+    ),
+    click.option(
+        "--prices",
+        type=console.PATH,
+        envvar="REFLADDER_PRICES",
+        help='TOML file with prices: one table per model, ["MODEL"], with input and output in USD per million tokens. '
+        "Default: the variable REFLADDER_PRICES.",
+    ),
+    click.option(
+        "--budget",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="USD",
+        help="Cost limit in USD. A run with a higher estimate needs confirmation and stops at the limit.",
+    ),
+)

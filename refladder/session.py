@@ -1,0 +1,222 @@
+"""The judges and writers of one run: each is opened once, with a meter, the store, its price and the budget."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from refladder.backends import Backend, connect
+from refladder.backends.cache.cached import Stored
+from refladder.backends.cache.store import ResponseStore
+from refladder.backends.estimate import Unanswered
+from refladder.backends.metered import Metered, spent_counts
+from refladder.backends.plain_function import FunctionJudge
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from refladder.backends.estimate import Estimate
+    from refladder.backends.plain_function import Judge
+    from refladder.backends.prices import Budget, Price
+
+COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
+_LOG = logging.getLogger("refladder")
+T = TypeVar("T")
+
+
+class _Opened(NamedTuple):
+    name: str
+    asking: Backend
+    unanswered: Unanswered
+    metered: Metered
+    stored: Stored | None
+
+
+class Session:
+    """The backends of one command or call. Each is opened once; `close` closes the response stores.
+
+    Args:
+        store: file of the response store; None for the default (the variable REFLADDER_STORE, else a file in the user's
+            cache folder for backends that cost money or have a budget, else no store); False for no store.
+        price_of: gives the price of a backend by its name, and whether it answers in batches; None where it is unknown.
+        budget: what the backends with a price may spend together.
+        notify: takes the notice of a backend.
+    """
+
+    def __init__(
+        self,
+        store: str | Path | bool | None = None,
+        *,
+        price_of: Callable[[str, bool], Price | None] = lambda _name, _batch: None,
+        budget: Budget | None = None,
+        notify: Callable[[str], object] | None = None,
+    ) -> None:
+        if store is True:
+            raise UsageError("store=True names no file; give a path, None for the default, or False for no store")
+        self._store: str | Path | bool | None = store
+        self.budget = budget
+        self.price_of = price_of
+        self._notify = notify or _warn_once
+        self._opened: dict[tuple[object, ...], _Opened] = {}
+        self._stores: dict[Path, ResponseStore] = {}
+        self.rehearsing = False
+
+    def open(
+        self,
+        backend: Backend | Judge | str,
+        options: Mapping[str, object] | None = None,
+        flag: str = "--judge-option",
+    ) -> Backend:
+        """Open and load a backend by name, or take one that is open, or a function that judges.
+
+        In a rehearsal it is not loaded, and `Unanswered`.
+
+        Args:
+            backend: a name as on the command line (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), a backend or a function.
+            options: options of a named backend, such as `{"base_url": ..., "dtype": "bfloat16"}`.
+            flag: the command-line option that they come from, for messages.
+
+        Raises:
+            UsageError, UnknownNameError: options for an open backend, or no such backend or option.
+            BackendUnavailableError: the backend cannot be opened.
+            DataError: the response store cannot be used.
+        """
+        opened = self._once(backend, options, flag)
+        asked = opened.unanswered if self.rehearsing else opened.asking
+        asked.load()
+        return asked
+
+    def without_store(self, backend: Backend | Judge | str, options: Mapping[str, object] | None = None) -> Backend:
+        """The same with its meter only: every question is asked again."""
+        opened = self._once(backend, options)
+        return Unanswered(opened.metered, opened.unanswered) if self.rehearsing else opened.metered
+
+    def rehearse(self, run: Callable[[], T]) -> tuple[T, list[tuple[str, Price | None, Estimate]]]:
+        """Make a run with backends that are `Unanswered`.
+
+        Returns:
+            What it returns; and the name, the price and the estimate of each backend.
+        """
+        self.rehearsing = True
+        result = run()
+        self.rehearsing = False
+        estimates = [
+            (opened.name, opened.metered.price, opened.unanswered.estimate(opened.metered.price))
+            for opened in self._opened.values()
+        ]
+        return result, estimates
+
+    def spent(self) -> list[dict[str, Any]]:
+        """What each backend was asked in this run, as JSON values."""
+        return [
+            {"backend": name, **spent_counts(metered, None if stored is None else stored.reused)}
+            for name, _, _, metered, stored in self._opened.values()
+        ]
+
+    def under_way(self) -> tuple[int, int | None]:
+        """Prompts answered so far, and tokens that models ran for them; None where no backend counts them."""
+        meters = [opened.metered for opened in self._opened.values()]
+        run_tokens = [meter.usage.run_tokens for meter in meters if meter.usage.run_tokens is not None]
+        return sum(meter.answered for meter in meters), sum(run_tokens) if run_tokens else None
+
+    def store_of(self, name: str, *, costs: bool) -> Path | None:
+        """The file of the response store of a backend; None for no store.
+
+        Args:
+            name: of the backend.
+            costs: whether its price is known.
+        """
+        if self._store is False:
+            return None
+        path = self._store or os.environ.get("REFLADDER_STORE")
+        if not path and (name.partition(":")[0] in COSTLY or (costs and self.budget is not None)):
+            path = default_store()
+        return Path(str(path)) if path else None
+
+    def close(self) -> None:
+        """Close the response stores that are open."""
+        while self._stores:
+            self._stores.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _once(
+        self, backend: Backend | Judge | str, options: Mapping[str, object] | None, flag: str = "--judge-option"
+    ) -> _Opened:
+        texts = {name.replace("-", "_"): option_text(value) for name, value in (options or {}).items()}
+        key = (backend if isinstance(backend, str) else id(backend), *sorted(texts.items()))
+        if key not in self._opened:
+            if isinstance(backend, str):
+                self._opened[key] = self._connected(backend, texts, flag)
+            else:
+                if options:
+                    names = ", ".join(options)
+                    raise UsageError(f"options {names} for a backend that is open already; give them to `connect`")
+                metered = Metered(as_backend(backend))
+                self._opened[key] = _Opened(metered.fingerprint, metered, Unanswered(metered), metered, None)
+        return self._opened[key]
+
+    def _connected(self, name: str, options: Mapping[str, str], flag: str) -> _Opened:
+        in_batches = bool(options.get("batch"))
+        price = self.price_of(name, in_batches)
+        backend = connect(name, **options)
+        if backend.notice is not None:
+            self._notify(backend.notice)
+        if in_batches and self.budget is not None and price is not None and backend.count_tokens([]) is None:
+            raise UsageError(
+                f"{name}: a batch is paid for as a whole, so --budget needs its number of tokens before it starts; "
+                f"name the model's tokenizer with {flag} tokenizer=PATH"
+            )
+        metered = Metered(backend, price, None if price is None else self.budget)
+        path = self.store_of(name, costs=price is not None)
+        if path is not None and path not in self._stores:
+            self._stores[path] = ResponseStore(path)
+        stored = None if path is None else Stored(metered, self._stores[path])
+        return _Opened(name, stored or metered, Unanswered(stored or metered), metered, stored)
+
+
+def default_store() -> Path:
+    """Where answers are stored when no file is named: in the user's cache folder."""
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        home = Path.home() / "Library" / "Caches"
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "refladder" / "responses.sqlite"
+
+
+def as_backend(judge: Backend | Judge) -> Backend:
+    """A backend, or the backend of a function.
+
+    Raises:
+        UsageError: it is neither, or the function needs a name.
+    """
+    if isinstance(judge, Backend):
+        return judge
+    if not callable(judge):
+        raise UsageError(f"judge={judge!r:.60}: must be a name, a backend or a function")
+    return FunctionJudge(judge)
+
+
+def option_text(value: object) -> str:
+    """An option's value as on the command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@functools.cache
+def _warn_once(notice: str) -> None:
+    _LOG.warning("%s", notice)

@@ -1,0 +1,196 @@
+"""Settings of a run: what is asked, and how answers are counted. Each is declared here, once.
+
+Options of a command, parameters of a call, the task of a shard and the signature of a score are made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import HumanScale, Link, Threshold
+
+LEAST_MASS = 0.05  # default; a judge that gives its labels less than this would have answered something else
+Settings = TypeVar("Settings")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """A table that is read, and one that is written.
+
+    Attributes:
+        source: path, URL or `-`.
+        out: likewise.
+        given: format of the source; None to take it from the file's ending.
+        out_format: format of the output, likewise.
+        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
+    """
+
+    source: str = "-"
+    out: str = "-"
+    given: str | None = None
+    out_format: str | None = None
+    escape_formulas: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How verdicts become numbers: the rule by name, and the weight of each dimension in the overall score.
+
+    A judgment whose label mass is below `least_mass` (a probability) is unparsed.
+    """
+
+    rule: str
+    weights: Mapping[str, float]
+    least_mass: float = LEAST_MASS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a judge of rungs is asked.
+
+    Attributes:
+        judgments: file that stores what it says; None for none.
+        answers: answers to sample for each question; 0 reads label probabilities.
+        least_mass: least label mass, a probability; a judgment below it is unparsed.
+        prompts: folder of templates that replace the shipped ones.
+        restart: discard what the file holds.
+    """
+
+    judgments: Path | None = None
+    answers: int = 0
+    least_mass: float = LEAST_MASS
+    prompts: Path | None = None
+    restart: bool = False
+
+    def __post_init__(self) -> None:
+        check_asking(least_mass=self.least_mass, answers=self.answers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filtering:
+    """Which scored rows pass, and where the others go.
+
+    Attributes:
+        min: column to its least value.
+        max: column to its greatest value.
+        top: share of the rows that meet every threshold to keep, best first by the column `by`.
+        best: number of rows that meet every threshold to keep for each value of the column `per`.
+        per: see `best`.
+        by: see `top`.
+        threshold: a threshold of `calibrate`, or its file, in the place of these conditions.
+        link: a link, or its file: compare scores on the scale that it maps to.
+        rejected: file for the rows that do not pass.
+        unscored: `keep`, `drop`, or a file for the rows without a number in a column.
+        mix: allow scores with different signatures.
+    """
+
+    min: Mapping[str, float] = field(default_factory=dict)
+    max: Mapping[str, float] = field(default_factory=dict)
+    top: float | None = None
+    best: int | None = None
+    per: str | None = None
+    by: str | None = None
+    threshold: Path | Threshold | None = None
+    link: Path | Link | None = None
+    rejected: str | None = None
+    unscored: str = "drop"
+    mix: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """Which outputs of a context make a pair of a better and a worse one.
+
+    Attributes:
+        margin: minimum difference of the two scores.
+        per_context: maximum number of pairs of a context; None for all.
+        by: column with the scores; None for `overall_score`, or the only NAME_score.
+        ladders: ladder set with the texts of the contexts, for rows without them.
+        conversational: write texts as chat messages.
+        mix: allow scores with different signatures.
+    """
+
+    margin: float
+    per_context: int | None = None
+    by: str | None = None
+    ladders: str | Path | LadderSet | None = None
+    conversational: bool = False
+    mix: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scoring:
+    """All that decides the scores of texts, beside the judge.
+
+    Attributes:
+        ladders: the ladder set: a shipped name, a folder, an address, or an open set.
+        dimensions: names of those to score; empty for all of the set.
+        rule: scoring rule.
+        weights: weight of a dimension in the overall score; 1 for those that are not named.
+        least_mass: least label mass, a probability; a judgment below it is unparsed.
+        answers: answers to sample for each question; 0 reads label probabilities.
+        both_orders: judge every pair in both orders.
+        yes_no: ask three yes/no questions for each comparison.
+        prompts: folder of templates that replace the shipped ones.
+        stop_at: asking about a row stops when it is certain which columns reach these numbers.
+        threshold: stop likewise at the cut-offs of a threshold, or of its file.
+        calibration: a human scale, or its file, which adds the expected rating.
+    """
+
+    ladders: str | Path | LadderSet = ""
+    dimensions: Sequence[str] = ()
+    rule: str = "ladder-sum"
+    weights: Mapping[str, float] = field(default_factory=dict)
+    least_mass: float = LEAST_MASS
+    answers: int = 0
+    both_orders: bool = False
+    yes_no: bool = False
+    prompts: Path | None = None
+    stop_at: Mapping[str, float] = field(default_factory=dict)
+    threshold: Path | Threshold | None = None
+    calibration: Path | HumanScale | None = None
+
+    def __post_init__(self) -> None:
+        check_asking(least_mass=self.least_mass, answers=self.answers)
+
+    @property
+    def scale(self) -> Scale:
+        """Rule, weights and least label mass."""
+        return Scale(rule=self.rule, weights=dict(self.weights), least_mass=self.least_mass)
+
+    @property
+    def orders(self) -> int:
+        """The number of orders in which a pair is asked."""
+        return 2 if self.both_orders else 1
+
+    @property
+    def role(self) -> Literal["compare", "compare-yesno"]:
+        """The role of the prompt template."""
+        return "compare-yesno" if self.yes_no else "compare"
+
+
+def check_asking(*, least_mass: float, answers: int = 0) -> None:
+    """Check how a judge is asked and what is trusted of its answers, before it is opened."""
+    if not 0 <= least_mass <= 1:
+        raise UsageError(f"least_mass={least_mass:g}: must be a probability from 0 to 1")
+    if answers < 0:
+        raise UsageError(f"answers={answers}: must be 0 or more")
+
+
+_FILES = ("prompts", "threshold", "calibration", "link", "judgments")  # paths, which a call may give as text
+
+
+def chosen(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
+    """Settings from the parameters of a call; None means the default."""
+    values = {each.name: given[each.name] for each in fields(kind) if given.get(each.name) is not None}  # type: ignore[arg-type]
+    return kind(
+        **{name: Path(value) if name in _FILES and isinstance(value, str) else value for name, value in values.items()}
+    )

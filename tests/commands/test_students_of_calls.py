@@ -1,0 +1,327 @@
+"""distil, and students in score, as calls: the files and rows of the commands, for every kind of table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+import refladder
+from refladder.backends.builtin import NOTICE
+from refladder.errors import DataError, RefladderError, UsageError
+
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+datasets = pytest.importorskip("datasets")
+datasets.disable_progress_bars()
+
+COLUMN, CASCADE, STUDENT = "coherence_score", "coherence_cascade_score", "coherence_student_score"
+ASKED = {"ladders": "demo/story", "dimensions": ["coherence"]}
+TYPED = ("--ladders", "demo/story", "--dimension", "coherence")
+BETWEEN = ("--between", "-2", "4")
+KINDS = {
+    "rows": lambda rows: rows,
+    "arrow": pa.Table.from_pylist,
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "datasets": datasets.Dataset.from_list,
+}
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def dicts(table):
+    """A table as a list of dicts; NaN, which pandas has for a missing value, as None."""
+    if isinstance(table, pl.DataFrame):
+        return table.to_dicts()
+    if isinstance(table, pd.DataFrame):
+        return pa.Table.from_pandas(table, preserve_index=False).to_pylist()
+    return table if isinstance(table, list) else table.to_list() if hasattr(table, "to_list") else table.to_pylist()
+
+
+def logged(caplog):
+    return [(record.levelname, record.getMessage()) for record in caplog.records if record.getMessage() != NOTICE]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A table, its scores by the builtin judge, and a student of them, all by commands."""
+    from refladder.commands.main import run  # noqa: PLC0415
+
+    folder = tmp_path_factory.mktemp("students")
+    outputs, scored, student = folder / "outputs.jsonl", folder / "scored.jsonl", folder / "student"
+    for arguments in (
+        ("export", "demo/story", "--out", outputs),
+        ("score", outputs, *TYPED, "--out", scored),
+        ("distil", scored, "--by", COLUMN, "--out", student),
+    ):
+        assert run([str(argument) for argument in arguments]) == 0
+    return outputs, scored, student
+
+
+@pytest.fixture
+def rows(made):
+    return lines(made[0])
+
+
+@pytest.fixture
+def cascade(made):
+    """Arguments of a first pass."""
+    return {**ASKED, "cascade": f"distilled:{made[2]}", "between": (-2, 4)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_student_of_every_kind_of_table_is_that_of_the_command(kind, made, tmp_path):
+    record = refladder.distil(KINDS[kind](lines(made[1])), by=COLUMN, out=tmp_path / "called")
+    assert json.loads((tmp_path / "called" / "student.json").read_text())["half_width"] == record.half_width
+    for name in ("student.json", "weights.npz", "README.md"):
+        assert (tmp_path / "called" / name).read_bytes() == (made[2] / name).read_bytes()
+
+
+def test_distil_takes_what_the_command_takes(command, made, tmp_path):
+    scored = [{**row, "reply": row.pop("output")} for row in lines(made[1])]
+    plain = [{name: row[name] for name in ("output_id", "context_id", "reply", COLUMN, "signature")} for row in scored]
+    labels = [{"output_id": row["output_id"], "people": row["coherence"]} for row in scored]
+    for name, table in (("plain", plain), ("labels", labels)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table), "utf-8")
+    options = ("--column", "output=reply", "--ladders", "demo/story", "--label", "people", "--json")
+    named = ("--by", COLUMN, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path / "typed")
+    typed = json.loads(command("distil", tmp_path / "plain.jsonl", *named, *options).out)
+    assert typed.pop("notes") == []
+    assert typed["reads_context"]
+    asked = {"by": COLUMN, "columns": {"output": "reply"}, "label": "people"}
+    first = refladder.distil(
+        tmp_path / "plain.jsonl",
+        out=str(tmp_path / "first"),
+        ladders="demo/story",
+        labels=[tmp_path / "labels.jsonl"],
+        **asked,
+    )
+    second = refladder.distil(
+        pd.DataFrame(plain),
+        out=tmp_path / "second",
+        ladders=refladder.load_ladders("demo/story"),
+        labels=pl.DataFrame(labels),
+        **asked,
+    )
+    assert first == second
+    assert json.loads(json.dumps(dataclasses.asdict(first))) == typed
+    assert [row.target for row in first.held_out].count("people") == 3
+
+
+def test_distil_warns_of_what_people_should_know(made, tmp_path, caplog):
+    rows = [{**row, COLUMN: len(row["output"].split())} for row in lines(made[1])]
+    for row in rows:  # words that appear once, so that only their number can be learned
+        row["output"] = " ".join(f"{row['output_id']}x{number}" for number in range(row[COLUMN]))
+        del row["context"]
+    labels = [{"output_id": row["output_id"], "people": 1 + number % 5} for number, row in enumerate(rows)]
+    labels.append({"output_id": "another", "people": 1})
+    refladder.distil(rows, by=COLUMN, out=tmp_path / "student", labels=labels, label="people")
+    assert (
+        "WARNING",
+        "1 of 73 labels are of rows that the table does not score, such as output_id 'another'; they are not used",
+    ) in logged(caplog)
+    assert (
+        "no row has the text of its context, so the student reads outputs only; give a column 'context', or the "
+        in (caplog.text)
+    )
+    assert "ladder set with ladders\n" in caplog.text
+    assert ("WARNING", "a surface measure agrees with the teacher as well as the student does.") in logged(caplog)
+    caplog.clear()
+    refladder.human_scale(rows, by=COLUMN, labels=labels, label="people")
+    assert "1 of 73 labels are of rows that the table does not score" in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_student_scores_every_kind_of_table_alone(kind, command, made, rows, caplog):
+    judge = f"distilled:{made[2]}"
+    table = KINDS[kind](rows)
+    scored = refladder.score(table, judge=judge)
+    assert type(scored) is type(table)
+    assert dicts(scored) == command("score", made[0], "--judge", judge).rows
+    assert logged(caplog) == []
+
+
+def test_a_student_scores_a_file_alone(command, made, tmp_path):
+    judge = f"distilled:{made[2]}"
+    out = refladder.score(made[0], judge=judge, out=tmp_path / "called.jsonl")
+    command("score", made[0], "--judge", judge, "--out", tmp_path / "typed.jsonl")
+    assert out == tmp_path / "called.jsonl"
+    assert out.read_bytes() == (tmp_path / "typed.jsonl").read_bytes()
+    assert not (tmp_path / "called.jsonl.judgments.jsonl").exists()
+    configuration = json.loads((tmp_path / "called.jsonl.run.json").read_text())
+    assert configuration["options"]["judge"] == judge
+    assert configuration["signature"] == lines(out)[0]["signature"]
+
+
+def test_a_student_alone_takes_contexts_from_ladders_and_says_what_it_could_not_read(made, rows, caplog):
+    judge = f"distilled:{made[2]}"
+    estimates = [row[COLUMN] for row in refladder.score(rows, judge=judge)]
+    plain = [{"context_id": row["context_id"], "text": row["output"]} for row in rows]
+    ladders = refladder.load_ladders("demo/story")
+    for given in ("demo/story", ladders):
+        called = refladder.score(pl.DataFrame(plain), judge=judge, ladders=given, columns={"output": "text"})
+        assert called[COLUMN].to_list() == estimates
+    assert logged(caplog) == []
+    called = refladder.score(plain, judge=judge, columns={"output": "text"})
+    assert {row[COLUMN] for row in called} == {None}
+    assert ("WARNING", "72 rows, 72 scores missing; 0 judgments (0 reused, 0 unparsed)") in logged(caplog)
+    assert "give it in a column 'context', or with ladders" in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_student_before_the_judge_gives_the_rows_of_the_command(kind, command, made, cascade):
+    table = KINDS[kind](lines(made[0]))
+    scored = refladder.score(table, check_share=0.3, **cascade)
+    assert type(scored) is type(table)
+    options = ("--cascade", cascade["cascade"], *BETWEEN, "--check-share", "0.3")
+    typed = command("score", made[0], *TYPED, *options).rows
+    assert dicts(scored) == typed
+    assert list(dicts(scored)[0]) == list(typed[0])
+    notes = [row["coherence_note"] for row in typed]
+    assert {notes.count(note) > 0 for note in (None, "decided by the student, not judged")} == {True}
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_a_file_and_a_table_with_a_file_are_those_of_the_command(ending, command, made, cascade, tmp_path):
+    source, rows = made[0], lines(made[0])
+    if ending != "jsonl":
+        source = tmp_path / f"in.{ending}"
+        frame = pd.DataFrame(rows).drop(columns="references", errors="ignore")
+        frame.to_csv(source, index=False) if ending == "csv" else frame.to_parquet(source)
+    options = ("--cascade", cascade["cascade"], *BETWEEN, "--stop-at", f"{COLUMN}=1")
+    command("score", source, *TYPED, *options, "--out", tmp_path / f"typed.{ending}")
+    called = refladder.score(str(source), out=str(tmp_path / f"called.{ending}"), stop_at={COLUMN: 1}, **cascade)
+    assert called == str(tmp_path / f"called.{ending}")
+    for name in ("", ".judgments.jsonl"):
+        typed = (tmp_path / f"typed.{ending}{name}").read_bytes()
+        assert (tmp_path / f"called.{ending}{name}").read_bytes() == typed
+    options = json.loads((tmp_path / f"called.{ending}.run.json").read_text())["options"]
+    assert (options["cascade"], options["between"], options["check_share"]) == (cascade["cascade"], [-2, 4], 0.05)
+    both = refladder.score(rows, out=tmp_path / f"rows.{ending}", stop_at={COLUMN: 1}, **cascade)
+    assert (tmp_path / f"rows.{ending}.judgments.jsonl").exists()
+    stopped = [row for row in both if row[CASCADE] is None]
+    assert stopped
+    for row in stopped:
+        assert row[f"{CASCADE}_least"] == row[f"{COLUMN}_least"] < row[f"{CASCADE}_most"]
+
+
+def test_ratings_are_expected_of_the_column_of_the_cascade(command, made, rows, cascade, tmp_path):
+    scored = refladder.score(pd.DataFrame(rows), **cascade)
+    scale = refladder.human_scale(scored, by=CASCADE, label="coherence", out=tmp_path / "scale.json")
+    called = refladder.score(rows, calibration=scale, **cascade)
+    options = ("--cascade", cascade["cascade"], *BETWEEN, "--calibration", tmp_path / "scale.json")
+    assert called == command("score", made[0], *TYPED, *options).rows
+    assert all(row["coherence_cascade_expected"] is not None for row in called)
+
+
+def test_the_counts_of_a_first_pass_are_logged(rows, cascade, caplog):
+    """A warning where the judge would decide otherwise or was not asked; else for those who want to know."""
+    caplog.set_level(logging.INFO, "refladder")
+    refladder.score(rows, check_share=0, **cascade)
+    decided = "first pass: the student decided 42 of 72 rows (58.3%), the others lie between -2 and 4; 210 calls of the"
+    missing = "changed decisions: not measured, as no decided row was judged; see check_share"
+    assert logged(caplog) == [("WARNING", f"{decided} judge saved"), ("WARNING", missing)]
+    caplog.clear()
+    refladder.score(rows, check_share=1, **{**cascade, "between": (1, 1)})
+    assert [level for level, _ in logged(caplog)] == ["WARNING", "WARNING"]
+    assert "at the threshold 1, the judge would decide 6 of 72 checked rows (8.3%" in caplog.text
+    caplog.clear()
+    refladder.score(rows, check_share=1, **{**cascade, "between": (-12, 12)})
+    assert [level for level, _ in logged(caplog)] == ["INFO", "INFO"]
+    assert "the judge would decide 0 of 3 checked rows" in caplog.text
+    caplog.clear()
+    refladder.score([{**rows[0], "output": " "}, *rows], **cascade)
+    assert ("WARNING", "  1 x the output is empty") in logged(caplog)
+    assert decided[:40] in caplog.text
+
+
+def test_a_row_that_a_student_decided_is_not_taken_for_an_unscored_one(rows, cascade, tmp_path):
+    frame = pd.DataFrame(refladder.score(rows, check_share=0, **cascade))
+    first = next(number for number, row in enumerate(dicts(frame), start=1) if row[COLUMN] is None)
+    message = rf"^row {first}: a student decided this row, so the judge gave it no '{COLUMN}'; use '{CASCADE}'"
+    for call in (
+        lambda: refladder.filter(frame, min={COLUMN: 1}),
+        lambda: refladder.distil(frame, by=COLUMN, out=tmp_path / "student"),
+        lambda: refladder.calibrate(frame, by=COLUMN, label="coherence", good=">=3", precision=0.8),
+    ):
+        with pytest.raises(DataError, match=message):
+            call()
+    passed = refladder.filter(frame, min={CASCADE: 1})
+    assert 0 < len(passed) == sum(row[CASCADE] >= 1 for row in dicts(frame))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, r"give the ladder set: ladders=SET; only judge='distilled:FOLDER' needs none$"),
+        ({"judge": "distilled:"}, r"judge 'distilled:': must be distilled:FOLDER, with a folder of `refladder distil`"),
+        ({"judge": "distilled:nowhere"}, r"nowhere: no student.json; name a folder that"),
+        ({"judge": "STUDENT", "rule": "expected-grade"}, r"asks no model, and rule is for asking one; leave it out$"),
+        ({"judge": "STUDENT", "judge_options": {"dtype": "x"}}, r"asks no model, and judge_options is for asking one"),
+        ({"judge": "STUDENT", "store": "answers.db"}, r"asks no model, and store is for asking one"),
+        ({"judge": "STUDENT", "cascade": "STUDENT"}, r"asks no model, and cascade is for asking one"),
+        ({**ASKED, "between": (1, 2)}, r"between is the undecided band of cascade distilled:FOLDER; give both$"),
+        ({**ASKED, "cascade": "STUDENT"}, r"cascade needs between=\(LOW, HIGH\), the estimates that the judge gets$"),
+        ({"CASCADE": 1, "between": (4, 1)}, r"between=\(4, 1\): must be two finite numbers, the lower one first$"),
+        ({"CASCADE": 1, "between": (-1e20, float("inf"))}, r"between=\(-1e\+20, inf\): must be two finite numbers"),
+        ({"CASCADE": 1, "between": 3}, r"between 3: must be two finite numbers"),
+        ({"CASCADE": 1, "check_share": 1.5}, r"check_share 1.5: must be between 0 and 1$"),
+        ({"CASCADE": 1, "threshold": "t.json"}, r"cascade does not go with threshold; leave one of them out$"),
+        ({"CASCADE": 1, "stop_at": {COLUMN: 5}}, rf"stop_at must be {COLUMN}=NUMBER, .* between=\(-2, 4\)$"),
+        ({"CASCADE": 1, "cascade": "student"}, r"cascade 'student': must be distilled:FOLDER"),
+        ({"CASCADE": 1, "cascade": Path("student")}, r"cascade 'student': must be distilled:FOLDER"),
+        ({"CASCADE": 1, "both_orders": True}, r"scores with another signature: orders:2 here, orders:1 in the student"),
+        ({"CASCADE": 1, "dimensions": ["complexity"]}, r"gives complexity_score .*; choose others with dimensions, or"),
+        ({"CASCADE": 1, "dimensions": []}, r"gives overall_score; choose only coherence with dimensions, or distil"),
+    ],
+)  # fmt: skip
+def test_arguments_that_do_not_fit_are_named(asked, message, made, cascade, tmp_path):
+    asked = {**(cascade if "CASCADE" in asked else {}), **asked}
+    asked.pop("CASCADE", None)
+    student = f"distilled:{made[2]}"
+    asked = {name: student if value == "STUDENT" else value for name, value in asked.items()}
+    with pytest.raises(RefladderError, match=message):
+        refladder.score(lines(made[0]), out=tmp_path / "out.jsonl", **asked)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_what_a_student_has_no_use_for_may_be_empty(made, rows):
+    judge = f"distilled:{made[2]}"
+    plain = refladder.score(rows, judge=judge)
+    assert refladder.score(rows, judge=judge, store=False, judge_options={}, dimensions=[], weights=None) == plain
+
+
+def test_a_student_alone_and_distil_name_rows_and_arguments(made, tmp_path):
+    judge, out = f"distilled:{made[2]}", tmp_path / "student"
+    with pytest.raises(DataError, match=r"^row 1: no column 'output' .*Map one with columns=\{'output': 'NAME'\}$"):
+        refladder.score([{"context_id": "a", "text": "b"}], judge=judge)
+    with pytest.raises(UsageError, match=r"^the table: column 'coherence_score' exists already; rename or drop it"):
+        refladder.score(pd.DataFrame(lines(made[1])).drop(columns=["coherence_note", "signature"]), judge=judge)
+    with pytest.raises(UsageError, match="a table in a file is written to another file; give out=PATH"):
+        refladder.score(made[0], judge=judge)
+    with pytest.raises(UsageError, match="only `score` takes it as a judge"):
+        refladder.Scorer(ladders="demo/story", judge=judge)
+    scored = lines(made[1])
+    for asked, message in (
+        ({"by": "coherence_scor"}, r"^row 1: no column 'coherence_scor'; did you mean 'coherence_score'\?"),
+        ({"labels": scored}, r"^labels needs label COLUMN"),
+        ({"labels": [{"output_id": "x", "people": 1}], "label": "people"}, r"^labels: 1 of 1 labels are of rows that"),
+        ({"labels": [{**scored[0], "people": "?"}], "label": "people"}, r"^row 1 of labels: column 'people' must be"),
+        ({"model": "bert"}, r"^model 'bert': must be hf:ORG/MODEL or hf:FOLDER"),
+        ({"model_options": {"epochs": 3}}, r"^model_options is for an encoder; name it with model hf:ENCODER"),
+        ({"model": "hf:x", "model_options": {"epoch": 3}}, r"^model_options epoch: unknown; choose from epochs,"),
+    ):
+        with pytest.raises(RefladderError, match=message):
+            refladder.distil(scored, **{"by": COLUMN, "out": out, **asked})
+    with pytest.raises(DataError, match=r"^the table: 3 rows have an output and a number in 'coherence_score'"):
+        refladder.distil(scored[:3], by=COLUMN, out=out)
+    with pytest.raises(UsageError, match=r"exists and is not empty; name another folder"):
+        refladder.distil(scored, by=COLUMN, out=made[2])
+    assert not out.exists()
