@@ -49,6 +49,10 @@ class TryAgain(Exception):  # noqa: N818  control flow of `server`
         self.headers: Mapping[str, str] = {} if headers is None else headers
 
 
+class NotYet(Exception):  # noqa: N818  control flow of batches
+    """A request has no answer yet."""
+
+
 class Identities:
     """Notices when a server gives one answer, by its id, to two different requests: then answers are mixed up.
 

@@ -4,6 +4,7 @@ import math
 import pytest
 
 from refladder.backends.openai.chat import read_top
+from refladder.backends.openai.options import Options
 from refladder.backends.openai.reading import (
     Choice,
     checked_choices,
@@ -14,7 +15,8 @@ from refladder.backends.openai.reading import (
     from_top,
     next_tokens,
 )
-from refladder.backends.openai.transport import Refusal
+from refladder.backends.openai.talk import Probe, Talk
+from refladder.backends.openai.transport import Refusal, Tally
 
 LABELS = ("Better", "Worse", "Similar")
 
@@ -219,13 +221,14 @@ def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
         def __init__(self):
             self.answers = 0
 
-        async def chat(self, _messages, **_more):
+        async def post(self, _path, _body):
             self.answers += 1
             valid = rows[:2] if self.answers == 1 and goes_on else rows
-            return [{"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}]
+            return {"choices": [{"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}]}
 
+    talk = Talk(server=Server(), model="toy", options=Options(), tally=Tally())
     with pytest.raises(Refusal, match="an invalid ") as caught:
-        asyncio.run(read_top(Server(), [], LABELS, top=20, goes_on=goes_on))
+        asyncio.run(read_top(talk, Probe(mode="top", top=20, goes_on=goes_on), [], LABELS))
     assert not caught.value.of_the_server
     assert not caught.value.ends_the_run
 
