@@ -17,7 +17,6 @@ from refladder.backends.openai.reading import (
     bare,
     checked_choices,
     complete,
-    endings,
     first_choices,
     from_top,
     is_logprob,
@@ -104,7 +103,7 @@ async def read_top(talk: Talk, probe: Probe, messages: Messages, labels: Sequenc
     choice = await talk.likely(messages, probe.top)
     partial = from_top(_top_tokens(checked_choices(choice), choice, 1), labels)
     if not probe.goes_on:
-        return complete(partial, labels, {}, {})
+        return complete(partial, labels)
     names = [bare(label) for label in labels]
 
     async def ending(name: str, beginning: Choice) -> float | None:
@@ -113,7 +112,7 @@ async def read_top(talk: Talk, probe: Probe, messages: Messages, labels: Sequenc
         return await _continued(talk, messages, name, beginning, probe.top)
 
     values = await asyncio.gather(*(ending(names[begun.label], begun.choice) for begun in partial.begun))
-    return complete(partial, labels, *endings(partial, labels, values))
+    return complete(partial, labels, values)
 
 
 async def _continued(talk: Talk, messages: Messages, name: str, beginning: Choice, top: int) -> float | None:
