@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.labels import label_in, reading_from_counts
+from refladder.backends.labels import label_in, reading_from_verdicts
 from refladder.backends.openai.answers import ENDED, said
 from refladder.backends.openai.reading import (
     ANSWERED,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 TOPS = (1000, 20, 5)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
 DRAWS = 20  # answers compared to tell whether a server samples at all
 _SAME = 0.05  # nats, as in `exact`
-_SHOWN = 60  # characters of an unparsed answer in a message
 _FEWEST = 2  # tokens that make a list of the most probable ones
 _TRIED = 3  # tokens that an answer is forced to begin with, until this works
 _BIAS = 100  # nats, the most that servers take
@@ -196,19 +194,15 @@ async def _drawn(talk: Talk, messages: Messages, number: int, most: int, *, seve
 
 async def read_sampled(talk: Talk, probe: Probe, messages: Messages, labels: Sequence[str]) -> LabelReading:
     """Label shares of answers at temperature 1, or of one where all are the same."""
-    number = probe.answers(talk.options)
-    named = [0] * len(labels)
-    unparsed: Counter[str] = Counter()
-    example = ""
-    most = probe.answer_tokens(talk.options)
-    for choice in await _drawn(talk, messages, number, most, several=probe.several and not probe.fixed):
-        answer = said(choice)
-        verdict = answer.missing or label_in(answer.text, labels, ended=answer.finish != "length")
-        if isinstance(verdict, int):
-            named[verdict] += 1
-        else:
-            unparsed[verdict] += 1
-            talk.tally.counts[f"answer: {verdict}"] += 1
-            example = example or answer.text
-    example = talk.server.shown(example)[:_SHOWN]
-    return reading_from_counts(named, number, unparsed, example=example, note=_ONE_VOTE if probe.fixed else None)
+    number, most = probe.answers(talk.options), probe.answer_tokens(talk.options)
+    several = probe.several and not probe.fixed
+    answers = [said(choice) for choice in await _drawn(talk, messages, number, most, several=several)]
+    verdicts = [
+        (
+            answer.missing or label_in(answer.text, labels, ended=answer.finish != "length"),
+            talk.server.shown(answer.text),
+        )
+        for answer in answers
+    ]
+    talk.tally.counts.update(f"answer: {verdict}" for verdict, _ in verdicts if isinstance(verdict, str))
+    return reading_from_verdicts(verdicts, len(labels), note=_ONE_VOTE if probe.fixed else None)
