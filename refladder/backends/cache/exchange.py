@@ -8,6 +8,7 @@ may have `cut` (true) and, for labels, `exactness` (`bounded` or `sampled`); wit
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -59,13 +60,10 @@ def from_lines(path: Path) -> Iterator[Answer]:
 
 
 def _key(text: str, where: str) -> bytes:
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise DataError(f"{where}: field 'key' must be {2 * KEY_BYTES} hexadecimal digits, found {text!r:.60}")
-    return key
+    with suppress(ValueError):
+        if len(key := bytes.fromhex(text)) == KEY_BYTES:
+            return key
+    raise DataError(f"{where}: field 'key' must be {2 * KEY_BYTES} hexadecimal digits, found {text!r:.60}")
 
 
 def _checked(line: _Line, where: str) -> bytes:
