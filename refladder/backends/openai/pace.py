@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from contextlib import suppress
+from collections import deque
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -31,7 +31,9 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 def seconds_in(value: str | None) -> float | None:
     """Seconds in a `Retry-After` or `x-ratelimit-reset-*` header: `2`, `0.5`, `6m0s`, `20ms`, or an HTTP date."""
-    text = (value or "").strip()
+    if not value:  # as in most answers
+        return None
+    text = value.strip()
     parts = _DURATION.findall(text)
     try:
         if parts and "".join(map("".join, parts)) == text:
@@ -118,38 +120,34 @@ class Pace:
         self._started = 0  # number of requests so far; a decrease covers all that started before it
         self._decreased_at = 0
         self._storms = 0  # decreases in a row without a success between
+        self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
         now = clock()
         self._requests = Bucket(requests_per_minute, now) if requests_per_minute else None
         self._tokens = Bucket(tokens_per_minute, now) if tokens_per_minute else None
-        self.begin()
-
-    def begin(self) -> None:
-        """Be ready for the next event loop."""
-        self._turn = asyncio.Lock()
-        self._changed = asyncio.Event()
 
     async def enter(self, tokens: float) -> int:
         """Wait until a request of about `tokens` tokens may start; returns its ticket for `throttled`."""
-        async with self._turn:  # first come, first served
-            while not self._may_start():
-                self._changed.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._delay() or None):
-                        await self._changed.wait()
-            self.in_flight += 1
-            self._started += 1
-            if self._requests is not None:
-                self._requests.take(1)
-            if self._tokens is not None:
-                self._tokens.take(tokens)
-            return self._started
+        if self._waiting or not self._may_start():
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((future, tokens))
+            self._wake()
+            try:
+                await future
+            except asyncio.CancelledError:
+                if future.done() and not future.cancelled():
+                    self.in_flight -= 1
+                raise
+        else:
+            self._start(tokens)
+        return self._started
 
     def leave(self, tokens_too_many: float = 0.0) -> None:
         """A request has ended; `tokens_too_many` of the estimate were not used."""
         self.in_flight -= 1
         if self._tokens is not None and tokens_too_many:
             self._tokens.take(-tokens_too_many)
-        self._changed.set()
+        self._wake()
 
     def succeeded(self) -> None:
         """Record an answer: the limit grows by one for each full round of answers."""
@@ -190,7 +188,34 @@ class Pace:
         now = self._clock()
         delays = [self._paused_until - now]
         delays += [bucket.wait(now) for bucket in (self._requests, self._tokens) if bucket is not None]
-        return max(0.0, *delays)
+        return max(delays)
 
     def _may_start(self) -> bool:
         return self.in_flight < int(self.limit) and self._delay() <= 0
+
+    def _start(self, tokens: float) -> None:
+        self.in_flight += 1
+        self._started += 1
+        if self._requests is not None:
+            self._requests.take(1)
+        if self._tokens is not None:
+            self._tokens.take(tokens)
+
+    def _wake(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting:
+            future, tokens = self._waiting[0]
+            if future.done():  # its request was cancelled
+                self._waiting.popleft()
+                continue
+            if self.in_flight >= int(self.limit):
+                return
+            delay = self._delay()
+            if delay > 0:
+                self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
+                return
+            self._waiting.popleft()
+            self._start(tokens)
+            future.set_result(None)

@@ -78,7 +78,6 @@ class Server:
         self._proxy = cache(_proxy)  # the environment is read once for each connection
 
     async def __aenter__(self) -> Self:
-        self._pace.begin()
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
         headers["User-Agent"] = f"refladder/{__version__}"
         if self._key is not None:
