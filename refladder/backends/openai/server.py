@@ -60,6 +60,7 @@ _ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS  # of a zlib or g
 _BACKOFF = wait_random_exponential(multiplier=0.25, max=20)  # seconds before the next try
 
 Answer = TypeVar("Answer")
+Upload = tuple[str, bytes]
 
 
 class Server:
@@ -78,13 +79,15 @@ class Server:
         self._proxy = cache(_proxy)  # the environment is read once for each connection
 
     async def __aenter__(self) -> Self:
-        headers = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
-        headers["User-Agent"] = f"refladder/{__version__}"
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key}"
-        for header, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")):
-            if value := os.environ.get(variable):
-                headers[header] = value
+        named = {
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+            "User-Agent": f"refladder/{__version__}",
+            "Authorization": f"Bearer {self._key}" if self._key else None,
+            "OpenAI-Organization": os.environ.get("OPENAI_ORG_ID"),
+            "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
+        }
+        headers = {name: value for name, value in named.items() if value}
         self._session, self._single_use = (
             aiohttp.ClientSession(
                 connector=connector,
@@ -112,7 +115,7 @@ class Server:
         tokens = self._estimate(body)
 
         async def once() -> tuple[dict[str, Any], float]:
-            content, headers = await self._exchange("POST", path, body=body)
+            content, headers = await self._exchange("POST", path, _encoded(body))
             pause = pause_in(headers, throttled=False)
             if pause is not None:
                 self._pace.pause(pause)
@@ -133,14 +136,14 @@ class Server:
         path: str,
         *,
         body: Mapping[str, Any] | None = None,
-        upload: tuple[str, bytes] | None = None,
+        upload: Upload | None = None,
         attempts: int | None = None,
     ) -> bytes:
         """The bytes that answer a request about files or batches; `upload` is a file's name and content."""
 
         async def once() -> tuple[bytes, float]:
-            content, _ = await self._exchange(method, path, body, upload, times=_FILE_TIMES)
-            return content, 0.0
+            content = upload if body is None else _encoded(body)
+            return (await self._exchange(method, path, content, times=_FILE_TIMES))[0], 0.0
 
         return await self._answered(once, 0.0, attempts)
 
@@ -217,20 +220,8 @@ class Server:
             ) from None
 
     def _slow_down(self, again: TryAgain, ticket: int) -> None:
-        """Count a failed try, and slow the requests down accordingly."""
+        """Count a failed try, slow the requests down accordingly, and report a long pause once."""
         pause = pause_in(again.headers, throttled=again.throttled)
-        self._report_pause(pause)
-        if again.throttled:
-            self._tally.counts["put off (429)"] += 1
-            self._pace.throttled(ticket, pause)
-            return
-        self._tally.counts["tried again"] += 1
-        self._pace.faulted()
-        if pause is not None:
-            self._pace.pause(pause)
-
-    def _report_pause(self, pause: float | None) -> None:
-        """Report once that the server asks for a long pause, and how the run goes on."""
         if pause is not None and pause > LONGEST_PAUSE and not self._reported_pause:
             self._reported_pause = True
             LOG.warning(
@@ -241,28 +232,29 @@ class Server:
                 LONGEST_PAUSE,
                 self._options.patience,
             )
+        self._tally.counts["put off (429)" if again.throttled else "tried again"] += 1
+        if again.throttled:
+            self._pace.throttled(ticket, pause)
+            return
+        self._pace.faulted()
+        if pause is not None:
+            self._pace.pause(pause)
 
     async def _exchange(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        upload: tuple[str, bytes] | None = None,
-        *,
-        times: float = 1.0,
+        self, method: str, path: str, content: bytes | Upload | None = None, *, times: float = 1.0
     ) -> tuple[bytes, Mapping[str, str]]:
         """The content and headers of an answer with a status of 2xx; it may take `times` times the option `timeout`."""
         limit = self._options.timeout * times
         try:
             async with asyncio.timeout(limit):
-                return await self._followed(method, path, upload if body is None else _ENCODE(body).encode())
+                return await self._followed(method, path, content)
         except TimeoutError:
             raise TryAgain(f"no whole answer within {limit:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise TryAgain(f"the connection failed: {self.shown(_cause(error))}") from None
 
     async def _followed(
-        self, method: str, path: str, content: bytes | tuple[str, bytes] | None
+        self, method: str, path: str, content: bytes | Upload | None
     ) -> tuple[bytes, Mapping[str, str]]:
         """The answer to a request, after redirects within the server."""
         url = _address(path if path.startswith(("http://", "https://")) else self._options.base_url + path)
@@ -336,7 +328,7 @@ class Server:
 
 
 _JSON = {"Content-Type": "application/json"}
-_ENCODE = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
+_JSON_TEXT = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
 
 
 def _wait(state: RetryCallState) -> float:
@@ -345,7 +337,11 @@ def _wait(state: RetryCallState) -> float:
     return 0.0 if isinstance(again, TryAgain) and again.throttled else _BACKOFF(state)
 
 
-def _payload(content: bytes | tuple[str, bytes] | None) -> bytes | io.BytesIO | aiohttp.FormData | None:
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    return _JSON_TEXT(body).encode()
+
+
+def _payload(content: bytes | Upload | None) -> bytes | io.BytesIO | aiohttp.FormData | None:
     """A body, or a file of batch requests in the form that /files takes; streams and forms can be sent only once."""
     if isinstance(content, tuple):
         form = aiohttp.FormData()
