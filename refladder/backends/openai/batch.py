@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -240,11 +240,8 @@ class Batches:
 
     async def _ask(self, method: str, path: str, what: str | None = None, **request: Any) -> dict[str, Any]:  # noqa: ANN401
         content = await self._fetch(method, path, what, **request)
-        try:
-            answer = parse_json(content, self._url)
-        except DataError:
-            answer = None
-        if not isinstance(answer, dict):
+        answer = _object(content)
+        if answer is None:
             shown = self.shown(content.decode("utf-8", "replace"))
             raise BackendUnavailableError(
                 f"{self._url}{path}: the answer is not a JSON object: {shown!r}; check the URL"
@@ -280,13 +277,17 @@ def _parsed(content: bytes, where: str) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
-        try:
-            answer = parse_json(line, f"{where}:{number}")
-        except DataError:
-            answer = None
-        if not isinstance(answer, dict):
+        answer = _object(line)
+        if answer is None:
             raise DataError(f"{where}:{number}: not a JSON object; run the same command again, or name another folder")
         yield answer
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    with suppress(DataError):
+        if isinstance(value := parse_json(text, "the answer"), dict):
+            return value
+    return None
 
 
 def _id(answer: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.openai.answers import said
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from refladder.backends.openai.talk import Probe, Source, Way
     from refladder.records import LabelReading, Prompt
+
+    _After = Callable[[Talk, list[int], list[int]], Awaitable[dict[int, float]]]
 
 Tokens = tuple[int, ...]
 Values = dict[Tokens, dict[int, float]]
@@ -114,36 +117,28 @@ async def read_exact(talk: Talk, probe: Probe, messages: Messages, labels: tuple
     return await _READERS[probe.way](talk, ids[: len(ids) - label_ids.merged], label_ids.sequences)
 
 
-async def _by_token_ids(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
-    async def after(beginning: Tokens, wanted: list[int]) -> dict[int, float]:
-        prompt = [*base, *beginning]
-        choice = await talk.complete(prompt, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True)
-        return _picked(choice, wanted)
-
-    return await _each_beginning(sequences, after)
-
-
-async def _by_vocabulary(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
-    async def after(beginning: Tokens, wanted: list[int]) -> dict[int, float]:
-        look = _FIRST_LOOK
-        while True:
-            choice = await talk.complete([*base, *beginning], logprobs=look, return_tokens_as_token_ids=True)
-            try:
-                return _picked(choice, wanted)
-            except Refusal:
-                if look >= _WHOLE or len(first_choices(choice)) < look:
-                    raise
-            look *= 10
-
-    return await _each_beginning(sequences, after)
-
-
-async def _each_beginning(
-    sequences: tuple[Tokens, ...], after: Callable[[Tokens, list[int]], Awaitable[dict[int, float]]]
-) -> LabelReading:
+async def _by_beginnings(after: _After, talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
+    """Ask `after` for the tokens that follow each beginning of a label."""
     wanted = next_tokens(sequences)
-    readings = await asyncio.gather(*(after(beginning, ids) for beginning, ids in wanted.items()))
+    readings = await asyncio.gather(*(after(talk, [*base, *beginning], ids) for beginning, ids in wanted.items()))
     return from_tokens(sequences, dict(zip(wanted, readings, strict=True)))
+
+
+async def _by_token_ids(talk: Talk, prompt: list[int], wanted: list[int]) -> dict[int, float]:
+    choice = await talk.complete(prompt, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True)
+    return _picked(choice, wanted)
+
+
+async def _by_vocabulary(talk: Talk, prompt: list[int], wanted: list[int]) -> dict[int, float]:
+    look = _FIRST_LOOK
+    while True:
+        choice = await talk.complete(prompt, logprobs=look, return_tokens_as_token_ids=True)
+        try:
+            return _picked(choice, wanted)
+        except Refusal:
+            if look >= _WHOLE or len(first_choices(choice)) < look:
+                raise
+        look *= 10
 
 
 def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401  a server's JSON
@@ -195,9 +190,9 @@ async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...])
 
 
 _READERS: dict[Way, Callable[[Talk, list[int], tuple[Tokens, ...]], Awaitable[LabelReading]]] = {
-    "token-ids": _by_token_ids,
+    "token-ids": partial(_by_beginnings, _by_token_ids),
     "score": _by_score,
-    "vocabulary": _by_vocabulary,
+    "vocabulary": partial(_by_beginnings, _by_vocabulary),
     "prompt": _by_prompt,
 }
 
