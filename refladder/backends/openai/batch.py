@@ -101,7 +101,7 @@ class Batches:
             if self._missing:
                 await self._go_on()
 
-    async def post(self, _path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:  # noqa: ARG002  as Server.post
+    async def post(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a request, if it was collected; else NotYet."""
         body = {**body, **self._extra}
         name = digest(body)
@@ -161,10 +161,10 @@ class Batches:
         with atomic(requests) as stream:
             stream.write(content)
         batch = self._record(name, Batch(base_url=self._url, requests=len(lines)))
-        file = _id(await self._ask("POST", "/files", upload=(requests.name, content)))
+        file = _id(await self._ask("POST", "/files", content=(requests.name, content)))
         batch = self._record(name, replace(batch, file=file))
         order = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        created = await self._ask("POST", "/batches", attempts=1, body=order)
+        created = await self._ask("POST", "/batches", content=json.dumps(order).encode(), attempts=1)
         number = _id(created)
         self._record(name, replace(batch, batch=number, status=str(created.get("status"))))
         return number

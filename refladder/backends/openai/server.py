@@ -109,13 +109,13 @@ class Server:
         if self._options.base_url.startswith("https:"):
             await asyncio.sleep(_TLS_CLOSING)
 
-    async def post(self, path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:
+    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON object that answers one request with the option `extra`; Refusal if it fails for good."""
         body = {**body, **self._options.extra}
         tokens = self._estimate(body)
 
         async def once() -> tuple[dict[str, Any], float]:
-            content, headers = await self._exchange("POST", path, _encoded(body))
+            content, headers = await self._exchange("POST", path, _JSON_TEXT(body).encode())
             pause = pause_in(headers, throttled=False)
             if pause is not None:
                 self._pace.pause(pause)
@@ -128,24 +128,17 @@ class Server:
             used = self._tally.used(answer.get("usage"))
             return answer, 0.0 if used is None else tokens - used
 
-        return await self._answered(once, tokens, attempts)
+        return await self._answered(once, tokens, self._options.attempts)
 
     async def fetch(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Mapping[str, Any] | None = None,
-        upload: Upload | None = None,
-        attempts: int | None = None,
+        self, method: str, path: str, content: bytes | Upload | None = None, *, attempts: int | None = None
     ) -> bytes:
-        """The bytes that answer a request about files or batches; `upload` is a file's name and content."""
+        """The bytes that answer a request about files or batches; an upload is a file's name and content."""
 
         async def once() -> tuple[bytes, float]:
-            content = upload if body is None else _encoded(body)
             return (await self._exchange(method, path, content, times=_FILE_TIMES))[0], 0.0
 
-        return await self._answered(once, 0.0, attempts)
+        return await self._answered(once, 0.0, attempts or self._options.attempts)
 
     async def models(self) -> list[str]:
         """The ids of the models the server offers; empty when it does not say."""
@@ -160,14 +153,11 @@ class Server:
         """A server's text as it may be shown: short, on one line, without control characters and without the key."""
         return shown(text, self._key)
 
-    async def _answered(
-        self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, attempts: int | None
-    ) -> Answer:
-        """The answer of `once`, tried again while it raises TryAgain.
+    async def _answered(self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, most: int) -> Answer:
+        """The answer of `once`, tried again while it raises TryAgain, `most` times where it was not put off.
 
         `once` also returns how many of its estimated tokens were not used.
         """
-        most = attempts or self._options.attempts
         failed: list[TryAgain] = []
 
         def broken() -> int:
@@ -335,10 +325,6 @@ def _wait(state: RetryCallState) -> float:
     """Seconds before the next try; none after a 429, because `Pace` then holds every request back."""
     again = None if state.outcome is None else state.outcome.exception()
     return 0.0 if isinstance(again, TryAgain) and again.throttled else _BACKOFF(state)
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    return _JSON_TEXT(body).encode()
 
 
 def _payload(content: bytes | Upload | None) -> bytes | io.BytesIO | aiohttp.FormData | None:
