@@ -224,15 +224,12 @@ class ResponseStore:
 
     def close(self) -> None:
         """Give up all claims and close the file."""
+        self._stop.set()
         if self._signs is not None:
-            self._stop.set()
             self._signs.join()  # SQLite removes its log with the last connection
-            self._signs = None
-        if self._holder is not None:
             with suppress(sqlite3.Error), self._transaction():  # a claim left behind ends with this process anyway
                 self._database.execute("DELETE FROM claims WHERE holder = ?", (self._holder,))
                 self._database.execute("DELETE FROM holders WHERE id = ?", (self._holder,))
-            self._holder = None
         self._database.close()
 
     @contextmanager
@@ -287,7 +284,6 @@ class ResponseStore:
             self._database.execute("DELETE FROM claims WHERE holder NOT IN (SELECT id FROM holders)")
             self._database.execute("INSERT INTO holders (host, process, seen) VALUES (?, ?, ?)", row)
             self._holder = int(self._database.execute("SELECT last_insert_rowid()").fetchone()[0])
-            self._stop.clear()
             arguments = (self.path, self._holder, self._stop)
             self._signs = threading.Thread(target=_keep_alive, args=arguments, daemon=True)
             self._signs.start()
