@@ -217,27 +217,18 @@ class RemoteFolder(Folder):
         removed by hand.
         """
         claim = f"{name or '.refladder/folder'}.claim"
-        record = holder_record()
-        if not self._put_if_absent(claim, record):
-            holding = self.read(claim) or b""
-            if not may_be_running(holder_in(holding)):
-                self.write(claim, record)
-                holding = self.read(claim) or b""
-            if holding != record:
-                raise in_use(self.address, holder_in(holding), self.path_of(claim))
+        record, holding = holder_record(), self.read(claim)
+        if holding is None:
+            with reaching(self.path_of(claim)):
+                self._make_parent(claim)
+                with suppress(FileExistsError):  # another process was quicker
+                    self._system.pipe_file(self._path(claim), record, mode="create")
+        elif not may_be_running(holder_in(holding)):
+            self.write(claim, record)
+        if (holding := self.read(claim) or b"") != record:
+            raise in_use(self.address, holder_in(holding), self.path_of(claim))
         try:
             yield
         finally:
             if self.read(claim) == record:
                 self.remove(claim)
-
-    def _put_if_absent(self, name: str, data: bytes) -> bool:
-        if self.read(name) is not None:
-            return False
-        with reaching(self.path_of(name)):
-            self._make_parent(name)
-            try:
-                self._system.pipe_file(self._path(name), data, mode="create")
-            except FileExistsError:
-                return False
-        return self.read(name) == data

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from refladder.errors import DataError
 from refladder.files.folders import Folder, open_folder
-from refladder.parsing import parse_json
+from refladder.parsing import adapter, parse_json
 
 RUN_FOLDER = ".refladder"  # in a folder of scored shards: the files of the run
 PLAN, MANIFEST = f"{RUN_FOLDER}/plan.json", f"{RUN_FOLDER}/manifest.json"  # the second when all shards are scored
 
 
-class ScoredShard(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ScoredShard:
     """A shard in a manifest: its file of scored rows, the digest of that file, and its judgments file, if any."""
 
     name: str
-    digest: str
+    output_digest: str
     judgments: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    shards: list[ScoredShard]
 
 
 def is_scored(folder: str) -> bool:
@@ -56,15 +62,9 @@ def _manifest_shards(folder: Folder) -> list[ScoredShard]:
     path = folder.path_of(MANIFEST)
     manifest = parse_json((folder.read(MANIFEST) or b"").decode("utf-8", "replace"), path)
     try:
-        shards = [
-            ScoredShard(shard["name"], shard["output_digest"], shard["judgments"]) for shard in manifest["shards"]
-        ]
-        damaged = not all(isinstance(part, str) for shard in shards for part in (*shard[:2], shard.judgments or ""))
-    except (TypeError, KeyError, IndexError):
-        damaged = True
-    if damaged:
-        raise DataError(f"{path}: damaged; delete it and run the same `refladder score` command again")
-    return shards
+        return adapter(_Manifest).validate_python(manifest).shards
+    except ValueError as error:
+        raise DataError(f"{path}: damaged; delete it and run the same `refladder score` command again") from error
 
 
 def check_unchanged(file: str, digest: str) -> None:

@@ -62,7 +62,7 @@ def digests_by_file(path: str) -> dict[str, str | None]:
         if not files:
             raise DataError(f"{path}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob")
         return dict.fromkeys(files)
-    digests = {shard.name: shard.digest for shard in shards}
+    digests = {shard.name: shard.output_digest for shard in shards}
     for file in files:  # such as an output of `filter`: its rows would count twice
         if Path(file).name not in digests:
             raise DataError(

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
@@ -23,16 +23,8 @@ from refladder.errors import BackendError, DataError, OtherRunError, RefladderEr
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import read_record, throw_away
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
-from refladder.fleet.shards import (
-    SLICES,
-    Mark,
-    Shard,
-    ShardAnswer,
-    ShardRequest,
-    judgments_name,
-    write_mark,
-    write_slice,
-)
+from refladder.fleet.run_folder import SLICES, Mark, judgments_name, mark_name, write
+from refladder.fleet.shards import write_slice
 from refladder.jobs.score import AllRows, Mapped, score_rows
 from refladder.jobs.stop_at import stop_thresholds
 from refladder.records import HumanScale, scale_of
@@ -47,10 +39,13 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.files.folders import Folder
     from refladder.files.ladder_sets import LadderSet
+    from refladder.fleet.shards import Shard
     from refladder.jobs.score import Item
     from refladder.scoring.columns import Columns, ScoreReport
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.students.student import Student
+
+    _Score = Callable[[Path, Path, Path | None], tuple[ScoreReport, int]]  # rows, scored rows, judgments
 
 _EVERY = 1.0  # seconds between two messages about a shard under way
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -109,11 +104,6 @@ class Task:
     budget: float | None = None
     judgments: bool = True
 
-    @property
-    def mapped(self) -> Mapped:
-        """The columns of the rows by field."""
-        return Mapped(columns=self.columns, context=self.context_id)
-
     def settings(self) -> dict[str, Any]:
         """What decides the scored rows, so that shards of different runs do not share a folder."""
         values = {name: value for name, value in asdict(self).items() if name not in _PLACES}
@@ -134,27 +124,17 @@ def _digest_of_files(path: Path) -> str:
     return digest.hexdigest()
 
 
-class _Scoring(NamedTuple):
-    """How the rows of one shard are scored: the scores' signature, and what counts the rows and the scored ones.
-
-    `score` takes the rows, the file for the scored rows and that for judgments.
-    """
-
-    signature: str
-    score: Callable[[str, str, Path | None], tuple[ScoreReport, int]]
-
-
 class _Counted(AllRows):
     """Asks as another does, and counts the rows that are scored.
 
-    Args:
-        asking: asks about the rows.
-        columns: a row with a value in all of them is scored,
-        bounds: and so is one with a value in all of these: its decision was certain before every rung was judged.
+    A row is scored if it has a value in all `columns`, or in all bounds of early stopping, with which its decision was
+    certain before every rung was judged.
     """
 
-    def __init__(self, asking: AllRows, columns: Sequence[str], bounds: Sequence[str]) -> None:
+    def __init__(self, asking: AllRows, columns: Sequence[str]) -> None:
         super().__init__(asking.scorer)
+        stop = asking.scorer.stop
+        bounds = [] if stop is None else [bound_columns(column)[0] for column in stop.thresholds]
         self.added = asking.added
         self.scored = 0
         self._asking = asking
@@ -170,6 +150,25 @@ class _Counted(AllRows):
         for row in values:
             self.scored += any(all(row[column] is not None for column in names) for names in self._complete)
         return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardAnswer:
+    """What a worker did.
+
+    Attributes:
+        mark: of the scored shard.
+        notice: of the judge.
+        error: why there is no mark: a BackendError, UsageError or DataError.
+        stops: whether every other shard would fail too.
+        spent: what the judge was asked since the last answer.
+    """
+
+    mark: Mark | None = None
+    notice: str | None = None
+    error: RefladderError | None = None
+    stops: bool = False
+    spent: dict[str, float] = field(default_factory=dict)
 
 
 class ShardWorker:
@@ -190,15 +189,18 @@ class ShardWorker:
         self._metered: Metered | None = None
         self._stored: Stored | None = None
         self._told: dict[str, float] = {}
-        self._spent_before = 0.0
 
-    def run(self, asked: ShardRequest) -> ShardAnswer:
-        """Score a shard and mark it; a failure is an answer too."""
-        self._spent_before = asked.usd
-        shard, mark, error, stops = asked.shard, None, None, False
+    def run(self, shard: Shard | None, signature: str | None, usd: float = 0.0) -> ShardAnswer:
+        """Score a shard and mark it; a failure is an answer too.
+
+        Args:
+            shard: to be scored; None only compares the signature.
+            signature: of the shards before; None where there are none.
+            usd: what a worker that died had spent; it counts for the budget of the one in its place.
+        """
+        mark, error, stops = None, None, False
         try:
-            scoring = self._checked_scoring(asked.signature)
-            mark = None if shard is None else self._score(shard, scoring)
+            mark = self._scored(shard, signature, usd)
         except RefladderError as failure:
             cause = failure.__cause__
             error = _with_text(failure, _words(str(failure)))
@@ -240,14 +242,14 @@ class ShardWorker:
             )
         return ladders
 
-    def _opened(self) -> Backend:
+    def _opened(self, spent: float) -> Backend:
         if self._judge is None:
             task = self._task
             price = None if task.price is None else Price(**task.price)
             budget = None
             if task.budget is not None:
                 budget = Budget(task.budget)
-                budget.spent = self._spent_before
+                budget.spent = spent
             self._metered = Metered(connect(task.judge, **task.judge_options), price, budget)
             self._stored = Stored(self._metered, ResponseStore(Path(task.store))) if task.store else None
             judge = self._stored or self._metered
@@ -260,97 +262,92 @@ class ShardWorker:
             self._last_told = time.monotonic()
             self._tell(rows)
 
-    def _checked_scoring(self, before: str | None) -> _Scoring:
-        try:
-            student, ladders = self._student, self._ladders
-            if student is not None and self._task.between is None:
-                scoring = self._by_student(student, ladders)
-            else:
-                scoring = self._by_judge(ladders)
-        except DataError as error:  # not about rows: every shard would fail
-            raise UsageError(str(error)) from error
-        if before is not None and scale_of(scoring.signature) != scale_of(before):
-            raise UsageError(
-                f"{self._folder.address}: its shards are of another run ({before}), this run is {scoring.signature}; "
-                "choose another folder, or discard them with --restart"
-            )
-        return scoring
+    def _scoring(self, spent: float) -> tuple[str, _Score]:
+        """The signature of the scores, and what scores the rows of a file.
 
-    def _by_judge(self, ladders: LadderSet | None) -> _Scoring:
-        """A scorer for each shard: what one shard's rows say about contexts must not change another's scores."""
-        task = self._task
+        A scorer is for one shard: what its rows say about contexts must not change another's scores.
+        """
+        task, student, ladders = self._task, self._student, self._ladders
+        mapped = Mapped(columns=task.columns, context=task.context_id)
+        if student is not None and task.between is None:
+
+            def by_student(rows: Path, out: Path, _judgments: Path | None) -> tuple[ScoreReport, int]:
+                report = score_with_student(
+                    student, str(rows), str(out), mapped=mapped, ladders=ladders, progress=self._progress
+                )
+                return report, report.rows - sum(report.unscored.values())
+
+            return student.signature, by_student
         if ladders is None:
             raise UsageError("no ladder set is named")
         dimensions = choose_dimensions(ladders.dimensions, task.dimensions)
         scale = Scale(rule=task.rule, weights=task.weights, least_mass=task.least_mass)
-        threshold = None if task.threshold is None else Path(task.threshold)
-        stop_at, made_for = stop_thresholds(task.stop_at, threshold, ladders, dimensions, scale)
+        stop_at, made_for = stop_thresholds(task.stop_at, _path(task.threshold), ladders, dimensions, scale)
         scorer = made_for(
             LadderScorer(
-                self._opened(),
+                self._opened(spent),
                 ladders,
                 dimensions,
                 scale,
                 role=task.role,
                 orders=task.orders,
-                prompts=None if task.prompts is None else Path(task.prompts),
+                prompts=_path(task.prompts),
                 answers=task.answers,
                 stop_at=stop_at,
             )
         )
-        asking = AllRows(scorer)
-        columns = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
-        bounds = [bound_columns(column)[0] for column in scorer.stop.thresholds] if scorer.stop is not None else []
-        if self._student is not None and task.between is not None:
-            asking = cascade = Cascade(self._student, scorer, task.between, task.check_share)
-            columns = [cascade.cascade_column]
-        counted = _Counted(asking, columns, bounds)
-        calibration = None if task.calibration is None else read_record(HumanScale, Path(task.calibration))
+        if student is None or task.between is None:
+            columns = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
+            counted = _Counted(AllRows(scorer), columns)
+        else:
+            cascade = Cascade(student, scorer, task.between, task.check_share)
+            counted = _Counted(cascade, [cascade.cascade_column])
+        scale_of_people = None if task.calibration is None else read_record(HumanScale, Path(task.calibration))
 
-        def score(rows: str, out: str, judgments: Path | None) -> tuple[ScoreReport, int]:
+        def by_judge(rows: Path, out: Path, judgments: Path | None) -> tuple[ScoreReport, int]:
             report = score_rows(
                 scorer,
-                rows,
-                out,
-                mapped=task.mapped,
+                str(rows),
+                str(out),
+                mapped=mapped,
                 judgments=judgments,
-                calibration=calibration,
+                calibration=scale_of_people,
                 first_pass=counted,
                 progress=self._progress,
             )
             return report, counted.scored
 
-        return _Scoring(scorer.report.signature, score)
+        return scorer.report.signature, by_judge
 
-    def _by_student(self, student: Student, ladders: LadderSet | None) -> _Scoring:
-        def score(rows: str, out: str, _judgments: Path | None) -> tuple[ScoreReport, int]:
-            mapped = self._task.mapped
-            report = score_with_student(student, rows, out, mapped=mapped, ladders=ladders, progress=self._progress)
-            return report, report.rows - sum(report.unscored.values())
-
-        return _Scoring(student.signature, score)
-
-    def _score(self, shard: Shard, scoring: _Scoring) -> Mark:
-        rows = self._folder.work_file(f"{SLICES}/{shard.name}")
-        out = self._folder.work_file(shard.name)
-        write_slice(shard, self._task.form, rows)
+    def _scored(self, shard: Shard | None, before: str | None, spent: float) -> Mark | None:
+        folder = self._folder
         try:
-            report, scored = self._report(shard, scoring, rows, out)
+            signature, score = self._scoring(spent)
+        except DataError as error:  # not about rows: every shard would fail
+            raise UsageError(str(error)) from error
+        if before is not None and scale_of(signature) != scale_of(before):
+            raise UsageError(
+                f"{folder.address}: its shards are of another run ({before}), this run is {signature}; choose another "
+                "folder, or discard them with --restart"
+            )
+        if shard is None:
+            return None
+        name = judgments_name(shard)
+        rows, out = folder.work_file(f"{SLICES}/{shard.name}"), folder.work_file(shard.name)
+        write_slice(shard, rows)
+        try:
+            judgments = folder.fetched(name) if self._task.judgments else None
+            try:
+                report, scored = score(rows, out, judgments)
+            except OtherRunError:  # a killed run at the same URL may have left them on this machine
+                if judgments is None or not folder.forget(name):
+                    raise
+                report, scored = score(rows, out, folder.fetched(name))
         except RefladderError as error:
             raise _located(error, str(rows), shard) from error.__cause__
         finally:
             throw_away(rows)
         return self._marked(shard, report, scored)
-
-    def _report(self, shard: Shard, scoring: _Scoring, rows: Path, out: Path) -> tuple[ScoreReport, int]:
-        name = judgments_name(shard)
-        judgments = self._folder.fetched(name) if self._task.judgments else None
-        try:
-            return scoring.score(str(rows), str(out), judgments)
-        except OtherRunError:  # a killed run at the same URL may have left them on this machine
-            if judgments is None or not self._folder.forget(name):
-                raise
-            return scoring.score(str(rows), str(out), self._folder.fetched(name))
 
     def _marked(self, shard: Shard, report: ScoreReport, scored: int) -> Mark:
         """Publish the rows that were written, and mark the shard."""
@@ -370,8 +367,12 @@ class ShardWorker:
             unscored=report.rows - scored,
             report=report,
         )
-        write_mark(self._folder, mark)
+        write(self._folder, mark_name(shard.name), mark)
         return mark
+
+
+def _path(name: str | None) -> Path | None:
+    return None if name is None else Path(name)
 
 
 def _with_text(error: RefladderError, text: str) -> RefladderError:
@@ -381,11 +382,7 @@ def _with_text(error: RefladderError, text: str) -> RefladderError:
 
 def _located(error: RefladderError, path: str, shard: Shard) -> RefladderError:
     """The error of a slice with the path and row of the input file; only a judge's failure is not about its rows."""
-
-    def input_row(match: re.Match[str]) -> str:
-        return f"{shard.source}:{shard.first + int(match[1])}"
-
-    text = re.sub(rf"{re.escape(path)}:(\d+)", input_row, str(error))
+    text = re.sub(rf"{re.escape(path)}:(\d+)", lambda row: f"{shard.source}:{shard.first + int(row[1])}", str(error))
     return _with_text(error, text.replace(path, shard.source))
 
 

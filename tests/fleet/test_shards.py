@@ -27,9 +27,9 @@ from refladder.files import jsonl
 from refladder.files.folders import open_folder
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import has_ended
-from refladder.fleet.shard_worker import ShardWorker, Task
+from refladder.fleet.run_folder import Mark, make_plan
+from refladder.fleet.shard_worker import ShardAnswer, ShardWorker, Task
 from refladder.fleet.sharded_score import Sharding, merged, score_shards
-from refladder.fleet.shards import Mark, ShardAnswer, ShardRequest, make_plan
 from refladder.fleet.workers import Processes, _serve, _take_gpu
 from refladder.jobs.score import Mapped
 from refladder.scoring.columns import ScoreReport
@@ -274,8 +274,8 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
     task = {"folder": str(tmp_path / "out"), "form": "jsonl", "directory": ".", "ladders": "demo/story"}
     version = "demo/story"
     worker = ShardWorker(json.dumps({**task, "version": version, "dimensions": ["coherence"]}))
-    request = ShardRequest(shard=plan.shards[0], signature=None)
-    answer = worker.run(request)
+    request = (plan.shards[0], None)
+    answer = worker.run(*request)
     assert answer.stops
     assert "demo/story: the ladder set has changed since the run began" in str(answer.error)
 
@@ -287,7 +287,7 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(jsonl.os, "fsync", full)
-        answer = worker.run(request)
+        answer = worker.run(*request)
     assert answer.spent["calls"] == 0
     assert type(answer.error) is DataError
     assert str(answer.error) == (
@@ -295,7 +295,7 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
         "space or choose another path"
     )
     assert (answer.mark, answer.stops) == (None, True)
-    assert worker.run(request).mark.scored == 400  # once there is space
+    assert worker.run(*request).mark.scored == 400  # once there is space
 
 
 @pytest.mark.usefixtures("inline")
@@ -348,9 +348,9 @@ def test_workers_that_differ_are_found_out(inputs, tmp_path):
         def start(self, task):
             self.folder = open_folder(json.loads(task)["folder"])
 
-        def put(self, worker, asked):
-            del worker
-            self.shard = asked.shard
+        def put(self, worker, shard, signature, usd):
+            del worker, signature, usd
+            self.shard = shard
 
         def wait(self, tell):
             del tell
