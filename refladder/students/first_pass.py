@@ -219,31 +219,26 @@ class Cascade(AllRows):
                 f"the student learned from scores with another signature: {here} here, {there} in the student; distil "
                 "one from scores of this judge"
             )
-        threshold = (low + high) / 2
+        threshold, stopped_by = (low + high) / 2, []
         if scorer.stop is not None:
-            threshold = scorer.stop.thresholds.get(column, math.nan)
+            threshold, stopped_by = scorer.stop.thresholds.get(column, math.nan), [column]
             if set(scorer.stop.thresholds) != {column} or not low <= threshold <= high:
                 raise UsageError(
                     f"with --cascade, --stop-at must be {column}=NUMBER, and NUMBER must lie in --between {low:g} "
                     f"{high:g}"
                 )
-        self.counts = scorer.report.first_pass = FirstPass(low=low, high=high, threshold=threshold)
-        if scorer.stop is not None:
-            self.counts.changed_somewhere = None
+        self.counts = scorer.report.first_pass = FirstPass(
+            low=low, high=high, threshold=threshold, changed_somewhere=None if stopped_by else 0
+        )
         shown = f"first-pass:{student.fingerprint}|between:{low!r},{high!r}|check:{check:g}"
         scorer.report.signature = f"{scorer.report.signature}|{shown}"
-        self.column = column
-        self.student_column, self.cascade_column = cascade_column(column, "student"), cascade_column(column)
         super().__init__(scorer)
-        self.added = {self.student_column: float, self.cascade_column: float}
-        stopped_by = [] if scorer.stop is None else [column]
-        # The columns of bounds, those of the cascade with those of the judge; none without early stopping.
-        self._bounds = [
-            (of_cascade, of_judge)
-            for name in stopped_by
-            for of_cascade, of_judge in zip(bound_columns(self.cascade_column), bound_columns(name), strict=True)
-        ]
-        self.added |= {of_cascade: float for of_cascade, _ in self._bounds}
+        self.student_column, self.cascade_column = cascade_column(column, "student"), cascade_column(column)
+        # The judge's column of each column of the cascade: the score, and with early stopping its bounds.
+        self._of_judge = {self.cascade_column: column}
+        for name in stopped_by:
+            self._of_judge |= dict(zip(bound_columns(self.cascade_column), bound_columns(name), strict=True))
+        self.added = dict.fromkeys([self.student_column, *self._of_judge], float)
         self._empty = dict.fromkeys([*self.added, *added_columns(scorer.dimensions, stopped_by)])
         self._notes = [column_names(dimension.name)[-1] for dimension in scorer.dimensions]
         self._student = student
@@ -268,12 +263,10 @@ class Cascade(AllRows):
         values = []
         for row, (item, estimate, side) in enumerate(zip(batch, estimates, sides, strict=True)):
             columns = {**self._empty, "signature": report.signature, **by_row.get(row, {})}
-            score = columns[self.column]
             columns[self.student_column] = estimate
-            bounds = [columns[of_judge] for _, of_judge in self._bounds]
-            unjudged = score is None and (not bounds or None in bounds)
-            columns[self.cascade_column] = estimate if side != 0 and unjudged else score
-            for of_cascade, of_judge in self._bounds:
+            score, *bounds = (columns[of_judge] for of_judge in self._of_judge.values())
+            unjudged = score is None and None in (bounds or [None])
+            for of_cascade, of_judge in self._of_judge.items():
                 columns[of_cascade] = estimate if side != 0 and unjudged else columns[of_judge]
             if checked[row]:
                 self._count_check(item, side, None if unjudged else bounds[0] if bounds else score)

@@ -15,23 +15,41 @@ LEGEND = (
     ("error", "mean absolute error, in units of the scores"),
     ("surface", "the surface measure that agreed best in the other rows"),
 )
+_CARD = """\
+# A student of `{record.column}`
+
+{what} It estimates the scores of a judge, for a first pass over many rows.
+
+- Learned: `{record.column}`, {record.low:g} to {record.high:g}. Estimates never leave this range.
+- Signature of these scores: `{teacher}`
+- Rows: {record.rows:,} of {record.contexts:,} contexts.
+- Reads: {read}
+- Settings: {settings}.
+- Made by refladder {record.version}.
+
+## Agreement on rows that it has not seen
+
+{held_out} were held out. 90 % of the estimates are within {record.half_width:.2f} of the score.
+
+{table}
+
+## Limits
+
+- Agreement with a teacher is not agreement with people. Without a row for people, that is not known.
+- The figures hold for texts like those that were held out. Texts from another source need new labels.
+- A threshold of the teacher's scores promises nothing about estimates, whose signature is another one.
+  Run `refladder calibrate` with labels of estimated rows.
+"""
 
 
 def student_table(record: Distilled) -> PlainTable:
     """Agreement on held-out rows."""
     heads = ["method", "agrees with", "rows", "contexts", "Pearson", "Spearman", "within: Pearson", "within: Spearman"]
+    measures = ("pearson", "spearman", "within_pearson", "within_spearman")
     rows = [
-        [
-            row.method,
-            row.target,
-            f"{row.rows:,}",
-            f"{row.contexts:,}",
-            number(row.pearson, 3),
-            number(row.spearman, 3),
-            number(row.within_pearson, 3),
-            number(row.within_spearman, 3),
-            number(row.error, 2),
-        ]
+        [row.method, row.target, f"{row.rows:,}", f"{row.contexts:,}"]
+        + [number(getattr(row, measure), 3) for measure in measures]
+        + [number(row.error, 2)]
         for row in record.held_out
     ]
     return PlainTable("", [*heads, "error"], rows, LEGEND)
@@ -69,39 +87,13 @@ def surface_lines(record: Distilled) -> list[str]:
 
 def student_card(record: Distilled) -> str:
     """The card: what the student is, how far it agrees, and how it is used."""
-    what = (
-        "Ridge regression over hashed n-grams and surface measures of a text."
-        if record.kind == "ngrams"
-        else f"The encoder {record.model}, trained with one output."
-    )
-    read = "The output and the text of its context." if record.reads_context else "The output only."
-    held_out = "Whole contexts" if record.held_out_by == "context" else "Texts of the one context"
-    settings = ", ".join(f"{name} {value:g}" for name, value in record.settings.items())
-    return "\n".join(
-        [
-            f"# A student of `{record.column}`",
-            "",
-            f"{what} It estimates the scores of a judge, for a first pass over many rows.",
-            "",
-            f"- Learned: `{record.column}`, {record.low:g} to {record.high:g}. Estimates never leave this range.",
-            f"- Signature of these scores: `{record.teacher or 'none'}`",
-            f"- Rows: {record.rows:,} of {record.contexts:,} contexts.",
-            f"- Reads: {read}",
-            f"- Settings: {settings}.",
-            f"- Made by refladder {record.version}.",
-            "",
-            "## Agreement on rows that it has not seen",
-            "",
-            f"{held_out} were held out. 90 % of the estimates are within {record.half_width:.2f} of the score.",
-            "",
-            markdown([student_table(record)]).strip(),
-            "",
-            "## Limits",
-            "",
-            "- Agreement with a teacher is not agreement with people. Without a row for people, that is not known.",
-            "- The figures hold for texts like those that were held out. Texts from another source need new labels.",
-            "- A threshold of the teacher's scores promises nothing about estimates, whose signature is another one.",
-            "  Run `refladder calibrate` with labels of estimated rows.",
-            "",
-        ]
+    ngrams = "Ridge regression over hashed n-grams and surface measures of a text."
+    return _CARD.format(
+        record=record,
+        what=ngrams if record.kind == "ngrams" else f"The encoder {record.model}, trained with one output.",
+        teacher=record.teacher or "none",
+        read="The output and the text of its context." if record.reads_context else "The output only.",
+        settings=", ".join(f"{name} {value:g}" for name, value in record.settings.items()),
+        held_out="Whole contexts" if record.held_out_by == "context" else "Texts of the one context",
+        table=markdown([student_table(record)]).strip(),
     )
