@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -127,15 +126,16 @@ def read_lessons(
         for item in items(read_rows(source, given), mapped, check_ids=False)
         if number_in(item.row, column) is not None
     )
-    rows = [
-        (position, item.output, context_text_of(item, ladders))
-        for position, item in enumerate(scored)
-        if item.output is not None
-    ]
-    used = [position for position, _, _ in rows]
-    outputs = [output.text for _, output, _ in rows]
-    names = [output.context_id for _, output, _ in rows]
-    known = [sys.intern(text) for *_, text in rows if text is not None]  # one copy of each
+    rows: list[tuple[int, str, str, str | None]] = []
+    same: dict[str | None, str | None] = {}  # one copy of each context's text
+    for position, item in enumerate(scored):
+        if item.output is not None:
+            text = context_text_of(item, ladders)
+            rows.append((position, item.output.context_id, item.output.text, same.setdefault(text, text)))
+    used = [position for position, *_ in rows]
+    names = [name for _, name, *_ in rows]
+    outputs = [output for _, _, output, _ in rows]
+    known = [text for *_, text in rows if text is not None]
     scores = pool.scores[used, 0]
     if len(scores) < LEAST_ROWS:
         raise DataError(
