@@ -29,7 +29,7 @@ from refladder.students.student_table import student_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
@@ -121,17 +121,7 @@ def read_lessons(
             f"{source}: the numbers in {column!r} are estimates of a student; give the scores of a judge, from which a "
             "student learns"
         )
-    scored = (
-        item
-        for item in items(read_rows(source, given), mapped, check_ids=False)
-        if number_in(item.row, column) is not None
-    )
-    rows: list[tuple[int, str, str, str | None]] = []
-    same: dict[str | None, str | None] = {}  # one copy of each context's text
-    for position, item in enumerate(scored):
-        if item.output is not None:
-            text = context_text_of(item, ladders)
-            rows.append((position, item.output.context_id, item.output.text, same.setdefault(text, text)))
+    rows = list(_rows(source, column, mapped, given, ladders))
     used = [position for position, *_ in rows]
     names = [name for _, name, *_ in rows]
     outputs = [output for _, _, output, _ in rows]
@@ -182,6 +172,18 @@ def read_lessons(
         teacher=pool.signature,
         notes=notes,
     )
+
+
+def _rows(
+    source: str, column: str, mapped: Mapped, given: str | None, ladders: LadderSet | None
+) -> Iterator[tuple[int, str, str, str | None]]:
+    """Of each row with a score and an output: its number among those with a score, context id, output, context."""
+    rows = items(read_rows(source, given), mapped, check_ids=False)
+    same: dict[str | None, str | None] = {}  # one copy of each context's text
+    for position, item in enumerate(item for item in rows if number_in(item.row, column) is not None):
+        if item.output is not None:
+            text = context_text_of(item, ladders)
+            yield position, item.output.context_id, item.output.text, same.setdefault(text, text)
 
 
 def _numbered(names: Sequence[str]) -> IntArray:
