@@ -54,12 +54,7 @@ _WAIT, _LONGEST_WAIT = 0.2, 600.0  # seconds, for another process that makes the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
-    """How an input is divided.
-
-    Attributes:
-        shard_rows: least number of rows of a shard, but for the last of a file.
-        part: (i, n): this run scores every n-th shard, starting with number i (from 1).
-    """
+    """How an input is divided: the least rows of a shard, and the part (i, n), every n-th shard from the i-th on."""
 
     shard_rows: int = SHARD_ROWS
     part: tuple[int, int] = (1, 1)
@@ -123,20 +118,10 @@ def score_shards(
     A shard whose worker dies is given to another worker. A shard that fails does not stop the others; a judge that
     fails, or a full disk, stops the run; what was scored before is kept.
 
-    Args:
-        open_workers: given the format of the shards, the workers and what they need; not called if nothing is left
-            and the settings are those of before.
-        source: file, folder, glob or URL, JSON lines or Parquet.
-        out: folder or URL.
-        mapped: the columns of the source by field.
-        sharding: how the input is divided.
-        settings: what decides the scored rows; another run in `out` has others. `judge` and `judge_options` may change
-            as long as the signature of the scores does not.
-        given: format of the source; None to take it from the file extension.
-        restart: discard what `out` holds.
-        config: the resolved configuration.
-        progress: called with rows done and rows of this part.
-        say: called with the judge's notice, and a line about each failed shard and dead worker.
+    `open_workers` gets the format of the shards, and gives the workers and what they need; it is not called if nothing
+    is left and the settings are those of before. `settings` decide the scored rows, so another run in `out` has others;
+    `judge` and `judge_options` may change as long as the signature of the scores does not. `progress` gets the rows
+    done and the rows of this part; `say` the judge's notice, and a line about each failed shard and dead worker.
     """
     folder = open_folder(out)
     number, parts = sharding.part

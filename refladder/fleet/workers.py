@@ -38,12 +38,7 @@ def cores() -> int:
 
 
 class Processes:
-    """Processes of this machine.
-
-    Args:
-        number: how many.
-        gpus: give each process one GPU, in turn, if the machine has any.
-    """
+    """Processes of this machine; with `gpus`, each gets one GPU in turn, if the machine has any."""
 
     def __init__(self, number: int, *, gpus: bool) -> None:
         self.number = number
@@ -153,14 +148,8 @@ def _take_gpu(worker: int) -> None:
 class RayActors:
     """Ray Core actors on a cluster, or on this machine.
 
-    Args:
-        number: how many; None for one on each GPU (if `gpus`), else one on each core but one.
-        address: of a cluster; None for the cluster of RAY_ADDRESS, else a new one on this machine.
-        gpus: reserve a GPU for each actor, if the cluster has any.
-
-    Raises:
-        UsageError: Ray is not installed, or the cluster has too few cores or GPUs.
-        BackendUnavailableError: the cluster cannot be reached.
+    Without `number`, one on each GPU (if `gpus` reserves one for each actor), else one on each core but one. Without
+    `address`, the cluster is that of RAY_ADDRESS, else a new one on this machine.
     """
 
     def __init__(self, number: int | None, address: str | None, *, gpus: bool) -> None:
