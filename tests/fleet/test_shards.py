@@ -428,6 +428,57 @@ def test_damaged_records_are_named(command, inputs, name, content, message):
     assert message in done.err
 
 
+@pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda mark: mark.update(scored=399),
+            "b-00000.jsonl: 500 rows in, 399 scored and 0 unscored; delete this file and run the same command again",
+        ),
+        (
+            lambda mark: mark["report"].update(signature="other"),
+            "b-00000.jsonl: its scores are on another scale (other) than those of a-00000.jsonl (",
+        ),
+    ],
+)
+def test_marks_that_do_not_add_up_make_no_manifest(command, fails, inputs, tmp_path, change, message):
+    out = tmp_path / "out"
+    arguments = ("score", inputs, *LADDERS, "--out", out)
+    assert command(*arguments).code == 0
+    path = out / ".refladder" / "marks" / "b-00000.jsonl.json"
+    mark = json.loads(path.read_bytes())
+    change(mark)
+    path.write_text(json.dumps(mark), "utf-8")
+    before = (out / ".refladder" / "manifest.json").read_bytes()
+    assert f"{out}/{message}" in fails(2, *arguments)
+    assert (out / ".refladder" / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_shard_with_fewer_rows_out_than_in_has_failed(fails, inputs, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.fleet.shard_worker.score_rows", lambda *_, **__: ScoreReport(rows=3))
+    text = fails(2, "score", inputs, *LADDERS, "--out", tmp_path / "out")
+    assert f"{inputs}/a.jsonl, rows 1 to 700: 700 rows in, 3 rows out; run the same command again" in text
+
+
+def test_a_finished_run_whose_judge_kills_its_worker_says_so(command, fails, inputs, tmp_path, monkeypatch):
+    class Dying(Inline):
+        def wait(self, tell):
+            del tell
+            return 0, None
+
+    arguments = ("score", inputs, *LADDERS, "--out", tmp_path / "out")
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    assert command(*arguments).code == 0
+    plan = tmp_path / "out" / ".refladder" / "plan.json"
+    plan.write_text(plan.read_text("utf-8").replace('"judge": "builtin"', '"judge": "another"'), "utf-8")
+    assert command(*arguments).code == 0  # the judges have one signature
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
+    text = fails(1, *arguments)
+    assert "the worker died when it opened the judge; check its memory and its judge" in text
+
+
 def test_counts_of_shards_add_up():
     report = ScoreReport(rows=3, unscored={"a": 1}, reasons={"x": 1}, judgments=9, signature="s")
     other = ScoreReport(rows=4, unscored={"a": 2, "b": 1}, judgments=5, signature="s")
