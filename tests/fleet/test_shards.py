@@ -442,8 +442,8 @@ def test_damaged_records_are_named(command, inputs, name, content, message):
         ),
     ],
 )
-def test_marks_that_do_not_add_up_make_no_manifest(command, fails, inputs, tmp_path, change, message):
-    out = tmp_path / "out"
+def test_marks_that_do_not_add_up_make_no_manifest(command, fails, inputs, change, message):
+    out = inputs.with_name("out")
     arguments = ("score", inputs, *LADDERS, "--out", out)
     assert command(*arguments).code == 0
     path = out / ".refladder" / "marks" / "b-00000.jsonl.json"
@@ -462,16 +462,16 @@ def test_a_shard_with_fewer_rows_out_than_in_has_failed(fails, inputs, tmp_path,
     assert f"{inputs}/a.jsonl, rows 1 to 700: 700 rows in, 3 rows out; run the same command again" in text
 
 
-def test_a_finished_run_whose_judge_kills_its_worker_says_so(command, fails, inputs, tmp_path, monkeypatch):
+def test_a_finished_run_whose_judge_kills_its_worker_says_so(command, fails, inputs, monkeypatch):
     class Dying(Inline):
         def wait(self, tell):
             del tell
             return 0, None
 
-    arguments = ("score", inputs, *LADDERS, "--out", tmp_path / "out")
+    arguments = ("score", inputs, *LADDERS, "--out", inputs.with_name("out"))
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     assert command(*arguments).code == 0
-    plan = tmp_path / "out" / ".refladder" / "plan.json"
+    plan = inputs.with_name("out") / ".refladder" / "plan.json"
     plan.write_text(plan.read_text("utf-8").replace('"judge": "builtin"', '"judge": "another"'), "utf-8")
     assert command(*arguments).code == 0  # the judges have one signature
     monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
