@@ -24,7 +24,8 @@ LEVELS = [
     {"methods"},
     {"report", "students"},
     {"jobs"},
-    {"api", "review"},
+    {"arena"},
+    {"api"},
     {"testing", "integrations"},
     {"cli"},
 ]

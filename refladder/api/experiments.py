@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.api.frames import Frame, checked, in_words_of_python, written
 from refladder.api.judges import Backends, open_recorded, resolved
+from refladder.arena import compete as competing
+from refladder.arena.criteria import criteria_of
+from refladder.arena.task_prompt import open_task_prompt, read_instances
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders, published_names
 from refladder.files.locks import locked_folder
 from refladder.files.tables import EXTENSIONS
 from refladder.jobs import build as building
-from refladder.jobs import compete as competing
 from refladder.jobs import evaluate as evaluating
-from refladder.jobs.criteria import criteria_of
 from refladder.jobs.recorded_judgments import check_recorded, default_method
-from refladder.jobs.task_prompt import open_task_prompt, read_instances
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.loaders.own import FIELDS, load_contexts, read_own, read_task
 from refladder.methods.contract import LADDER, MethodSettings

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from refladder.jobs.compete import Contest
+    from refladder.arena.compete import Contest
     from refladder.records import Progress
 
 
@@ -121,14 +121,15 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some texts or judgments are missing; they are
     listed and excluded from the win rates.
     """
+    from refladder.arena.compete import RUN, compete, spent_before  # noqa: PLC0415
+    from refladder.arena.criteria import criteria_of  # noqa: PLC0415
+    from refladder.arena.html import review_page  # noqa: PLC0415
+    from refladder.arena.runs import read_run  # noqa: PLC0415
+    from refladder.arena.task_prompt import open_task_prompt, read_instances  # noqa: PLC0415
     from refladder.files.jsonl import atomic  # noqa: PLC0415  --help stays quick
     from refladder.files.locks import locked_folder  # noqa: PLC0415
-    from refladder.jobs.compete import RESULTS, RUN, compete, spent_before  # noqa: PLC0415
-    from refladder.jobs.criteria import criteria_of  # noqa: PLC0415
-    from refladder.jobs.task_prompt import open_task_prompt, read_instances  # noqa: PLC0415
+    from refladder.jobs.evaluation_results import RESULTS  # noqa: PLC0415
     from refladder.report.summary import low_mass_lines  # noqa: PLC0415
-    from refladder.review.html import review_page  # noqa: PLC0415
-    from refladder.review.runs import read_run  # noqa: PLC0415
     from refladder.scoring.dry_run import copied  # noqa: PLC0415
 
     console.check_prompts(prompts)

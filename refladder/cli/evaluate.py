@@ -354,11 +354,11 @@ def _draw(
     output: OutputOptions, evaluation: Evaluation, benchmark: Benchmark, dimensions: Sequence[Dimension], seed: int
 ) -> None:
     """Write figures into a folder and a page with tables and figures, and print why a figure could not be drawn."""
+    from refladder.arena.card_page import card_page  # noqa: PLC0415
     from refladder.files.jsonl import atomic  # noqa: PLC0415  --help stays quick
     from refladder.report.agreement_tables import agreement_tables  # noqa: PLC0415
     from refladder.report.cards import card_tables  # noqa: PLC0415
     from refladder.report.figures import consistency_tables, draw_figures  # noqa: PLC0415
-    from refladder.review.card_page import card_page  # noqa: PLC0415
 
     if output.figures is None and output.page is None:
         return

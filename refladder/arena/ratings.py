@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from refladder.review.sheet import Sheet
+    from refladder.arena.sheet import Sheet
 
 FIRST, SECOND, TIE = "first", "second", "tie"
 _PATIENCE = 5.0  # seconds to wait for another server that writes the same file

@@ -7,18 +7,19 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refladder.arena.compete import spent_before
+from refladder.arena.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
 from refladder.errors import DataError, RefladderError, UsageError
 from refladder.files.jsonl import read_bytes, read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.files.scored_shards import is_scored
 from refladder.files.table_files import table_files
 from refladder.files.tables import parse_number, read_rows
-from refladder.jobs.compete import RESULTS, spent_before
+from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.score import Mapped, items
 from refladder.parsing import parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension
 from refladder.report.summary import cost_words
-from refladder.review.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
 from refladder.scoring.columns import LOW_MASS, OVERALL, column_names
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of

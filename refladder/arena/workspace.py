@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refladder.arena.runs import read_run
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import is_unicode
 from refladder.files.tables import FORMATS, read_rows
-from refladder.jobs.compete import RESULTS
-from refladder.review.runs import read_run
+from refladder.jobs.evaluation_results import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from refladder.review.sheet import Sheet
+    from refladder.arena.sheet import Sheet
 
 _DEPTH, _MOST, _PREVIEW = 3, 200, 5  # folders below a named one, files that are listed, rows of a preview
 _LONGEST = 300  # characters of a cell in a preview

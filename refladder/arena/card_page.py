@@ -6,8 +6,8 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
+from refladder.arena.html import style, style_policy
 from refladder.report.rendering import shared_legends
-from refladder.review.html import style, style_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

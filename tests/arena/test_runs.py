@@ -8,9 +8,9 @@ import re
 import pytest
 from review_data import NASTY, SYSTEMS, contest
 
+from refladder.arena.html import MODULES, PAGE, inert_json, review_page, script
+from refladder.arena.runs import read_run
 from refladder.errors import DataError
-from refladder.review.html import MODULES, PAGE, inert_json, review_page, script
-from refladder.review.runs import read_run
 
 
 def test_a_contest_is_parted_into_what_may_be_seen_and_what_not(tmp_path):

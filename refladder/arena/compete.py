@@ -13,6 +13,8 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from refladder.arena.criteria import Criterion
+from refladder.arena.task_prompt import TASK
 from refladder.backends import in_batches, whole
 from refladder.backends.estimate import Unanswered
 from refladder.errors import UsageError
@@ -27,8 +29,7 @@ from refladder.files.jsonl import (
     within,
 )
 from refladder.files.locks import locked_folder
-from refladder.jobs.criteria import Criterion
-from refladder.jobs.task_prompt import TASK
+from refladder.jobs.evaluation_results import RESULTS
 from refladder.parsing import parse_json
 from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
@@ -44,14 +45,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from refladder.arena.task_prompt import Instance
     from refladder.backends import Backend
-    from refladder.jobs.task_prompt import Instance
     from refladder.records import Completion, Dimension, Judgment, Progress, Sampling
     from refladder.scoring.question import Question
 
     Bars = Callable[[str], AbstractContextManager[Progress | None]]
 
-GENERATED, RESULTS, RUN = "generated.jsonl", "results.jsonl", "run.json"
+GENERATED, RUN = "generated.jsonl", "run.json"
 BATCH = 256  # texts written and stored at a time
 
 _EXPLAIN = (

@@ -14,19 +14,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refladder.arena.command_process import Process
+from refladder.arena.compete import GENERATED
+from refladder.arena.task_prompt import parse_task_prompt, read_instances
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_bytes
-from refladder.jobs.compete import GENERATED, RESULTS
+from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.inventory import inventory
-from refladder.jobs.task_prompt import parse_task_prompt, read_instances
 from refladder.parsing import parse_json
 from refladder.report.summary import cost_words
-from refladder.review.command_process import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from refladder.review.workspace import Workspace
+    from refladder.arena.workspace import Workspace
 
 _NAME = re.compile(r"\w[\w .-]{0,59}")
 _KIND = re.compile(r"(\w+)(?::(.*))?", re.DOTALL)

@@ -17,11 +17,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
+from refladder.arena.html import policy, review_page
+from refladder.arena.ratings import add_rating, ratings_of, remove_rating
 from refladder.errors import RefladderError
 from refladder.files.jsonl import is_unicode
 from refladder.parsing import parse_json
-from refladder.review.html import policy, review_page
-from refladder.review.ratings import add_rating, ratings_of, remove_rating
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from refladder.review.building import Builder
-    from refladder.review.workspace import Workspace
+    from refladder.arena.building import Builder
+    from refladder.arena.workspace import Workspace
 
 _LARGEST = 1 << 20  # bytes of a request
 
