@@ -43,7 +43,7 @@ from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.rules import DEFAULT_RULE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.arrays import FloatArray, IntArray
@@ -341,6 +341,16 @@ class EvaluationMethod:
 
     run: RunMethod
     recorded: str | None = None
+
+
+def by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
+    """The contexts that have outputs, with these."""
+    outputs: dict[str, list[Output]] = {}
+    for output in benchmark.outputs:
+        outputs.setdefault(output.context_id, []).append(output)
+    for context in benchmark.contexts:
+        if context.id in outputs:
+            yield context, outputs[context.id]
 
 
 def method_named(name: str) -> EvaluationMethod:

@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +33,7 @@ from refladder.methods.checkpoints import (
     open_writer,
     token_id,
 )
-from refladder.methods.without_judge import has_references, method_without_judge, trained_scores
+from refladder.methods.without_judge import Evaluator, has_references, method_without_judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
     from refladder.backends.hf import TransformersBackend
     from refladder.backends.hf.readers import Reader
-    from refladder.methods.contract import MethodResult, MethodSettings
-    from refladder.methods.without_judge import Opener, Score
+    from refladder.methods.contract import EvaluationMethod, MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
 
@@ -311,14 +310,14 @@ def _of_pairs(
     return Found(values, amiss)
 
 
-def _prepare_unieval(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
+def _opened_unieval(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+) -> str | Evaluator:
     """`unieval:PATH`. Dimensions that UniEval has no question for have no score."""
     if not options["checkpoint"]:
         return NO_CHECKPOINT + UNIEVAL_SUGGESTION
     task = benchmark.contexts[0].task
-    asked: dict[str, BooleanQuestion] = {}
+    asked: list[tuple[Dimension, BooleanQuestion]] = []
     unscored, unreferenced = [], []
     for dimension in dimensions:
         question = UNIEVAL_QUESTIONS.get((task, dimension.name))
@@ -327,65 +326,45 @@ def _prepare_unieval(
         elif question.needs_reference and not has_references(benchmark):
             unreferenced.append(dimension.name)
         else:
-            asked[dimension.name] = question
-    unscored += unreferenced
+            asked.append((dimension, question))
+    without = ", ".join(unscored + unreferenced)
     if not asked:
-        return f"UniEval has no question for {task} on {', '.join(unscored)} with the available data"
-
-    def opened() -> Callable[[], MethodResult]:
-        writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))
-        functions: list[tuple[list[str], Score]] = [
-            ([dimension], functools.partial(unieval, writer, question)) for dimension, question in asked.items()
-        ]
-        signature = f"model:{writer.opened.fingerprint}|nrefs:best|sentences:rule"
-
-        def compute() -> MethodResult:
-            result = trained_scores("unieval", benchmark, settings, signature, functions)
-            notes = (f"UniEval has no question for {', '.join(unscored)}; no score there",) if unscored else ()
-            return replace(result, notes=(*notes, *result.notes))
-
-        return compute
-
-    return opened
+        return f"UniEval has no question for {task} on {without} with the available data"
+    writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))
+    return Evaluator(
+        signature=f"unieval|model:{writer.opened.fingerprint}|nrefs:best|sentences:rule",
+        functions=[([dimension], functools.partial(unieval, writer, question)) for dimension, question in asked],
+        notes=(f"UniEval has no question for {without}; no score there",) if without else (),
+    )
 
 
-def _prepare_nli(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
-    """`nli:PATH`: entailment both ways between data and text; the same number on every dimension."""
-    task = benchmark.contexts[0].task
-    if task != "data-to-text":
-        return f"it reads triples of data, and the task of {benchmark.name} is {task}"
-    return _classified("nli", NLI_SUGGESTION, data_entailment, benchmark, dimensions, options, settings)
-
-
-def _prepare_regressor(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
-    """`regressor:PATH`: the output of a trained sequence classifier; the same number on every dimension."""
-    return _classified("regressor", REGRESSOR_SUGGESTION, regression, benchmark, dimensions, options, settings)
-
-
-def _classified(  # noqa: PLR0917  what `_prepare_*` are given, behind three of their own
+def _of_a_classifier(
     name: str,
     suggestion: str,
     score: Callable[[Reader, Context, Sequence[str]], Found],
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    options: dict[str, str],
-    settings: MethodSettings,
-) -> str | Opener:
-    if not options["checkpoint"]:
-        return NO_CHECKPOINT + suggestion
+    unfit: Callable[[Benchmark], str | None] = lambda _benchmark: None,
+) -> EvaluationMethod:
+    """`NAME:PATH`: the same number on every dimension; `unfit` says why a benchmark cannot be scored."""
 
-    def opened() -> Callable[[], MethodResult]:
+    def opened(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+    ) -> str | Evaluator:
+        if reason := unfit(benchmark):
+            return reason
+        if not options["checkpoint"]:
+            return NO_CHECKPOINT + suggestion
         reader = open_reader(options["checkpoint"], CLASSIFIER, name, suggestion, machine_of(options))
-        functions = [([dimension.name for dimension in dimensions], functools.partial(score, reader))]
-        return lambda: trained_scores(name, benchmark, settings, f"model:{reader.opened.fingerprint}", functions)
+        signature = f"{name}|model:{reader.opened.fingerprint}"
+        return Evaluator(signature=signature, functions=[(dimensions, functools.partial(score, reader))])
 
-    return opened
+    return method_without_judge(name, {"checkpoint": "", **MACHINE}, opened)
 
 
-UNIEVAL = method_without_judge("unieval", {"checkpoint": "", **MACHINE}, _prepare_unieval)
-NLI = method_without_judge("nli", {"checkpoint": "", **MACHINE}, _prepare_nli)
-REGRESSOR = method_without_judge("regressor", {"checkpoint": "", **MACHINE}, _prepare_regressor)
+def _no_triples(benchmark: Benchmark) -> str | None:
+    task = benchmark.contexts[0].task
+    return None if task == "data-to-text" else f"it reads triples of data, and the task of {benchmark.name} is {task}"
+
+
+UNIEVAL = method_without_judge("unieval", {"checkpoint": "", **MACHINE}, _opened_unieval)
+NLI = _of_a_classifier("nli", NLI_SUGGESTION, data_entailment, _no_triples)
+REGRESSOR = _of_a_classifier("regressor", REGRESSOR_SUGGESTION, regression)
