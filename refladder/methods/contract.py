@@ -288,6 +288,11 @@ class Comparisons:
         """The ids of the outputs."""
         return [output.id for output in self.outputs]
 
+    @property
+    def arrays(self) -> tuple[int, IntArray, FloatArray]:
+        """What an estimator takes: the number of outputs, the pairs and their probabilities."""
+        return len(self.outputs), self.pairs, self.probabilities
+
     def debiased(self, thresholds: Mapping[str, float]) -> Comparisons:
         """With the position bias taken out by the threshold of this dimension; unchanged where it has none."""
         threshold = thresholds.get(self.dimension.name)
