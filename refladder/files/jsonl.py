@@ -240,7 +240,8 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
             mend_end(path, stream)
             stream.write(b"".join(lines))
             stream.flush()
-            os.fsync(stream.fileno())
+            if not is_device(path):  # /dev/null has no disk
+                os.fsync(stream.fileno())
     except OSError as error:
         raise cannot_write(path, error) from error
 
