@@ -193,9 +193,8 @@ def _results(
         fields = asdict(criterion)
         yield {"kind": "criterion", "criterion": fields.pop("name"), **fields}
     for generated in contest.generated:
-        fields = asdict(generated)
-        del fields["key"]
-        yield {"kind": "text", **fields}
+        names = ("row", "model", "text", "finish", "note")
+        yield {"kind": "text", **{name: getattr(generated, name) for name in names}}
     yield from map(asdict, contest.trials)
     yield from map(asdict, contest.standings)
 

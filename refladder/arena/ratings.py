@@ -72,13 +72,12 @@ def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
         DataError: with path:line, a line is not a rating.
     """
     ratings = []
-    criteria = {name: number for number, name in enumerate(sheet.criteria)}
     for path in (sheet.grades, sheet.pairs):
         for where, line in read_appended(path):
             fields = parse_json(line, where)
             try:
                 numbers = [sheet.numbers.get(fields[name]) for name in _ids(fields)]
-                criterion = criteria.get(fields["dimension"])
+                criterion = sheet.criteria.get(fields["dimension"])
                 given = {name: fields[name] for name in ("value", "winner", "rater") if name in fields}
             except (KeyError, TypeError) as error:
                 raise DataError(f"{where}: not a rating; mend the line, or move the file away") from error
@@ -101,7 +100,7 @@ def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
     if not isinstance(rating, dict):
         raise DataError("a rating is a JSON object")
     criterion = _number_of(rating, "criterion", len(sheet.criteria))
-    dimension = sheet.criteria[criterion]
+    dimension = list(sheet.criteria)[criterion]
     rater = rating.get("rater")
     if not isinstance(rater, str) or not rater.strip() or len(rater) > _LONGEST or not rater.isprintable():
         raise DataError(f"a rating needs the name of its rater, of 1 to {_LONGEST} characters")

@@ -49,15 +49,12 @@ class Sheet:
     texts: list[Text]
     grades: Path
     pairs: Path
-    numbers: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(init=False)  # of the texts, by id
+    criteria: dict[str, int] = field(init=False)  # their numbers, by name
 
     def __post_init__(self) -> None:
         self.numbers = {text.id: number for number, text in enumerate(self.texts)}
-
-    @property
-    def criteria(self) -> list[str]:
-        """The names of the criteria."""
-        return [criterion["name"] for criterion in self.pool["criteria"]]
+        self.criteria = {criterion["name"]: number for number, criterion in enumerate(self.pool["criteria"])}
 
 
 def sheet_of(
