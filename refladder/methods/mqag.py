@@ -30,6 +30,7 @@ from refladder.methods.checkpoints import (
 )
 from refladder.methods.without_judge import Evaluator, method_without_judge
 from refladder.records import Sampling
+from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,8 +168,7 @@ def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice
     for choice in asked:
         numbers = np.array([next(logits)[0] for _ in range(2 * len(choice.options))]).reshape(2, -1)
         if np.isfinite(numbers).all():
-            weights = np.exp(numbers - numbers.max(axis=1, keepdims=True))
-            distances.append(total_variation(*(weights / weights.sum(axis=1, keepdims=True))))
+            distances.append(total_variation(*probabilities_from(numbers)))
     amiss[UNREADABLE] += len(choices) - len(distances)
     if not distances:
         amiss[NO_QUESTION] += 1

@@ -34,13 +34,14 @@ from refladder.methods.checkpoints import (
     token_id,
 )
 from refladder.methods.without_judge import Evaluator, has_references, method_without_judge
+from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf import TransformersBackend
-    from refladder.backends.hf.readers import Reader
+    from refladder.backends.hf.readers import Reader, Row
     from refladder.methods.contract import EvaluationMethod, MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
@@ -187,18 +188,18 @@ def unieval(writer: TransformersBackend, question: BooleanQuestion, context: Con
     references = context.references if question.needs_reference else ("",)
     if not references:
         return Found([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
-    inputs = [[unieval_inputs(question, context, text, reference) for reference in references] for text in texts]
-    shares, cut = yes_shares(writer, [ids for by_reference in inputs for asked in by_reference for ids in asked])
+    asked = [unieval_inputs(question, context, text, reference) for text in texts for reference in references]
+    shares, cut = yes_shares(writer, [parts for inputs in asked for parts in inputs])
     amiss = Counter({CUT: cut})
-    values: list[float | None] = []
-    start = 0
     put_together = np.sum if question.sentences == "sum" else np.mean
-    for by_reference in inputs:
-        per_reference = []
-        for asked in by_reference:
-            per_reference.append(float(put_together(shares[start : start + len(asked)])) if asked else None)
-            start += len(asked)
-        values.append(_finite(None if None in per_reference else float(np.max(np.array(per_reference))), amiss))
+    scores = [
+        float(put_together(own)) if len(own) else None
+        for own in np.split(shares, np.cumsum([len(inputs) for inputs in asked])[:-1])
+    ]
+    values: list[float | None] = []
+    for start in range(0, len(scores), len(references)):
+        of_text = [score for score in scores[start : start + len(references)] if score is not None]
+        values.append(_finite(float(np.max(of_text)) if of_text else None, amiss))
     return Found(values, amiss)
 
 
@@ -254,8 +255,7 @@ def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> F
         return [(" ".join(facts), text), *((text, fact) for fact in facts)]
 
     def least(logits: FloatArray) -> float:
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return float((weights[:, label] / weights.sum(axis=1)).min())
+        return float(probabilities_from(logits)[:, label].min())
 
     return _of_pairs(reader, texts, pairs, least)
 
@@ -284,29 +284,25 @@ def _of_pairs(
 ) -> Found:
     """A number for each text, computed from the logits of its pairs, shape (pairs, classes)."""
     amiss: Counter[str] = Counter()
-    rows = []
-    counts: list[int | None] = []  # rows of each text; None for an empty one, 0 for one that does not fit
+    rows_of: list[list[Row] | None] = []  # None for an empty text, no rows for one that does not fit
+    plain = reader.tokens.plain
     for text in texts:
         if not text.strip():
-            counts.append(None)
+            rows_of.append(None)
             continue
-        plain = reader.tokens.plain
         pair_rows = [reader.pair(plain(first), plain(second)) for first, second in pairs(text)]
         fitting = [row for row in pair_rows if row is not None]
-        counts.append(len(fitting) if len(fitting) == len(pair_rows) else 0)
-        rows += fitting if len(fitting) == len(pair_rows) else []
+        rows_of.append(fitting if len(fitting) == len(pair_rows) else [])
+    rows = [row for own in rows_of for row in own or ()]
     amiss[CUT] += sum(row.cut for row in rows)
-    logits = reader.run(rows, lambda model, arguments: model(**arguments).logits)
+    logits = iter(reader.run(rows, lambda model, arguments: model(**arguments).logits))
     values: list[float | None] = []
-    start = 0
-    for count in counts:
-        if count == 0:
+    for own in rows_of:
+        if own is None or own:
+            values.append(_finite(value(np.stack([next(logits) for _ in own])) if own else None, amiss))
+        else:
             amiss[TOO_LONG] += 1
             values.append(None)
-        else:
-            mine = None if count is None else value(np.stack(logits[start : start + count]))
-            values.append(_finite(mine, amiss))
-        start += count or 0
     return Found(values, amiss)
 
 
