@@ -62,7 +62,7 @@ def review_app(workspace: Workspace, builder: Builder, *, token: str, hosts: fro
     routes += [
         Route(f"/api/{name}", _post(answer), methods=["POST"]) for name, answer in _writers(workspace, builder).items()
     ]
-    handlers = {RefladderError: _told, _RefusedError: _refused, OSError: _too_long}
+    handlers = {RefladderError: _refused, _RefusedError: _refused, OSError: _too_long}
     app = Starlette(routes=routes, exception_handlers=handlers)
     return _guarded(app, token, hosts)
 
@@ -121,12 +121,8 @@ def _post(answer: Callable[[Mapping[str, str], object], object]) -> Callable[[Re
     return endpoint
 
 
-async def _told(_request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=400)
-
-
 async def _refused(_request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=getattr(error, "status", 400))
+    return JSONResponse({"error": str(error)}, status_code=error.status if isinstance(error, _RefusedError) else 400)
 
 
 async def _too_long(request: Request, error: Exception) -> Response:

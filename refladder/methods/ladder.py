@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ from refladder.backends.usage import characters
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away, within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
-from refladder.files.locks import locked_folder
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import of_orders
 from refladder.methods.tally import Tally
@@ -57,7 +55,7 @@ def evaluation_ladders(
     """
     work = settings.work
     journal = None if work is None else work / JOURNAL
-    with nullcontext() if work is None else locked_folder(work), settings.progress("writing ladders") as progress:
+    with settings.progress("writing ladders") as progress:
         if journal is not None and settings.restart:
             throw_away(journal)
         ladders, failures = build_ladders(

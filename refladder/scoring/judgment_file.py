@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -56,7 +56,6 @@ from refladder.records import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from types import TracebackType
     from typing import IO
 
     from refladder.scoring.question import Question
@@ -247,9 +246,7 @@ class JudgmentLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -510,12 +507,7 @@ def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
     """The judgment with the ids of another question that shows the same texts."""
     if _comparison(judgment) == comparison:
         return judgment
-    return replace(
-        judgment,
-        context_id=comparison.context_id,
-        subject=comparison.subject,
-        against=comparison.against or None,
-    )
+    return replace(judgment, **asdict(comparison) | {"against": comparison.against or None})
 
 
 def _on_scale(run: Run) -> Run:
