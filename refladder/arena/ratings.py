@@ -34,13 +34,8 @@ _guard = threading.Lock()
 def add_rating(sheet: Sheet, rating: object) -> None:
     """Store one rating; it is on the disk when this returns.
 
-    Args:
-        sheet: the run.
-        rating: `{"text", "criterion", "value", "rater"}` or `{"first", "second", "criterion", "winner", "rater"}`, with
-            numbers of the pool.
-
-    Raises:
-        DataError: the rating is not one of these, or the file cannot be written.
+    `{"text", "criterion", "value", "rater"}` or `{"first", "second", "criterion", "winner", "rater"}`, with numbers of
+    the pool.
     """
     path, line = _line(sheet, rating)
     with _writing(path):
@@ -48,11 +43,7 @@ def add_rating(sheet: Sheet, rating: object) -> None:
 
 
 def remove_rating(sheet: Sheet, rating: object) -> bool:
-    """Remove the last stored rating that equals this one; whether there was one.
-
-    Raises:
-        DataError: as `add_rating`.
-    """
+    """Remove the last stored rating that equals this one; whether there was one."""
     path, line = _line(sheet, rating)
     wanted = to_json(line).decode()
     with _writing(path):
@@ -66,11 +57,7 @@ def remove_rating(sheet: Sheet, rating: object) -> bool:
 
 
 def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
-    """The stored ratings of a run, with numbers of the pool; those of other texts or criteria are left out.
-
-    Raises:
-        DataError: with path:line, a line is not a rating.
-    """
+    """The stored ratings of a run, with numbers of the pool; those of other texts or criteria are left out."""
     ratings = []
     for path in (sheet.grades, sheet.pairs):
         for where, line in read_appended(path):

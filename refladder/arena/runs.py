@@ -36,12 +36,7 @@ _MOST_LABELS = 12  # columns with numbers that the threshold view offers as labe
 def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> Sheet:
     """Read a run: the folder of `compete` or of `evaluate --work`, or the table of `score --out`.
 
-    Args:
-        run: the folder or the table.
-        allowed: raises UsageError for a file that may not be read; None allows all that the run names.
-
-    Raises:
-        DataError: there is no such run, or a file of it is damaged.
+    `allowed` raises UsageError for a file that may not be read; None allows all that the run names.
     """
     if run.is_dir():
         if is_scored(str(run)):

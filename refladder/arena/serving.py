@@ -47,11 +47,7 @@ class _RefusedError(Exception):
 def review_app(workspace: Workspace, builder: Builder, *, token: str, hosts: frozenset[str]) -> ASGIApp:
     """The server as an ASGI application.
 
-    Args:
-        workspace: the runs and folders that were named at the start.
-        builder: starts runs.
-        token: every request for data must bring it.
-        hosts: values of the header Host that are answered, such as `127.0.0.1:8000`.
+    Every request for data must bring `token`. `hosts` are the values of the header Host that are answered.
     """
 
     async def page(_request: Request) -> Response:

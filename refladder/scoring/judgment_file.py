@@ -70,15 +70,7 @@ _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single tex
 
 
 def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
-    """A judgments file: its Run, and its judgments with the path:line of each.
-
-    Args:
-        path: the file, or a folder of scored shards, whose judgments are read one after another; on this machine or at
-            a URL.
-
-    Raises:
-        DataError: the file is empty, damaged, or not a judgments file; files of a folder are of several runs.
-    """
+    """A judgments file, or all of a folder of scored shards: its Run, and its judgments with the path:line of each."""
     path = str(path)
     if is_many(path):
         return _read_folder(path)
@@ -124,17 +116,7 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 
 def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:
-    """Check that a stored judgment is a choice between the outcomes of its question.
-
-    Args:
-        where: path:line, for the error.
-        judgment: as it was read.
-        allowed: the outcomes that could be chosen.
-        all_of: whether all of them must be in the judgment, in any order.
-
-    Raises:
-        DataError: its outcomes are others.
-    """
+    """Check that a stored judgment is a choice between all outcomes of its question, or some of them."""
     if judgment.outcomes == allowed:  # nearly always, and quick
         return
     outcomes = set(judgment.outcomes)
@@ -166,16 +148,8 @@ def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
 class JudgmentLog:
     """An open judgments file in canonical order; use it in a `with` block.
 
-    Args:
-        path: the file, or None to store nothing.
-        run: what this run is; a file of another run is refused.
-        restart: throw away what the file holds.
-        read_only: return what the file holds and store nothing new.
-
-    Raises:
-        OtherRunError: the file is of another run.
-        UsageError: another process has it open.
-        DataError: it cannot be read or written.
+    Without a path nothing is stored. A file of another run is refused. `read_only` gives what the file holds and stores
+    nothing new; `restart` throws away what it holds.
     """
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
@@ -279,19 +253,10 @@ class JudgmentLog:
         return self._ahead
 
     def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
-        """A judgment for every question: as many of the first as the file still holds, then new ones.
+        """A judgment for every question, the next ones in the canonical order: as the file holds them, then new ones.
 
-        Args:
-            questions: the next ones in the canonical order.
-            answer: given the questions without a judgment, yields judgments in their order, batch by batch; each batch
-                is appended before the next is asked for.
-
-        Returns:
-            The judgments as they are stored, in the order of the questions.
-
-        Raises:
-            DataError: the file continues with other questions (the texts, or their order, have changed since), or
-                cannot be written.
+        `answer` is given the questions without a judgment, and yields judgments in their order, batch by batch; each
+        batch is appended before the next is asked for.
         """
         judgments = self._next(questions)
         rest = questions[len(judgments) :]
@@ -312,11 +277,7 @@ class JudgmentLog:
         return judgments
 
     def keep(self, judgments: Sequence[Judgment]) -> None:
-        """Keep judgments of a batch that was not finished, in any order; `complete` puts them in their places.
-
-        Raises:
-            DataError: the disk is full, or the file cannot be written.
-        """
+        """Keep judgments of a batch that was not finished, in any order; `complete` puts them in their places."""
         if self._path is not None and judgments and not is_device(self._path):
             append_records(_early_path(self._path), judgments)
 
@@ -327,11 +288,7 @@ class JudgmentLog:
     def stored_of(self, questions: Sequence[Question]) -> dict[int, Judgment]:
         """The judgments of one output in a file of which asking stopped early, by the position of their question.
 
-        Args:
-            questions: all of the output; the file holds some of them, in any order, before those of the next output.
-
-        Raises:
-            DataError: a judgment of the output was made with other texts, or is damaged.
+        The file holds some of the output's, in any order, before those of the next output.
         """
         wanted = {question.comparison: position for position, question in enumerate(questions)}
         judgments: dict[int, Judgment] = {}
@@ -364,11 +321,7 @@ class JudgmentLog:
         return judgments
 
     def finish(self) -> None:
-        """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off.
-
-        Raises:
-            DataError: it continues with further judgments: the input has fewer rows than before.
-        """
+        """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off."""
         if self._ahead is not None or self._next_line() is not None:
             raise DataError(
                 f"{self._path}:{self._number}: judgments go on after this run's last question; the input has "
@@ -378,11 +331,7 @@ class JudgmentLog:
             throw_away(_early_path(self._path))
 
     def append(self, judgments: Sequence[Judgment]) -> None:
-        """Put new judgments at the end, safely on disk when this returns.
-
-        Raises:
-            DataError: the disk is full, or the file cannot be written; earlier judgments stay.
-        """
+        """Put new judgments at the end, safely on disk when this returns."""
         if self._ahead is not None and judgments:
             raise DataError(
                 f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; throw "
@@ -396,18 +345,8 @@ class JudgmentIndex(JudgmentLog):
     """Judgments by the key of their question, in memory and, with a path, in a file.
 
     The file is read whole, closed, and opened again for each batch that is appended; whoever uses it has locked its
-    folder. Two questions that show the same texts are one.
-
-    Args:
-        path: the file, or None to store the judgments in memory only.
-        run: from `asker.run_of`. A file of an earlier version is read too: its first line is a recipe/1, or a run/1
-            with dimensions, and its name holds the number of sampled answers.
-        restart: throw away what the file holds.
-        read_only: store new judgments in memory only.
-
-    Raises:
-        UsageError: the file is of another judge or template, or another process has it open.
-        DataError: it cannot be read or written, or a line is no judgment.
+    folder. Two questions that show the same texts are one. A file of an earlier version is read too: its first line is
+    a recipe/1, or a run/1 with dimensions, and its name holds the number of sampled answers.
     """
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
@@ -439,18 +378,7 @@ class JudgmentIndex(JudgmentLog):
         return False
 
     def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
-        """A judgment for every question; those without one are asked once each, the questions of a context together.
-
-        Args:
-            questions: in any order.
-            answer: as in `JudgmentLog.complete`.
-
-        Returns:
-            The judgments in the order of the questions, each with the ids that its question is about.
-
-        Raises:
-            DataError: the file cannot be written.
-        """
+        """A judgment for every question; those without one are asked once each, the questions of a context together."""
         self.reused += sum(question.key in self.judgments for question in questions)
         for batch in answer(self.unanswered(questions)):
             self.append(batch)
@@ -466,11 +394,7 @@ class JudgmentIndex(JudgmentLog):
         self.append(judgments)
 
     def append(self, judgments: Sequence[Judgment]) -> None:
-        """Put new judgments into the index and at the end of the file, safely on disk when this returns.
-
-        Raises:
-            DataError: the disk is full, or the file cannot be written; earlier judgments stay.
-        """
+        """Put new judgments into the index and at the end of the file, safely on disk when this returns."""
         super().append(judgments)
         self.judgments.update({judgment.key: judgment for judgment in judgments})
 
