@@ -76,10 +76,6 @@ def spent_before(folder: Path) -> list[dict[str, Any]]:
     return spent
 
 
-def _silent(_what: str) -> AbstractContextManager[Progress | None]:
-    return nullcontext()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
     """The result of a contest. `failures` are sentences on the rows and models without a text.
@@ -106,7 +102,7 @@ def compete(
     explain: bool = False,
     prompts: Path | None = None,
     restart: bool = False,
-    bars: Bars = _silent,
+    bars: Bars = lambda _what: nullcontext(),
 ) -> Contest:
     """Let models write a text for every row, and a judge compare every pair of texts in both orders.
 

@@ -63,23 +63,15 @@ def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
         for where, line in read_appended(path):
             fields = parse_json(line, where)
             try:
-                numbers = [sheet.numbers.get(fields[name]) for name in _ids(fields)]
+                keys = {FIRST: FIRST, SECOND: SECOND} if FIRST in fields else {"text": "output_id"}
+                numbers = {key: sheet.numbers.get(fields[name]) for key, name in keys.items()}
                 criterion = sheet.criteria.get(fields["dimension"])
                 given = {name: fields[name] for name in ("value", "winner", "rater") if name in fields}
             except (KeyError, TypeError) as error:
                 raise DataError(f"{where}: not a rating; mend the line, or move the file away") from error
-            if criterion is None or None in numbers:
-                continue
-            ratings.append({**dict(zip(_keys(fields), numbers, strict=True)), "criterion": criterion, **given})
+            if criterion is not None and None not in numbers.values():
+                ratings.append({**numbers, "criterion": criterion, **given})
     return ratings
-
-
-def _ids(fields: dict[str, Any]) -> tuple[str, ...]:
-    return (FIRST, SECOND) if FIRST in fields else ("output_id",)
-
-
-def _keys(fields: dict[str, Any]) -> tuple[str, ...]:
-    return (FIRST, SECOND) if FIRST in fields else ("text",)
 
 
 def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
