@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.arena.criteria import Criterion
-from refladder.arena.task_prompt import TASK
+from refladder.arena.task_prompt import TASK, parse_task_prompt
 from refladder.backends import in_batches, whole
 from refladder.backends.estimate import Unanswered
 from refladder.errors import UsageError
@@ -55,16 +55,13 @@ if TYPE_CHECKING:
 GENERATED, RUN = "generated.jsonl", "run.json"
 BATCH = 256  # texts written and stored at a time
 
-_EXPLAIN = (
-    "Two responses to a request were compared, and one was judged better.\n\nRequest:\n",
-    "\n\nThe better response:\n",
-    "\n\nThe other response:\n",
-    "\n\nEvaluation criteria:\n",
-    ": ",
-    "\n\nSay in one sentence why the better response is better on ",
-    ".",
+_WHY = parse_task_prompt(
+    "Two responses to a request were compared, and one was judged better.\n\n"
+    "Request:\n{context}\n\nThe better response:\n{target}\n\nThe other response:\n{reference}\n\n"
+    "Evaluation criteria:\n{dimension}: {description}\n\n"
+    "Say in one sentence why the better response is better on {dimension}.",
+    "explain",
 )
-_EXPLAIN_NAMES = ("context", "target", "reference", "dimension", "description", "dimension")
 
 
 def spent_before(folder: Path) -> list[dict[str, Any]]:
@@ -306,7 +303,7 @@ class _Pair(NamedTuple):
             "dimension": self.criterion.name,
             "description": self.criterion.description,
         }
-        return Prompt(task=TASK, role="explain", literals=_EXPLAIN, names=_EXPLAIN_NAMES, slots=slots)
+        return Prompt(task=TASK, role="explain", literals=_WHY.literals, names=_WHY.names, slots=slots)
 
 
 def _pairs(

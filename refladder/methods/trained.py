@@ -11,7 +11,6 @@ import functools
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,67 +54,54 @@ REGRESSOR_SUGGESTION = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BooleanQuestion:
-    """UniEval's input for one dimension.
+    """UniEval's input for one dimension: a question, and texts after it as a template of the output and its context.
 
-    `parts` are (name, source) after the question, the source being output, context, background or reference.
     `sentences` says whether the output is asked about sentence by sentence, and how the answers are put together.
     """
 
-    question: str
-    parts: tuple[tuple[str, str], ...]
-    sentences: str | None = None
-
-    @property
-    def needs_reference(self) -> bool:
-        """Whether the output is compared with references."""
-        return any(source == "reference" for _, source in self.parts)
+    def __init__(self, question: str, *texts: str, sentences: str | None = None) -> None:
+        self.parts = (f"question: {question}", *texts)
+        self.sentences = sentences
+        self.needs_reference = any("{reference}" in text for text in texts)
 
 
 NO_REFERENCE = "{:,} outputs have no score on a dimension that needs a reference, since their context has none"
 
 # What the published checkpoints were trained on: arXiv 2210.07197, appendix.
-UNIEVAL_QUESTIONS: dict[tuple[str, str], BooleanQuestion] = {
+UNIEVAL_QUESTIONS = {
     ("summarization", "coherence"): BooleanQuestion(
-        question="Is this a coherent summary to the document?", parts=(("summary", "output"), ("document", "context"))
+        "Is this a coherent summary to the document?", "summary: {output}", "document: {context}"
     ),
     ("summarization", "consistency"): BooleanQuestion(
-        question="Is this claim consistent with the document?",
-        parts=(("claim", "output"), ("document", "context")),
-        sentences="mean",
+        "Is this claim consistent with the document?", "claim: {output}", "document: {context}", sentences="mean"
     ),
     ("summarization", "fluency"): BooleanQuestion(
-        question="Is this a fluent paragraph?", parts=(("paragraph", "output"),), sentences="mean"
+        "Is this a fluent paragraph?", "paragraph: {output}", sentences="mean"
     ),
     ("summarization", "relevance"): BooleanQuestion(
-        question="Is this summary relevant to the reference?", parts=(("summary", "output"), ("reference", "reference"))
+        "Is this summary relevant to the reference?", "summary: {output}", "reference: {reference}"
     ),
-    ("dialogue", "naturalness"): BooleanQuestion(
-        question="Is this a natural response in the dialogue?", parts=(("response", "output"),)
-    ),
+    ("dialogue", "naturalness"): BooleanQuestion("Is this a natural response in the dialogue?", "response: {output}"),
     ("dialogue", "coherence"): BooleanQuestion(
-        question="Is this a coherent response given the dialogue history?",
-        parts=(("response", "output"), ("dialogue history", "context")),
+        "Is this a coherent response given the dialogue history?", "response: {output}", "dialogue history: {context}"
     ),
     ("dialogue", "engagingness"): BooleanQuestion(
-        question="Is this an engaging and informative response according to the dialogue history and fact?",
-        parts=(("response", "output"), ("dialogue history", "context"), ("fact", "background")),
+        "Is this an engaging and informative response according to the dialogue history and fact?",
+        "response: {output}",
+        "dialogue history: {context}",
+        "fact: {background}",
         sentences="sum",
     ),
     ("dialogue", "groundedness"): BooleanQuestion(
-        question="Is this response consistent with knowledge in the fact?",
-        parts=(("response", "output"), ("fact", "background")),
+        "Is this response consistent with knowledge in the fact?", "response: {output}", "fact: {background}"
     ),
     ("dialogue", "understandability"): BooleanQuestion(
-        question="Is this an understandable response in the dialogue?", parts=(("response", "output"),)
+        "Is this an understandable response in the dialogue?", "response: {output}"
     ),
-    ("data-to-text", "fluency"): BooleanQuestion(
-        question="Is this a fluent utterance?", parts=(("utterance", "output"),)
-    ),
+    ("data-to-text", "fluency"): BooleanQuestion("Is this a fluent utterance?", "utterance: {output}"),
     ("data-to-text", "semantics"): BooleanQuestion(
-        question="Is this sentence informative according to the reference?",
-        parts=(("sentence", "output"), ("reference", "reference")),
+        "Is this sentence informative according to the reference?", "sentence: {output}", "reference: {reference}"
     ),
 }
 
@@ -134,13 +120,7 @@ def unieval_inputs(question: BooleanQuestion, context: Context, text: str, refer
     """
     sources = {"context": context.text, "background": context.background, "reference": reference}
     outputs = sentences(text) if question.sentences else [text.strip()] * bool(text.strip())
-    return [
-        (
-            f"question: {question.question}",
-            *(f"{name}: {output if source == 'output' else sources[source]}" for name, source in question.parts),
-        )
-        for output in outputs
-    ]
+    return [tuple(part.format(output=output, **sources) for part in question.parts) for output in outputs]
 
 
 def yes_shares(writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:

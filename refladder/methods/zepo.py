@@ -37,7 +37,7 @@ from refladder.records import Prompt, Unwritten
 from refladder.scoring.pairs import first_probabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.methods.contract import Comparisons, Judge
@@ -77,23 +77,16 @@ class _Candidate(NamedTuple):
     fairness: float | None
 
 
-class _Options(NamedTuple):
-    pairs: int
-    instructions: str
-    rewrites: int
-    rounds: int
-
-
-def _options(settings: MethodSettings) -> _Options:
-    given = settings.own("zepo", _DEFAULTS)
-    shown = ", ".join(f"zepo.{name}={given[name]}" for name in ("pairs", "rewrites", "rounds"))
+def _numbers(options: Mapping[str, str]) -> tuple[int, int, int]:
+    """How many pairs, rewrites and rounds the options ask for."""
+    shown = ", ".join(f"zepo.{name}={options[name]}" for name in ("pairs", "rewrites", "rounds"))
     try:
-        count, rewrites, rounds = int(given["pairs"]), int(given["rewrites"]), int(given["rounds"])
+        pairs, rewrites, rounds = int(options["pairs"]), int(options["rewrites"]), int(options["rounds"])
     except ValueError:
         raise UsageError(f"{shown}: all must be whole numbers") from None
-    if count < 1 or rewrites < 0 or rounds < 1:
+    if pairs < 1 or rewrites < 0 or rounds < 1:
         raise UsageError(f"{shown}: at least 1 pair, no less than 0 rewrites, and at least 1 round")
-    return _Options(count, given["instructions"], rewrites, rounds)
+    return pairs, rewrites, rounds
 
 
 def _run(
@@ -110,15 +103,16 @@ def _run(
     one instruction in each paragraph, in place of the shipped ones; `rewrites`, how many the writer makes of the
     fairest so far in each of `rounds`; a search ends before where no instruction could be fairer.
     """
-    options = _options(settings)
+    options = settings.own("zepo", _DEFAULTS)
+    pairs, rewrites, rounds = _numbers(options)
     template = template_of(benchmark, settings)
-    initial = [template, *_reworded(template, options.instructions)]
+    initial = [template, *_reworded(template, options["instructions"])]
     search, tallies = Tally(), list[Tally]()
     notes, signatures = list[str](), list[str]()
     comparisons: list[Comparisons] = []
     scores: dict[tuple[str, str], float | None] = {}
     for dimension in dimensions:
-        questions = _search_questions(benchmark, dimension, settings, options.pairs)
+        questions = _search_questions(benchmark, dimension, settings, pairs)
 
         def tried(template: Template, questions: Sequence[Question] = questions) -> _Candidate:
             pair_judge = open_pair_judge(judge, settings, template)
@@ -127,16 +121,14 @@ def _run(
         candidates = [tried(template) for template in initial]
         failed: list[str] = []
         asked = 0
-        for number in range(options.rounds if options.rewrites else 0):
+        for number in range(rounds if rewrites else 0):
             best = _fairest(candidates)
             if best.fairness == 0:
                 break
             writer = (settings.writer or judge)()
-            made, unusable = rewritten(
-                writer, best.template, options.rewrites, settings, start=number * options.rewrites
-            )
+            made, unusable = rewritten(writer, best.template, rewrites, settings, start=number * rewrites)
             failed += unusable
-            asked += options.rewrites
+            asked += rewrites
             known = {candidate.template.digest for candidate in candidates}
             candidates += [tried(template) for template in made if template.digest not in known]
         if settings.dry_run:
@@ -157,8 +149,7 @@ def _run(
         signatures.append(f"zepo|{signature_of(pair_judge, settings)}")
     if settings.dry_run:
         return MethodResult(method=None, notes=tuple(notes))
-    searched = f"|zepo:{options.pairs}x2of{len(initial)}"
-    searched += f"+{options.rewrites}x{options.rounds}" if options.rewrites else ""
+    searched = f"|zepo:{pairs}x2of{len(initial)}" + (f"+{rewrites}x{rounds}" if rewrites else "")
     return MethodResult(
         method=Method(name="zepo", signature="+".join(dict.fromkeys(signatures)) + searched, scores=scores),
         **total([search, *tallies]).counts(measures_of(comparisons)),
@@ -258,10 +249,9 @@ def rewritten(
     words = (_REWRITE.format(names=names) + instruction,)
     prompt = Prompt(task=template.task, role="rewrite", literals=words, names=(), slots={})
     drawn = settings.sampling
-    completions = []
-    for number in range(count):
-        tokens, seed = min(drawn.max_tokens, _REWRITE_TOKENS), drawn.seed + start + number
-        completions += writer.write([prompt], replace(drawn, max_tokens=tokens, seed=seed))
+    drawn = replace(drawn, max_tokens=min(drawn.max_tokens, _REWRITE_TOKENS))
+    seeds = range(drawn.seed + start, drawn.seed + start + count)
+    completions = [text for seed in seeds for text in writer.write([prompt], replace(drawn, seed=seed))]
     templates: dict[str, Template] = {}
     failed = []
     for completion in completions:
