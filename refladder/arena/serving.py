@@ -117,15 +117,19 @@ def _post(answer: Callable[[Mapping[str, str], object], object]) -> Callable[[Re
     return endpoint
 
 
+def _error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status_code=status)
+
+
 async def _refused(_request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=error.status if isinstance(error, _RefusedError) else 400)
+    return _error(error.status if isinstance(error, _RefusedError) else 400, str(error))
 
 
-async def _too_long(request: Request, error: Exception) -> Response:
+async def _too_long(_request: Request, error: Exception) -> Response:
     if not isinstance(error, OSError) or error.errno not in (errno.ENAMETOOLONG, errno.E2BIG):
         raise error
     words = f"a name or a text in the request is too long ({error.strerror}); shorten it"
-    return await _refused(request, _RefusedError(400, words))
+    return _error(400, words)
 
 
 async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
@@ -153,16 +157,18 @@ def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
         (b"cache-control", b"no-store"),
     ]
 
-    def refusal(scope: Scope) -> tuple[int, str] | None:
+    def refusal(scope: Scope) -> Response | None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if headers.get("host", "").lower() not in hosts:
-            return 421, "this server answers only under the address that it printed"
+            return _error(421, "this server answers only under the address that it printed")
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() not in hosts:
-            return 403, "requests from other pages are refused"
+            return _error(403, "requests from other pages are refused")
         given = headers.get("authorization", "").removeprefix("Bearer ")
         if scope["path"] != "/" and not hmac.compare_digest(given.encode("latin-1"), token.encode()):
-            return 401, "the key of this page is missing or old; open the address that `refladder review` printed last"
+            return _error(
+                401, "the key of this page is missing or old; open the address that `refladder review` printed last"
+            )
         return None
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -175,14 +181,6 @@ def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
-        refused = refusal(scope)
-        if refused is None:
-            await app(scope, receive, send_guarded)
-            return
-        status, text = refused
-        await send_guarded(
-            {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]}
-        )
-        await send_guarded({"type": "http.response.body", "body": json.dumps({"error": text}).encode()})
+        await (refusal(scope) or app)(scope, receive, send_guarded)
 
     return guarded
