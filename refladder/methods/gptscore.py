@@ -79,10 +79,8 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
         logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
     judgments = []
     for question in asked:
-        logprob = logprobs.get(question.texts["target"])
-        reason = (
-            None if logprob is not None else ((note or "unparsed") if question.texts["target"] else "the text is empty")
-        )
+        text = question.texts["target"]
+        logprob = logprobs.get(text)
         judgments.append(
             judgment_of(
                 question,
@@ -90,7 +88,7 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
                 outcomes=(TEXT,),
                 logprobs=None if logprob is None else (logprob,),
                 mass=None,
-                note=reason,
+                note=None if logprob is not None else note if text else "the text is empty",
                 cut=cut,
             )
         )
