@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.backends.estimate import Unanswered
 from refladder.errors import UsageError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.pairwise import cells_of, measures_of, no_scores, open_pair_judge, template_of
@@ -68,7 +67,6 @@ def _orders(first: int, second: int, settings: MethodSettings) -> list[tuple[int
 
 def _counted(
     pair_judge: Asker,
-    backend: Unanswered,
     starts: Sequence[tuple[Cell, Sequence[int]]],
     settings: MethodSettings,
     sorting: _Sorting,
@@ -82,8 +80,7 @@ def _counted(
         fewest, limit = comparisons_between(len(cell.outputs), beam=sorting.beam)
         least, most = least + fewest * settings.orders, most + limit * settings.orders
         pairs = [pair for left, right in itertools.combinations(start, 2) for pair in _orders(left, right, settings)]
-        with backend.at_most(settings.orders * limit):
-            pair_judge.judge(pair_judge.log.unanswered(cell.questions(pairs)))
+        pair_judge.count(cell.questions(pairs), settings.orders * limit)
     sentence = f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most"
     return MethodResult(method=None, notes=(sentence,))
 
@@ -99,8 +96,8 @@ def _method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> Eval
             (cell, np.random.default_rng(cell.seed(settings)).permutation(len(cell.outputs)).tolist())
             for cell in cells_of(benchmark, dimensions)
         ]
-        if isinstance(pair_judge.backend, Unanswered):
-            return _counted(pair_judge, pair_judge.backend, starts, settings, sorting)
+        if settings.dry_run:
+            return _counted(pair_judge, starts, settings, sorting)
         tally = Tally()
         answered: list[dict[tuple[int, int], float]] = [{} for _ in starts]
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.backends.estimate import Unanswered
 from refladder.errors import DataError, PromptError, UsageError
 from refladder.files.jsonl import read_bytes
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, MethodSettings
@@ -185,10 +184,7 @@ def _count_longest(
             return len(text_of(template))
         return tokens[0] + (0 if template.ending is None else template.ending.tokens)
 
-    pair_judge = open_pair_judge(judge, settings, max(templates, key=length))
-    if isinstance(pair_judge.backend, Unanswered):
-        with pair_judge.backend.at_most(len(questions)):
-            pair_judge.judge(pair_judge.log.unanswered(questions))
+    open_pair_judge(judge, settings, max(templates, key=length)).count(questions, len(questions))
 
 
 zepo = EvaluationMethod(run=_run)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends import in_batches, whole
+from refladder.backends.estimate import Unanswered
 from refladder.backends.labels import possible
 from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
@@ -147,6 +148,12 @@ class Asker:
         whole(self.backend, prompts, list(readings.values()))
         judged = judgments()
         return [judged[position] for position in range(len(questions))]
+
+    def count(self, questions: Sequence[Question], most: int) -> None:
+        """In a dry run, count these questions, of which `most` prompts are asked at most, as the answers make it."""
+        if isinstance(self.backend, Unanswered):
+            with self.backend.at_most(most):
+                self.judge(self.log.unanswered(questions))
 
     @property
     def calls(self) -> int:
