@@ -24,7 +24,8 @@ from refladder.jobs.criteria import criteria_of
 from refladder.jobs.recorded_judgments import check_recorded, default_method
 from refladder.jobs.task_prompt import open_task_prompt, read_instances
 from refladder.loaders import BENCHMARKS, load_benchmark
-from refladder.loaders.own import FIELDS, load_contexts, read_own, read_task
+from refladder.loaders.own import load_contexts, read_own
+from refladder.loaders.task_files import FIELDS, read_task
 from refladder.methods.contract import LADDER, MethodSettings
 from refladder.methods.score_files import read_scores
 from refladder.prompts import check_folder

@@ -65,7 +65,8 @@ class DataOptions:
             UsageError, UnknownNameError, DataError: see `load`.
         """
         from refladder.files.ladder_sets import choose_dimensions  # noqa: PLC0415
-        from refladder.loaders.own import load_contexts, read_task  # noqa: PLC0415  --help stays quick
+        from refladder.loaders.own import load_contexts  # noqa: PLC0415  --help stays quick
+        from refladder.loaders.task_files import read_task  # noqa: PLC0415
 
         if self.benchmark == OWN:
             task_file, table = self._own_files()
