@@ -16,7 +16,7 @@ from refladder.files import hub
 from refladder.files.jsonl import atomic, to_json
 from refladder.files.release import MANIFEST, Manifest, to_manifest
 from refladder.jobs.staging import EXTRAS, Staged, extras_in, stage
-from refladder.report.dataset_card import Facts, merged_card
+from refladder.report.dataset_card import merged_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def publish(
             if out is not None:
                 _write(Path(out), _files(staged, card))
             return _result(repository, staged, card)
-        message = message or f"Publish {staged.manifest.name} with refladder {__version__}"
+        message = message or f"Publish {staged.facts.manifest.name} with refladder {__version__}"
         return _send(
             hub.Publisher(repository, endpoint), staged, private=private, tag=tag, message=message, licence=licence
         )
@@ -121,8 +121,8 @@ def _check_packages(names: Sequence[str]) -> None:
 
 def _files(staged: Staged, card: str, manifest: Manifest | None = None) -> dict[str, Path | bytes]:
     """What goes up: the files of the release, its manifest (with files that the Hub has, if it is another) and card."""
-    shards = {shard.path: staged.folder / shard.path for shard in staged.manifest.files}
-    return {**shards, MANIFEST: _manifest_bytes(manifest or staged.manifest), hub.CARD: card.encode()}
+    shards = {shard.path: staged.folder / shard.path for shard in staged.facts.manifest.files}
+    return {**shards, MANIFEST: _manifest_bytes(manifest or staged.facts.manifest), hub.CARD: card.encode()}
 
 
 def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
@@ -133,19 +133,15 @@ def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
 
 
 def _card(staged: Staged, repository: str, tag: str | None, licence: str | None, head: hub.Head | None) -> str:
-    facts = Facts(
-        repository=repository,
-        revision=tag,
-        manifest=staged.manifest,
-        recipes=staged.recipes,
-        lengths=staged.lengths,
-        licence=licence,
-        baseline=staged.baseline,
-        certificate=staged.certificate,
-    )
     before = head.manifest if head is not None else None
-    previous = {shard.config for shard in before.files} if before is not None else set()
-    return merged_card(facts, None if head is None else head.card, previous)
+    return merged_card(
+        staged.facts,
+        repository,
+        revision=tag,
+        licence=licence,
+        existing=None if head is None else head.card,
+        previous={shard.config for shard in before.files} if before is not None else set(),
+    )
 
 
 def _result(
@@ -158,7 +154,7 @@ def _result(
     removed: Sequence[str] = (),
     notices: Sequence[str] = (),
 ) -> Publication:
-    manifest = _manifest_bytes(staged.manifest)
+    manifest = _manifest_bytes(staged.facts.manifest)
     if not card.startswith("---\nlicense:"):
         notices = [*notices, "no licence is stated, so others may not know what they may do; add --licence ID"]
     sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest)}
@@ -166,7 +162,7 @@ def _result(
         repository=repository,
         commit=commit,
         url=url,
-        files=sizes | {shard.path: shard.bytes for shard in staged.manifest.files},
+        files=sizes | {shard.path: shard.bytes for shard in staged.facts.manifest.files},
         removed=tuple(removed),
         card=card,
         notices=(*staged.notices, *notices),
@@ -194,8 +190,8 @@ def _send(
             )
         current, notices = _carried(staged, head)
         card = _card(current, publisher.repository, tag, licence, head)
-        removed = _superseded(publisher.repository, current.manifest, head)
-        files = _files(staged, card, current.manifest)
+        removed = _superseded(publisher.repository, current.facts.manifest, head)
+        files = _files(staged, card, current.facts.manifest)
         try:
             commit = publisher.commit(head.commit, files, removed, message)
         except hub.StaleParentError:
@@ -224,16 +220,16 @@ def _carried(staged: Staged, head: hub.Head) -> tuple[Staged, list[str]]:
     before = head.manifest
     if before is None:
         return staged, []
-    present = {shard.config for shard in staged.manifest.files}
+    present = {shard.config for shard in staged.facts.manifest.files}
     extra = [shard for shard in before.files if shard.config in EXTRAS and shard.config not in present]
     names = ", ".join(dict.fromkeys(shard.config for shard in extra))
     if not extra:
         return staged, []
-    if before.digest != staged.manifest.digest:
+    if before.digest != staged.facts.manifest.digest:
         return staged, [f"{names} of the earlier ladders removed; publish those of the new ladders with --with"]
-    run = staged.manifest.run or (before.run if "judgments" in names else None)
-    manifest = replace(staged.manifest, files=(*staged.manifest.files, *extra), run=run)
-    return replace(staged, manifest=manifest), [f"{names} of the last publication kept"]
+    run = staged.facts.manifest.run or (before.run if "judgments" in names else None)
+    manifest = replace(staged.facts.manifest, files=(*staged.facts.manifest.files, *extra), run=run)
+    return replace(staged, facts=replace(staged.facts, manifest=manifest)), [f"{names} of the last publication kept"]
 
 
 def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str]:
