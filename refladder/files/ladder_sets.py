@@ -109,14 +109,6 @@ def new_digest() -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=6)
 
 
-def digest_of(ladders: Iterable[Ladder]) -> str:
-    """Digest (twelve hexadecimal digits) of the exact texts of ladders, in their order."""
-    state = new_digest()
-    for ladder in ladders:
-        state.update(to_line(ladder))
-    return state.hexdigest()
-
-
 def ladder_set(
     name: str,
     dimensions: Sequence[Dimension],
@@ -144,7 +136,7 @@ def ladder_set(
     checks.finish()
     return LadderSet(
         name=name,
-        digest=digest_of(ladders),
+        digest=checks.digest,
         rungs=checks.rungs,
         dimensions=tuple(dimensions),
         contexts=by_context,
@@ -155,7 +147,7 @@ def ladder_set(
 
 
 class Checks:
-    """Checks that ladders, given one after another, form one scale; keeps their ids only."""
+    """Checks that ladders, given one after another, form one scale; keeps their ids and their digest only."""
 
     def __init__(self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]) -> None:
         _check_scales(name, dimensions)
@@ -163,6 +155,12 @@ class Checks:
         self._name, self._tasks = name, tasks
         self._dimensions = {dimension.name for dimension in dimensions}
         self._seen: set[tuple[str, str]] = set()
+        self._state = new_digest()
+
+    @property
+    def digest(self) -> str:
+        """Digest (twelve hexadecimal digits) of the exact texts of the ladders so far, in their order."""
+        return self._state.hexdigest()
 
     @property
     def count(self) -> int:
@@ -193,6 +191,7 @@ class Checks:
                 f"{label} has {len(levels)} rungs, the first ladder {self.rungs}; a set must have one number of rungs"
             )
         self._seen.add(key)
+        self._state.update(to_line(ladder))
 
     def finish(self) -> None:
         """Check that there was a ladder."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
 from refladder.files import hub
-from refladder.files.jsonl import atomic, to_json
-from refladder.files.release import MANIFEST, Manifest, to_manifest
+from refladder.files.jsonl import atomic
+from refladder.files.release import MANIFEST, Manifest, manifest_bytes
 from refladder.jobs.staging import EXTRAS, Staged, extras_in, stage
 from refladder.report.dataset_card import merged_card
 from refladder.version import __version__
@@ -106,7 +106,7 @@ def publish(
             card = _card(staged, repository, tag, licence, None)
             if out is not None:
                 _write(Path(out), _files(staged, card))
-            return _result(repository, staged, card)
+            return _planned(repository, staged, card)
         message = message or f"Publish {staged.facts.manifest.name} with refladder {__version__}"
         return _send(
             hub.Publisher(repository, endpoint), staged, private=private, tag=tag, message=message, licence=licence
@@ -122,7 +122,7 @@ def _check_packages(names: Sequence[str]) -> None:
 def _files(staged: Staged, card: str, manifest: Manifest | None = None) -> dict[str, Path | bytes]:
     """What goes up: the files of the release, its manifest (with files that the Hub has, if it is another) and card."""
     shards = {shard.path: staged.folder / shard.path for shard in staged.facts.manifest.files}
-    return {**shards, MANIFEST: _manifest_bytes(manifest or staged.facts.manifest), hub.CARD: card.encode()}
+    return {**shards, MANIFEST: manifest_bytes(manifest or staged.facts.manifest), hub.CARD: card.encode()}
 
 
 def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
@@ -144,33 +144,21 @@ def _card(staged: Staged, repository: str, tag: str | None, licence: str | None,
     )
 
 
-def _result(
-    repository: str,
-    staged: Staged,
-    card: str,
-    *,
-    commit: str | None = None,
-    url: str | None = None,
-    removed: Sequence[str] = (),
-    notices: Sequence[str] = (),
-) -> Publication:
-    manifest = _manifest_bytes(staged.facts.manifest)
+def _planned(repository: str, staged: Staged, card: str) -> Publication:
+    """A publication before anything is sent."""
+    manifest, notices = staged.facts.manifest, staged.notices
     if not card.startswith("---\nlicense:"):
-        notices = [*notices, "no licence is stated, so others may not know what they may do; add --licence ID"]
-    sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest)}
+        notices = (*notices, "no licence is stated, so others may not know what they may do; add --licence ID")
+    sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest_bytes(manifest))}
     return Publication(
         repository=repository,
-        commit=commit,
-        url=url,
-        files=sizes | {shard.path: shard.bytes for shard in staged.facts.manifest.files},
-        removed=tuple(removed),
+        commit=None,
+        url=None,
+        files=sizes | {shard.path: shard.bytes for shard in manifest.files},
+        removed=(),
         card=card,
-        notices=(*staged.notices, *notices),
+        notices=notices,
     )
-
-
-def _manifest_bytes(manifest: Manifest) -> bytes:
-    return to_json(to_manifest(manifest), indent=2) + b"\n"
 
 
 def _send(
@@ -188,7 +176,7 @@ def _send(
             raise UsageError(
                 f"{publisher.repository}: tag {tag!r} exists already, for commit {head.tags[tag][:12]}; choose another"
             )
-        current, notices = _carried(staged, head)
+        current = _carried(staged, head)
         card = _card(current, publisher.repository, tag, licence, head)
         removed = _superseded(publisher.repository, current.facts.manifest, head)
         files = _files(staged, card, current.facts.manifest)
@@ -210,26 +198,27 @@ def _send(
                 f"{publisher.repository}: commit {commit} is published, but without the tag {tag!r}; run the same "
                 f"command again ({error})"
             ) from error
-    return _result(
-        publisher.repository, current, card, commit=commit, url=publisher.page, removed=removed, notices=notices
-    )
+    planned = _planned(publisher.repository, current, card)
+    return replace(planned, commit=commit, url=publisher.page, removed=tuple(removed))
 
 
-def _carried(staged: Staged, head: hub.Head) -> tuple[Staged, list[str]]:
+def _carried(staged: Staged, head: hub.Head) -> Staged:
     """The release with what the last publication has beside the same ladders; what is of other ladders is removed."""
-    before = head.manifest
-    if before is None:
-        return staged, []
-    present = {shard.config for shard in staged.facts.manifest.files}
-    extra = [shard for shard in before.files if shard.config in EXTRAS and shard.config not in present]
+    manifest, before = staged.facts.manifest, head.manifest
+    present = {shard.config for shard in manifest.files}
+    extra = (
+        [shard for shard in before.files if shard.config in EXTRAS and shard.config not in present] if before else []
+    )
+    if before is None or not extra:
+        return staged
     names = ", ".join(dict.fromkeys(shard.config for shard in extra))
-    if not extra:
-        return staged, []
-    if before.digest != staged.facts.manifest.digest:
-        return staged, [f"{names} of the earlier ladders removed; publish those of the new ladders with --with"]
-    run = staged.facts.manifest.run or (before.run if "judgments" in names else None)
-    manifest = replace(staged.facts.manifest, files=(*staged.facts.manifest.files, *extra), run=run)
-    return replace(staged, facts=replace(staged.facts, manifest=manifest)), [f"{names} of the last publication kept"]
+    if before.digest != manifest.digest:
+        notice = f"{names} of the earlier ladders removed; publish those of the new ladders with --with"
+    else:
+        notice = f"{names} of the last publication kept"
+        run = manifest.run or (before.run if "judgments" in names else None)
+        manifest = replace(manifest, files=(*manifest.files, *extra), run=run)
+    return replace(staged, facts=replace(staged.facts, manifest=manifest), notices=(*staged.notices, notice))
 
 
 def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str]:

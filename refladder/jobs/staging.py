@@ -119,7 +119,7 @@ class _Tally:
             parts.name, parts.dimensions, {context_id: task for context_id, (task, _) in contexts.items()}
         )
         self.lengths: dict[int, array[int]] = {}
-        self.local, self.public = new_digest(), new_digest()  # of the ladders as they are here, and as published
+        self.public = new_digest()  # of the ladders as they are published; that of the checks is of those here
         self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
         self._parts = parts
         self._contexts = contexts
@@ -129,7 +129,6 @@ class _Tally:
         for ladder in self._parts.ladders:
             self.checks.add(ladder)
             public = replace(ladder, recipe=_public(ladder.recipe))
-            self.local.update(to_line(ladder))
             self.public.update(to_line(public))
             self.recipes[public.recipe] += 1
             for rung in ladder.rungs:
@@ -175,7 +174,7 @@ def stage(
     tally.checks.finish()
     _check_writer(ladders, tally.recipes, baseline=baseline)
     failures = write_shards(folder, "failures", map(_failure_row, parts.failures))
-    shards, run, digest = [*rows, *texts, *failures], None, tally.local.hexdigest()
+    shards, run, digest = [*rows, *texts, *failures], None, tally.checks.digest
     if "judgments" in extras:
         run, judged = _judgments(extras["judgments"], digest)
         shards += write_shards(folder, "judgments", judged)
@@ -202,9 +201,7 @@ def stage(
         files=tuple(shards),
         run=run,
     )
-    notices: tuple[str, ...] = ()
-    if tally.local.digest() != tally.public.digest():
-        notices = ("paths of this machine are left out of the recipes, which changes the digest of the ladders",)
+    changed = "paths of this machine are left out of the recipes, which changes the digest of the ladders"
     facts = Facts(
         manifest=manifest,
         recipes=tally.recipes,
@@ -212,7 +209,7 @@ def stage(
         baseline=baseline,
         certificate=[row for row in checks if not row["context_id"]],  # not those of single ladders
     )
-    return Staged(folder=folder, facts=facts, notices=notices)
+    return Staged(folder=folder, facts=facts, notices=() if digest == manifest.digest else (changed,))
 
 
 def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) -> None:
