@@ -14,13 +14,13 @@ import os
 from collections import deque
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
 from refladder.files.locks import has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_as, parse_json
-from refladder.records import SCHEMAS, Judgment, upgraded
+from refladder.records import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -90,7 +90,7 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         if other != schema:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {other!r}')
         body = json.dumps(fields)
-    return upgraded(parse_as(kind, body, where, schema))
+    return parse_as(kind, body, where, schema)
 
 
 def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
@@ -100,9 +100,9 @@ def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
         # A line that is not exactly one object makes the array invalid or changes its length.
         body = "[" + ",".join(["{" + line[len(head) :] for _, line in lines]) + "]"
         with suppress(ValueError):
-            records = adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
+            records: list[T] = adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
             if len(records) == len(lines):
-                return cast("list[T]", [upgraded(record) for record in records] if kind is Judgment else records)
+                return records
     return [from_line(kind, line, where) for where, line in lines]
 
 

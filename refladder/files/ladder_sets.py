@@ -16,7 +16,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files import hub
@@ -27,7 +27,9 @@ from refladder.parsing import parse_json
 from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+T = TypeVar("T")
 
 CERTIFICATE = "certificate.json"
 CERTIFICATE_SCHEMA = "certificate/1"
@@ -116,7 +118,7 @@ def ladder_set(
     ladders: Sequence[Ladder],
     failures: Iterable[LadderFailure] = (),
     *,
-    digests: Iterable[ContextDigest] = (),
+    digests: Iterable[tuple[str, str]] = (),
 ) -> LadderSet:
     """Combine ladders into a set and check that they form one scale."""
     by_context: dict[str, Context] = {}
@@ -124,10 +126,10 @@ def ladder_set(
         if by_context.setdefault(context.id, context) is not context:
             raise UsageError(f"{name}: context {context.id!r} appears twice")
     by_id = {context.id: context.digest for context in by_context.values()}
-    for digest in digests:
-        if by_id.setdefault(digest.context_id, digest.digest) != digest.digest:
+    for context_id, digest in digests:
+        if by_id.setdefault(context_id, digest) != digest:
             raise UsageError(
-                f"{name}: the text or background of context {digest.context_id!r} is not the one that the ladders were "
+                f"{name}: the text or background of context {context_id!r} is not the one that the ladders were "
                 "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
             )
     checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
@@ -175,8 +177,10 @@ class Checks:
             raise UsageError(f"{label} appears twice")
         if ladder.dimension not in self._dimensions:
             raise UsageError(f"{label} has a dimension that is not in dimensions.jsonl: {sorted(self._dimensions)}")
-        if self._tasks:
-            _check_context(label, ladder, self._tasks)
+        if self._tasks and (task := self._tasks.get(ladder.context_id)) != ladder.task:
+            if task is None:
+                raise UsageError(f"{label} has a context that is not in contexts.jsonl")
+            raise UsageError(f"{label} has task {ladder.task!r}, its context {task!r}")
         levels = [rung.level for rung in ladder.rungs]
         if not levels or levels != list(range(1, len(levels) + 1)):
             raise UsageError(f"{label} has levels {levels}; they must be 1, 2, ..., N")
@@ -199,20 +203,10 @@ class Checks:
             raise UsageError(f"{self._name}: no ladders in it; build some with `refladder build`")
 
 
-def _check_context(label: str, ladder: Ladder, tasks: Mapping[str, str]) -> None:
-    task = tasks.get(ladder.context_id)
-    if task is None:
-        raise UsageError(f"{label} has a context that is not in contexts.jsonl")
-    if task != ladder.task:
-        raise UsageError(f"{label} has task {ladder.task!r}, its context {task!r}")
-
-
 def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
-    seen = set()
-    for dimension in dimensions:
-        if dimension.name in seen:
+    for number, dimension in enumerate(dimensions):
+        if dimension.name in {earlier.name for earlier in dimensions[:number]}:
             raise UsageError(f"{name}: dimension {dimension.name!r} appears twice")
-        seen.add(dimension.name)
         if dimension.low >= dimension.high:
             raise UsageError(
                 f"{name}: the scale of {dimension.name!r} goes from {dimension.low:g} to {dimension.high:g}; "
@@ -270,23 +264,15 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         return ladder_set_of_rows(read_rows(name), name=Path(name).name)
     parts = open_parts(name)
     ladders = list(parts.ladders)  # which fills the digests
-    digests = _digests(parts.context_digests)
+    digests = parts.context_digests.items()
     opened = ladder_set(name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests)
     opened = replace(opened, name=parts.name)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
-    if certificate is None and not name.startswith(hub.PREFIX):
-        path = find_folder(name) / CERTIFICATE
-        where, certificate = (
-            str(path),
-            parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None,
-        )
+    if certificate is None and not name.startswith(hub.PREFIX) and (path := find_folder(name) / CERTIFICATE).is_file():
+        where, certificate = str(path), parse_json(read_bytes(path), str(path), whole_file=True)
     if not certified or certificate is None:
         return opened
     return replace(opened, certificate=checked_certificate(certificate, where, opened.digest))
-
-
-def _digests(by_id: Mapping[str, str]) -> list[ContextDigest]:
-    return [ContextDigest(context_id=context_id, digest=digest) for context_id, digest in by_id.items()]
 
 
 def open_parts(name: str) -> Parts:
@@ -299,19 +285,22 @@ def open_parts(name: str) -> Parts:
     label = name if name in published_names() else folder.resolve().name
     if (folder / MANIFEST).is_file():
         return replace(read_release(folder, name), name=label)
-    contexts, failures, digests = (folder / f"{kind}.jsonl" for kind in ("contexts", "failures", "context_digests"))
     if not (folder / "ladders.jsonl").is_file():
         raise DataError(f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`")
     return Parts(
         name=label,
         dimensions=tuple(read_records(Dimension, folder / "dimensions.jsonl")),
-        contexts=read_records(Context, contexts) if contexts.is_file() else iter(()),
+        contexts=_read_if_any(Context, folder / "contexts.jsonl"),
         ladders=read_records(Ladder, folder / "ladders.jsonl"),
-        failures=read_records(LadderFailure, failures) if failures.is_file() else iter(()),
+        failures=_read_if_any(LadderFailure, folder / "failures.jsonl"),
         context_digests={
-            each.context_id: each.digest for each in (read_records(ContextDigest, digests) if digests.is_file() else ())
+            each.context_id: each.digest for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
         },
     )
+
+
+def _read_if_any(kind: type[T], path: Path) -> Iterator[T]:
+    return read_records(kind, path) if path.is_file() else iter(())
 
 
 def ladder_set_of_rows(
@@ -332,7 +321,7 @@ def ladder_set_of_rows(
     digests: dict[str, str] = {}
     ladders = list(ladders_of_rows(_located(rows, name), dimensions, digests))
     texts = (record_of(Context, row) for row in _located(contexts, f"{name} contexts"))
-    return ladder_set(name, list(dimensions.values()), texts, ladders, digests=_digests(digests))
+    return ladder_set(name, list(dimensions.values()), texts, ladders, digests=digests.items())
 
 
 def _located(rows: Iterable[Row | Mapping[str, Any]], name: str) -> Iterable[Row]:

@@ -17,7 +17,7 @@ from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
 from refladder.files.jsonl import is_unicode
 from refladder.parsing import adapter
-from refladder.records import Completion, LabelReading, impossible, upgraded
+from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -204,9 +204,9 @@ def dump(answer: Completion | LabelReading) -> str | None:
 
 def read_completion(text: bytes) -> Completion:
     """A completion from the text that `dump` returned."""
-    return upgraded(adapter(Completion).validate_json(text))
+    return adapter(Completion).validate_json(text)
 
 
 def read_reading(text: bytes) -> LabelReading:
     """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
-    return possible(upgraded(adapter(LabelReading).validate_json(text)), "the response store holds")
+    return possible(adapter(LabelReading).validate_json(text), "the response store holds")

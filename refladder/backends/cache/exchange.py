@@ -16,7 +16,7 @@ from refladder.backends.cache.store import Answer
 from refladder.errors import DataError
 from refladder.files.jsonl import read_lines
 from refladder.parsing import parse_as, parse_json
-from refladder.records import Completion, LabelReading, impossible, upgraded
+from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,7 +70,7 @@ def _key(text: str, where: str) -> bytes:
 
 def _checked(line: _Line, where: str) -> bytes:
     """The answer's JSON text, once it is certain that a store holds such answers."""
-    answer = upgraded(parse_as(_KINDS[line.kind], json.dumps(line.answer), where, "answer"))
+    answer = parse_as(_KINDS[line.kind], json.dumps(line.answer), where, "answer")
     if isinstance(answer, LabelReading) and answer.logprobs and (wrong := impossible(answer.logprobs, answer.mass)):
         raise DataError(f"{where}: field 'answer': {wrong}; correct or delete the line")
     text = dump(answer)
