@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from refladder.errors import DataError
-from refladder.files.jsonl import cannot_write, from_line, from_lines, read_bytes, to_json
+from refladder.files.jsonl import from_line, from_lines, read_bytes, to_json, writing
 from refladder.files.tables import Row, arrow_schema, fitting, parquet_library, read_rows
 from refladder.parsing import parse_json, read_strict
 from refladder.records import SCHEMAS, Context, Dimension, Judgment, Ladder, LadderFailure, Recipe, Run
@@ -246,20 +246,18 @@ def write_shards(
     (folder / "data" / config).mkdir(parents=True, exist_ok=True)
     while group:
         path, count = folder / "data" / config / f"{len(shards):05d}.parquet", 0
-        try:
-            with (
-                fitting(config, _SAME_TYPES),
-                path.open("wb") as stream,
-                parquet.ParquetWriter(stream, schema, compression="zstd") as writer,
-            ):
-                while group:
-                    writer.write_table(pa.Table.from_pylist(group, schema=schema))
-                    count += len(group)
-                    group = list(itertools.islice(source, _ROWS))
-                    if stream.tell() >= _BYTES:
-                        break
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        with (
+            writing(path),
+            fitting(config, _SAME_TYPES),
+            path.open("wb") as stream,
+            parquet.ParquetWriter(stream, schema, compression="zstd") as writer,
+        ):
+            while group:
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
+                count += len(group)
+                group = list(itertools.islice(source, _ROWS))
+                if stream.tell() >= _BYTES:
+                    break
         name = path.relative_to(folder).as_posix()
         shards.append(
             Shard(path=name, config=config, rows=count, bytes=path.stat().st_size, sha256=digest_of_file(path))
