@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
-from refladder.files.release import MANIFEST, Manifest, read_manifest, verify
+from refladder.files.release import MANIFEST, Manifest, Shard, read_manifest, verify
 from refladder.files.remote import quiet
 
 if TYPE_CHECKING:
@@ -197,6 +197,11 @@ class Head:
     manifest: Manifest | None
     private: bool
     tags: Mapping[str, str]
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The files of the manifest."""
+        return () if self.manifest is None else self.manifest.files
 
 
 class Publisher:

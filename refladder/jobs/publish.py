@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UsageError
 from refladder.files import hub
 from refladder.files.jsonl import atomic
-from refladder.files.release import MANIFEST, Manifest, manifest_bytes
+from refladder.files.release import MANIFEST, manifest_bytes
 from refladder.jobs.staging import EXTRAS, Staged, extras_in, stage
 from refladder.report.dataset_card import merged_card
 from refladder.version import __version__
@@ -22,6 +22,7 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from refladder.files.release import Manifest
     from refladder.records import Progress
 
 
@@ -103,7 +104,7 @@ def publish(
             progress=progress,
         )
         if offline:
-            card = _card(staged, repository, tag, licence, None)
+            card = merged_card(staged.facts, repository, tag, licence, None)
             if out is not None:
                 _write(Path(out), _files(staged, card))
             return _planned(repository, staged, card)
@@ -119,10 +120,12 @@ def _check_packages(names: Sequence[str]) -> None:
         raise UsageError(f"publish needs {' and '.join(missing)}; pip install '.[hub]'")
 
 
-def _files(staged: Staged, card: str, manifest: Manifest | None = None) -> dict[str, Path | bytes]:
-    """What goes up: the files of the release, its manifest (with files that the Hub has, if it is another) and card."""
-    shards = {shard.path: staged.folder / shard.path for shard in staged.facts.manifest.files}
-    return {**shards, MANIFEST: manifest_bytes(manifest or staged.facts.manifest), hub.CARD: card.encode()}
+def _files(staged: Staged, card: str) -> dict[str, Path | bytes]:
+    """What goes up: the files of the release that the Hub does not have yet, its manifest and card."""
+    manifest = staged.facts.manifest
+    shards = {shard.path: staged.folder / shard.path for shard in manifest.files}
+    ours = {path: file for path, file in shards.items() if file.is_file()}
+    return {**ours, MANIFEST: manifest_bytes(manifest), hub.CARD: card.encode()}
 
 
 def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
@@ -130,18 +133,6 @@ def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
         source = content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
         with source, atomic(folder / path) as stream:
             shutil.copyfileobj(source, stream)
-
-
-def _card(staged: Staged, repository: str, tag: str | None, licence: str | None, head: hub.Head | None) -> str:
-    before = head.manifest if head is not None else None
-    return merged_card(
-        staged.facts,
-        repository,
-        revision=tag,
-        licence=licence,
-        existing=None if head is None else head.card,
-        previous={shard.config for shard in before.files} if before is not None else set(),
-    )
 
 
 def _planned(repository: str, staged: Staged, card: str) -> Publication:
@@ -177,11 +168,10 @@ def _send(
                 f"{publisher.repository}: tag {tag!r} exists already, for commit {head.tags[tag][:12]}; choose another"
             )
         current = _carried(staged, head)
-        card = _card(current, publisher.repository, tag, licence, head)
+        card = merged_card(current.facts, publisher.repository, tag, licence, head)
         removed = _superseded(publisher.repository, current.facts.manifest, head)
-        files = _files(staged, card, current.facts.manifest)
         try:
-            commit = publisher.commit(head.commit, files, removed, message)
+            commit = publisher.commit(head.commit, _files(current, card), removed, message)
         except hub.StaleParentError:
             if attempt == 1:
                 continue
@@ -206,9 +196,7 @@ def _carried(staged: Staged, head: hub.Head) -> Staged:
     """The release with what the last publication has beside the same ladders; what is of other ladders is removed."""
     manifest, before = staged.facts.manifest, head.manifest
     present = {shard.config for shard in manifest.files}
-    extra = (
-        [shard for shard in before.files if shard.config in EXTRAS and shard.config not in present] if before else []
-    )
+    extra = [shard for shard in head.shards if shard.config in EXTRAS and shard.config not in present]
     if before is None or not extra:
         return staged
     names = ", ".join(dict.fromkeys(shard.config for shard in extra))
@@ -223,7 +211,7 @@ def _carried(staged: Staged, head: hub.Head) -> Staged:
 
 def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str]:
     """Paths of the last publication that are not in this one; somebody else's file in a folder of ours is refused."""
-    before = {shard.path for shard in head.manifest.files} if head.manifest is not None else set()
+    before = {shard.path for shard in head.shards}
     now = {shard.path for shard in manifest.files}
     for config in sorted({shard.config for shard in manifest.files}):
         foreign = sorted(path for path in head.paths - before - now if path.startswith(f"data/{config}/"))

@@ -16,6 +16,7 @@ from refladder.errors import DataError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from refladder.files.hub import Head
     from refladder.files.release import Manifest
     from refladder.records import Recipe
 
@@ -51,24 +52,17 @@ class Facts:
     certificate: Sequence[Mapping[str, str]]
 
 
-def merged_card(
-    facts: Facts,
-    repository: str,
-    *,
-    revision: str | None,
-    licence: str | None,
-    existing: str | None,
-    previous: Iterable[str],
-) -> str:
-    """The card of a set in ORG/NAME: a new one, or an existing one with our part put in.
+def merged_card(facts: Facts, repository: str, tag: str | None, licence: str | None, head: Head | None) -> str:
+    """The card of a set in ORG/NAME: a new one, or the one of its newest commit with our part put in.
 
-    `revision` is a tag, `licence` as the publisher stated it, and `previous` the configs of the last publication.
+    `licence` is as the publisher stated it.
     """
+    existing = None if head is None else head.card
     data, text = _parsed(existing or "", repository)
     if licence is not None:
         data["license"] = licence
-    merged = _metadata(facts.manifest, repository, data, set(previous))
-    address = f"hub:{repository}@{revision or 'REVISION'}"
+    merged = _metadata(facts.manifest, repository, data, {shard.config for shard in (head.shards if head else ())})
+    address = f"hub:{repository}@{tag or 'REVISION'}"
     part = f"{BEGIN}\n{_page(facts, repository, address, ', '.join(_texts(data.get('license'))))}\n{END}"
     if existing is None or not text.strip():
         text = f"# {facts.manifest.name.rpartition('/')[2]}\n\n{part}\n"
