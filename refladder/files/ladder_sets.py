@@ -115,7 +115,7 @@ def ladder_set(
     name: str,
     dimensions: Sequence[Dimension],
     contexts: Iterable[Context],
-    ladders: Sequence[Ladder],
+    ladders: Iterable[Ladder],
     failures: Iterable[LadderFailure] = (),
     *,
     digests: Iterable[tuple[str, str]] = (),
@@ -133,16 +133,14 @@ def ladder_set(
                 "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
             )
     checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
-    for ladder in ladders:
-        checks.add(ladder)
-    checks.finish()
+    by_key = {(ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders)}
     return LadderSet(
         name=name,
         digest=checks.digest,
         rungs=checks.rungs,
         dimensions=tuple(dimensions),
         contexts=by_context,
-        ladders={(ladder.context_id, ladder.dimension): ladder for ladder in ladders},
+        ladders=by_key,
         failures={(failure.context_id, failure.dimension): failure for failure in failures},
         digests=by_id,
     )
@@ -169,8 +167,15 @@ class Checks:
         """The number of ladders so far."""
         return len(self._seen)
 
-    def add(self, ladder: Ladder) -> None:
-        """Check the next ladder."""
+    def passed(self, ladders: Iterable[Ladder]) -> Iterator[Ladder]:
+        """The ladders, each checked; there must be at least one."""
+        for ladder in ladders:
+            self._check(ladder)
+            yield ladder
+        if not self._seen:
+            raise UsageError(f"{self._name}: no ladders in it; build some with `refladder build`")
+
+    def _check(self, ladder: Ladder) -> None:
         label = f"{self._name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
         key = (ladder.context_id, ladder.dimension)
         if key in self._seen:
@@ -196,11 +201,6 @@ class Checks:
             )
         self._seen.add(key)
         self._state.update(to_line(ladder))
-
-    def finish(self) -> None:
-        """Check that there was a ladder."""
-        if not self._seen:
-            raise UsageError(f"{self._name}: no ladders in it; build some with `refladder build`")
 
 
 def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:

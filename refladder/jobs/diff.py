@@ -87,12 +87,10 @@ def _contents(given: str | LadderSet) -> tuple[str, str, _Contents]:
     checks = Checks(parts.name, parts.dimensions, {})
     ladders: dict[str, dict[str, str]] = {}
     recipes: dict[str, dict[str, str]] = {}
-    for ladder in parts.ladders:
-        checks.add(ladder)
+    for ladder in checks.passed(parts.ladders):
         recipes[ladder.recipe.signature] = {}
         rungs = {f"rung {rung.level}": _short(rung.text) for rung in ladder.rungs}
         ladders[f"{ladder.context_id} {ladder.dimension}"] = {**rungs, "recipe": ladder.recipe.digest}
-    checks.finish()
     contents = {
         "ladders": ladders,
         "recipes": recipes,

@@ -126,8 +126,7 @@ class _Tally:
 
     def rows(self, progress: Progress | None) -> Iterator[dict[str, Any]]:
         """The rows of the config `ladders`."""
-        for ladder in self._parts.ladders:
-            self.checks.add(ladder)
+        for ladder in self.checks.passed(self._parts.ladders):
             public = replace(ladder, recipe=_public(ladder.recipe))
             self.public.update(to_line(public))
             self.recipes[public.recipe] += 1
@@ -171,7 +170,6 @@ def stage(
             pass
     tally = _Tally(parts, contexts)
     rows = write_shards(folder, "ladders", tally.rows(progress))
-    tally.checks.finish()
     _check_writer(ladders, tally.recipes, baseline=baseline)
     failures = write_shards(folder, "failures", map(_failure_row, parts.failures))
     shards, run, digest = [*rows, *texts, *failures], None, tally.checks.digest
