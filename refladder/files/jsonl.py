@@ -58,9 +58,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def numbered_lines(opened: IO[bytes], path: str) -> Iterator[tuple[int, str]]:
     """Lines of an open text file, as `read_lines`; closes it."""
+    for number, line in enumerate(decoded_lines(opened, path), start=1):
+        yield number, line.rstrip("\r\n")
+
+
+def decoded_lines(opened: IO[bytes], path: str, encoding: str = "utf-8") -> Iterator[str]:
+    """Lines of an open text file with their line ends; `encoding` is that of the first line. Closes the file."""
     for number, line in enumerate(lines_of(opened, path), start=1):
         try:
-            yield number, line.decode("utf-8").rstrip("\r\n")
+            yield line.decode(encoding if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise not_utf8(f"{path}:{number}", error) from error
 

@@ -22,10 +22,9 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from refladder.errors import DataError, UsageError, did_you_mean
 from refladder.files import streams
-from refladder.files.jsonl import Writer, atomic, is_device, not_utf8
+from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device
 from refladder.files.remote import is_url, open_url
 from refladder.files.scored_shards import check_unchanged
-from refladder.files.streams import lines_of
 from refladder.files.table_files import (
     FORM_OF_EXTENSION,
     digests_by_file,
@@ -184,7 +183,7 @@ def _read_file(path: str, form: str, digest: str | None) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
-    lines = _decoded(name, standard_input() if path == STANDARD else open_table(path))
+    lines = decoded_lines(standard_input() if path == STANDARD else open_table(path), name, "utf-8-sig")
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
@@ -201,15 +200,6 @@ def standard_input() -> IO[bytes]:
     if sys.stdin is None:
         raise UsageError("standard input is closed; name a file")
     return sys.stdin.buffer
-
-
-def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
-    """Decoded lines with their line ends; any damage of the stream raises DataError."""
-    for number, line in enumerate(lines_of(stream, name), start=1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise not_utf8(f"{name}:{number}", error) from error
 
 
 def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:

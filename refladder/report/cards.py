@@ -73,8 +73,11 @@ class _Shown(NamedTuple):
     table: str = _COST
 
 
-def _count(value: int | None, _card: Card) -> str:
-    return DASH if value is None else f"{value:,}"
+def _formatted(spec: str) -> Callable[[float | None, Card], str]:
+    return lambda value, _card: DASH if value is None else format(value, spec)
+
+
+_count, _usd, _seconds = map(_formatted, (",", ".4f", ".1f"))
 
 
 def _characters(value: int | None, card: Card) -> str:
@@ -83,14 +86,6 @@ def _characters(value: int | None, card: Card) -> str:
 
 def _tokens(value: int | None, card: Card) -> str:
     return UNKNOWN if value is None and card.calls else _count(value, card)
-
-
-def _usd(value: float | None, _card: Card) -> str:
-    return DASH if value is None else f"{value:.4f}"
-
-
-def _seconds(value: float | None, _card: Card) -> str:
-    return DASH if value is None else f"{value:.1f}"
 
 
 def _share(value: Share | None, _card: Card) -> str:
