@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files import hub
 from refladder.files.jsonl import read_bytes, read_records, throw_away, to_line, write_json, write_records
-from refladder.files.release import MANIFEST, Parts, ladders_of_rows, read_release, record_of
+from refladder.files.release import MANIFEST, OF_A_SET, Parts, ladders_of_rows, read_release, record_of
 from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
 from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure
@@ -278,8 +278,8 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
 def open_parts(name: str) -> Parts:
     """The records of a ladder set, read as they are iterated, so that memory does not grow with the set."""
     if name.startswith(hub.PREFIX):
-        snapshot = hub.fetch(name, ("ladders", "contexts", "failures", "certificate"))
-        return read_release(snapshot.folder, str(snapshot.address))
+        snapshot = hub.fetch(name, OF_A_SET)
+        return read_release(snapshot.folder, str(snapshot.address), snapshot.manifest)
     folder = find_folder(name)
     # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
     label = name if name in published_names() else folder.resolve().name

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA, _FAMILY = "ladder-release/1", "ladder-release/"
+OF_A_SET = ("ladders", "contexts", "failures", "certificate")  # the configs that a ladder set is read from
 WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
 _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
@@ -143,11 +144,13 @@ class Parts:
     certificate: dict[str, Any] | None = None
 
 
-def read_release(folder: Path, label: str) -> Parts:
-    """The records of a release, verified against its manifest."""
-    manifest = read_manifest(folder / MANIFEST, label)
-    shards = {config: manifest.of(config) for config in ("ladders", "contexts", "failures", "certificate")}
-    verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
+def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> Parts:
+    """The records of a release, verified against its manifest; one that is given was compared with the files."""
+    verified = manifest is not None
+    manifest = manifest or read_manifest(folder / MANIFEST, label)
+    shards = {config: manifest.of(config) for config in OF_A_SET}
+    if not verified:
+        verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
     digests: dict[str, str] = {}
     return Parts(
         name=label,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from refladder.errors import DataError
 from refladder.files.folders import Folder, open_folder
+from refladder.files.remote import is_url
 from refladder.parsing import parse_json
 
 RUN_FOLDER = ".refladder"  # in a folder of scored shards: the files of the run
@@ -65,6 +66,23 @@ def _manifest_shards(folder: Folder) -> list[ScoredShard]:
     if damaged:
         raise DataError(f"{path}: damaged; delete it and run the same `refladder score` command again")
     return shards
+
+
+def finished_files(path: str, files: list[str]) -> dict[str, str | None]:
+    """The tables of a folder with the digests that its run gave them; None for those of a folder without a run.
+
+    At a URL the files are not compared with their digests, as each would be read twice over the network.
+    """
+    shards = finished_shards(path)
+    if shards is None:
+        return dict.fromkeys(files)
+    digests = {shard.name: shard.digest for shard in shards}
+    for file in files:  # such as an output of `filter`: its rows would count twice
+        if Path(file).name not in digests:
+            raise DataError(
+                f"{file}: no scored shard of this folder; move it away, or name the files to read with a quoted glob"
+            )
+    return {file: None if is_url(path) else digests[Path(file).name] for file in files}
 
 
 def check_unchanged(file: str, digest: str) -> None:
