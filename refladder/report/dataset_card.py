@@ -7,9 +7,10 @@ the other configs.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from refladder.files.hub import Head
     from refladder.files.release import Manifest
     from refladder.records import Recipe
+
+T = TypeVar("T")
 
 BEGIN = "<!-- refladder: begin. `refladder publish` writes this part again; your own words belong above or below it -->"
 END = "<!-- refladder: end -->"
@@ -63,7 +66,7 @@ def merged_card(facts: Facts, repository: str, tag: str | None, licence: str | N
         data["license"] = licence
     merged = _metadata(facts.manifest, repository, data, {shard.config for shard in (head.shards if head else ())})
     address = f"hub:{repository}@{tag or 'REVISION'}"
-    part = f"{BEGIN}\n{_page(facts, repository, address, ', '.join(_texts(data.get('license'))))}\n{END}"
+    part = f"{BEGIN}\n{_page(facts, repository, address, ', '.join(_entries(data.get('license'), str)))}\n{END}"
     if existing is None or not text.strip():
         text = f"# {facts.manifest.name.rpartition('/')[2]}\n\n{part}\n"
     elif _OURS.search(text):
@@ -99,10 +102,9 @@ def _parsed(card: str, repository: str) -> tuple[dict[str, Any], str]:
 
 def _metadata(manifest: Manifest, repository: str, data: dict[str, Any], previous: set[str]) -> dict[str, Any]:
     ours = list(dict.fromkeys(shard.config for shard in manifest.files))
-    configs = _listed(data.get("configs"))
-    names = [config.get("config_name", "default") for config in configs]
-    for name in names:
-        if names.count(name) > 1:
+    configs: list[dict[str, Any]] = _entries(data.get("configs"), dict)
+    for name, count in Counter(config.get("config_name", "default") for config in configs).items():
+        if count > 1:
             raise DataError(f"{repository}: README.md has two configs named {name!r}; rename or remove one on the Hub")
     for config in configs:
         name = config.get("config_name", "default")
@@ -113,11 +115,12 @@ def _metadata(manifest: Manifest, repository: str, data: dict[str, Any], previou
             )
     others = [config for config in configs if config.get("config_name") not in previous | set(ours)]
     taken = any(config.get("default") for config in others)
-    infos = [info for info in _listed(data.get("dataset_info")) if info.get("config_name") not in previous | set(ours)]
+    infos: list[dict[str, Any]] = _entries(data.get("dataset_info"), dict)
+    infos = [info for info in infos if info.get("config_name") not in previous | set(ours)]
     merged: dict[str, Any] = {"license": data["license"]} if data.get("license") else {}
     merged |= {key: value for key, value in data.items() if key not in ("license", "configs", "dataset_info", "tags")}
     merged.setdefault("pretty_name", manifest.name.rpartition("/")[2])
-    merged["tags"] = list(dict.fromkeys([*_texts(data.get("tags")), *TAGS]))
+    merged["tags"] = list(dict.fromkeys([*_entries(data.get("tags"), str), *TAGS]))
     if infos:
         merged["dataset_info"] = infos
     merged["configs"] = [*(_config(name, default=not taken and name == "ladders") for name in ours), *others]
@@ -129,14 +132,9 @@ def _config(name: str, *, default: bool) -> dict[str, Any]:
     return {**config, "default": True} if default else config
 
 
-def _listed(value: object) -> list[dict[str, Any]]:
-    values = value if isinstance(value, list) else [value]
-    return [entry for entry in values if isinstance(entry, dict)]
-
-
-def _texts(value: object) -> list[str]:
-    values = value if isinstance(value, list) else [value]
-    return [entry for entry in values if isinstance(entry, str)]
+def _entries(value: object, kind: type[T]) -> list[T]:
+    """The entries of a kind, of a list or of a single value."""
+    return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, kind)]
 
 
 def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
