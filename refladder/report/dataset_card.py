@@ -139,42 +139,35 @@ def _entries(value: object, kind: type[T]) -> list[T]:
 
 def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
     manifest = facts.manifest
-    return (
-        _TEMPLATE.read_text(encoding="utf-8")
-        .rstrip()
-        .format(
-            manifest=manifest,
-            repository=repository,
-            address=address,
-            baseline=_BASELINE if facts.baseline else "",
-            texts="not included: they may not be distributed"
-            if manifest.contexts is None
-            else f"{manifest.contexts:,}",
-            licence=_cell(licence or "not stated by the publisher"),
-            dimensions=_table(
-                ["dimension", "human scale", "description"],
-                [
-                    [f"`{each.name}`", f"{each.low:g} to {each.high:g}", each.description]
-                    for each in manifest.dimensions
-                ],
-            ),
-            recipes=_table(
-                ["writer", "prompts", "sampling", "refladder", "ladders"],
-                [
-                    [f"`{each.backend}`", _prompts(each), _sampling(each), each.version, f"{count:,}"]
-                    for each, count in facts.recipes.items()
-                ],
-            ),
-            lengths=_table(
-                ["rung", "shortest", "median", "longest"],
-                [
-                    [str(level), f"{low:,}", f"{median:,g}", f"{high:,}"]
-                    for level, (low, median, high) in enumerate(facts.lengths, start=1)
-                ],
-            ),
-            judgments=_judgments(manifest, address),
-            certificate=_certificate(facts.certificate[:_CHECKS]),
-        )
+    texts = "not included: they may not be distributed" if manifest.contexts is None else f"{manifest.contexts:,}"
+    template = _TEMPLATE.read_text(encoding="utf-8").rstrip()
+    return template.format(
+        manifest=manifest,
+        repository=repository,
+        address=address,
+        baseline=_BASELINE if facts.baseline else "",
+        texts=texts,
+        licence=_cell(licence or "not stated by the publisher"),
+        dimensions=_table(
+            ["dimension", "human scale", "description"],
+            [[f"`{each.name}`", f"{each.low:g} to {each.high:g}", each.description] for each in manifest.dimensions],
+        ),
+        recipes=_table(
+            ["writer", "prompts", "sampling", "refladder", "ladders"],
+            [
+                [f"`{each.backend}`", _prompts(each), _sampling(each), each.version, f"{count:,}"]
+                for each, count in facts.recipes.items()
+            ],
+        ),
+        lengths=_table(
+            ["rung", "shortest", "median", "longest"],
+            [
+                [str(level), f"{low:,}", f"{median:,g}", f"{high:,}"]
+                for level, (low, median, high) in enumerate(facts.lengths, start=1)
+            ],
+        ),
+        judgments=_judgments(manifest, address),
+        certificate=_certificate(facts.certificate[:_CHECKS]),
     )
 
 
