@@ -155,9 +155,9 @@ def read_lessons(
         names = [least[context] for context, _ in texts]
     human = np.full(len(pool.scores), np.nan)
     if asked.label:
-        human[pool.labelled] = np.asarray(pool.labels[0], dtype=np.float64)
-        if not len(pool.labelled):
+        if not pool.marked:
             raise DataError(f"{', '.join(asked.labels) or source}: no scored row has a number in {asked.label[0]!r}")
+        human[pool.labelled] = np.asarray(pool.labels[0], dtype=np.float64)
     contexts = _numbered(names)
     by_context = bool(contexts.max())
     held_out = _held_out(names if by_context else [output for _, output in texts])
