@@ -4,7 +4,7 @@
 - `masked`: the same with the model's own attention and a mask that shows a token its ancestors.
 - `copied`: every distinct token once; the cache is copied where prompts branch. For caches that cannot be cropped.
 - `batches`: every prompt whole, in right-padded batches.
-- `single`: every prompt whole and alone, and all of the last layer; the reference for the self-check.
+- `single`: every prompt whole and alone; the reference for the self-check.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 
 from refladder.engine import attention
 from refladder.engine.batches import by_length, padded
-from refladder.engine.last_layer import shortened
 from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 from refladder.engine.trie import Node, NodeRead, Pop, Push, Read, Segment, build_trie, plan
 
@@ -41,7 +40,6 @@ _FORWARD_TOKENS = 8192  # a fifth faster than 2,048; the memory limits it furthe
 _LEAST_TOKENS = 16
 _BATCH_ROWS = 16
 _LOGIT_ROWS = 16  # positions whose logits are converted to float32 together: more would not stay in a cache
-_TOKENS_PER_READ = 16  # with fewer, the last layer's attention covers all tokens: restricting it needs masks
 
 # Layers of a cache that forget the last tokens when asked. A dummy one is that of a layer that reads the keys of an
 # earlier layer (Gemma 3n and 4); transformers 4 has no such class.
@@ -52,9 +50,8 @@ class Causal:
     """A causal model that returns the log-probabilities of chosen tokens.
 
     `strategies` are those that the architecture allows, fastest first, and `strategy` is the one in use; see
-    `self_check.choose_strategy`. `shortens` says whether the last layer runs for the positions that are read only.
-    `window` is the number of tokens that layers with a sliding window see, or None. `tokens_run` counts the tokens that
-    went through the model, padding included.
+    `self_check.choose_strategy`. `window` is the number of tokens that layers with a sliding window see, or None.
+    `tokens_run` counts the tokens that went through the model, padding included.
     """
 
     def __init__(self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS) -> None:  # noqa: ANN401
@@ -72,7 +69,6 @@ class Causal:
         self._mask_dtype = model.dtype
         self.strategies = self._supported()
         self.strategy = self.strategies[0]
-        self.shortens = True
 
     @property
     def name(self) -> str:
@@ -168,16 +164,10 @@ class Causal:
             self.model.set_attn_implementation(original)
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
-        few = self.shortens and len(_read_indices(segment)) * _TOKENS_PER_READ <= segment.tokens.size
-        parts = {"parts": self._layer_parts(segment, None, few=few)}
+        parts = {"parts": attention.parts_of(segment, self._mask_dtype)}
         if self.window is not None and int(segment.positions.max()) >= self.window:
-            parts["window_parts"] = self._layer_parts(segment, self.window, few=few)
+            parts["window_parts"] = attention.parts_of(segment, self._mask_dtype, self.window)
         return parts
-
-    def _layer_parts(self, segment: Segment, window: int | None, *, few: bool) -> attention.LayerParts:
-        dtype = self._mask_dtype
-        last = attention.parts_of(segment, dtype, _read_indices(segment), window) if few else None
-        return attention.LayerParts(every=attention.parts_of(segment, dtype, window=window), last=last)
 
     def _over_tree(
         self, root: Node, reads: int, visibility: Callable[[Segment], dict[str, Any]], most: int
@@ -224,7 +214,8 @@ class Causal:
         ids = torch.from_numpy(segment.tokens)[None].to(device)
         numbers = [read.number for read in segment.reads]
         wanted = [(0, read.offset, read.token) for read in segment.reads]
-        logprobs[numbers] = self._forward(ids, _read_indices(segment), wanted, use_cache=True, **arguments)
+        indices = sorted({read.offset for read in segment.reads}) or [segment.tokens.size - 1]  # it needs one
+        logprobs[numbers] = self._forward(ids, indices, wanted, use_cache=True, **arguments)
 
     def _in_batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int) -> FloatArray:
         """Whole sequences, padded at their ends, where no token sees the padding."""
@@ -273,11 +264,7 @@ class Causal:
         self.tokens_run += ids.numel()
         logprobs = np.empty(len(wanted))
         with torch.inference_mode():
-            last_layer: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-            if self.shortens and self.strategy != "single":
-                last_layer = shortened(self.model, read_at, ids.shape[1])
-            with last_layer:
-                logits = self.model(input_ids=ids, **arguments).logits
+            logits = self.model(input_ids=ids, **arguments).logits
             if not selects:
                 logits = logits[:, read_at]
             flat = logits.flatten(0, 1)
@@ -317,11 +304,6 @@ class Causal:
             return {"attention_mask": _additive(near, dtype)}
         masks = {"full_attention": _additive(visible, dtype), "sliding_attention": _additive(near, dtype)}
         return {"attention_mask": masks}
-
-
-def _read_indices(segment: Segment) -> list[int]:
-    """The indices at which a segment is read, ascending; its last index if there is no read."""
-    return sorted({read.offset for read in segment.reads}) or [segment.tokens.size - 1]
 
 
 def _additive(visible: Any, dtype: Any) -> Any:  # noqa: ANN401  tensors
