@@ -16,6 +16,8 @@ import numpy as np
 from refladder.engine.cover import Piece, Run, Span, cover, key_positions, keys_in, windowed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from refladder.engine.trie import Segment
@@ -175,19 +177,16 @@ def attend(
 
     Shape (1, tokens, heads, width), and None in place of the weights.
     """
+    import torch  # noqa: PLC0415  optional
+
     if parts is None or others.get("position_bias") is not None:
         raise NotImplementedError(f"tree attention with {'no parts' if parts is None else 'position_bias'}")
     if sliding_window is not None and window_parts is not None:
         parts = window_parts
-    return _attend(query, key, value, parts, Scores(scaling, softcap, s_aux)), None
-
-
-class Scores(NamedTuple):
-    """What a layer does to its scores, see `attend`."""
-
-    scaling: float | None
-    softcap: float | None
-    sinks: Any
+    # No public function returns the logarithms.
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
+    kernel = flash if softcap is None else functools.partial(_capped_attention, softcap)
+    return _attend(query, key, value, parts, functools.partial(kernel, scale=scaling), sinks=s_aux), None
 
 
 def _capped_attention(
@@ -221,13 +220,10 @@ def _capped_attention(
     return output, logs
 
 
-def _attend(query: Any, key: Any, value: Any, parts: Parts, scores: Scores) -> Any:  # noqa: ANN401  tensors
+def _attend(query: Any, key: Any, value: Any, parts: Parts, kernel: Callable[..., Any], *, sinks: Any) -> Any:  # noqa: ANN401
+    """The parts of attention, merged; `kernel` gives one of them with the logarithms of its sums."""
     import torch  # noqa: PLC0415  optional
 
-    # No public function returns the logarithms.
-    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
-    kernel = flash if scores.softcap is None else functools.partial(_capped_attention, scores.softcap)
-    scale = scores.scaling
     (_, heads, tokens, width), (_, key_heads, total, _) = query.shape, key.shape
     flat = query.transpose(1, 2).reshape(-1, width)
     keys, values = key.reshape(-1, width), value.reshape(-1, width)
@@ -237,7 +233,7 @@ def _attend(query: Any, key: Any, value: Any, parts: Parts, scores: Scores) -> A
         shape = (len(mask), key_heads, -1, width)
         rows_of = ((flat, query_rows), (keys, key_rows), (values, key_rows))
         inputs = [tensor.index_select(0, rows).view(shape) for tensor, rows in rows_of]
-        batch_results.append(kernel(*inputs, attn_mask=mask, scale=scale))
+        batch_results.append(kernel(*inputs, attn_mask=mask))
     if batch_results:
         merged = torch.cat([output.reshape(-1, width) for output, _ in batch_results])
         merged = merged.index_select(0, gathered.results)
@@ -247,23 +243,19 @@ def _attend(query: Any, key: Any, value: Any, parts: Parts, scores: Scores) -> A
     merged, logs = merged.view(tokens, heads, width), logs.view(tokens, heads)
     for first, last in parts.runs:
         queries, run_keys = slice(first, last), slice(total - tokens + first, total - tokens + last)
-        output, log = kernel(
-            query[:, :, queries], key[:, :, run_keys], value[:, :, run_keys], is_causal=True, scale=scale
-        )
+        output, log = kernel(query[:, :, queries], key[:, :, run_keys], value[:, :, run_keys], is_causal=True)
         merged[queries], logs[queries] = output[0].transpose(0, 1), log[0].T
     for number, ((first, last, key_first, key_last), mask) in enumerate(parts.spans):
         queries, span_keys = slice(first, last), slice(key_first, key_last)
-        output, log = kernel(
-            query[:, :, queries], key[:, :, span_keys], value[:, :, span_keys], attn_mask=mask, scale=scale
-        )
+        output, log = kernel(query[:, :, queries], key[:, :, span_keys], value[:, :, span_keys], attn_mask=mask)
         output, log = output[0].transpose(0, 1), log[0].T
         weight = torch.sigmoid(log - logs[queries])[..., None]
         chunks = (tensor.split(_MERGE_CHUNK) for tensor in (merged[queries], output, weight))
         for merged_chunk, output_chunk, weight_chunk in zip(*chunks, strict=True):
             merged_chunk.copy_(torch.lerp(merged_chunk.float(), output_chunk.float(), weight_chunk))
         merged_later = any(last > later.first and first < later.last for later, _ in parts.spans[number + 1 :])
-        if merged_later or scores.sinks is not None:
+        if merged_later or sinks is not None:
             logs[queries] = torch.logaddexp(logs[queries], log)
-    if scores.sinks is not None:
-        merged = merged * torch.sigmoid(logs - scores.sinks.float())[..., None].to(merged.dtype)
+    if sinks is not None:
+        merged = merged * torch.sigmoid(logs - sinks.float())[..., None].to(merged.dtype)
     return merged[None]

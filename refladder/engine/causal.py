@@ -133,13 +133,11 @@ class Causal:
         root, leaf_of = build_trie(sequences, reads)
         description = f"{self._config.model_type} with prompts of up to {longest} tokens"
         count = len(reads)
-        run: Callable[[int], FloatArray] | None = None
-        if self.strategy == "tree":
-            run = functools.partial(self._with_tree_attention, root, count)
-        elif self.strategy in {"tree", "masked"}:
-            run = functools.partial(self._over_tree, root, count, self._mask)
-        elif self.strategy == "copied":
-            run = functools.partial(self._with_copied_caches, root, count)
+        run = {
+            "tree": functools.partial(self._with_tree_attention, root, count),
+            "masked": functools.partial(self._over_tree, root, count, self._mask),
+            "copied": functools.partial(self._with_copied_caches, root, count),
+        }.get(self.strategy)
         logprobs = np.full(count, np.nan)
         if run is not None:
             logprobs = halve_until_it_fits(run, most, _LEAST_TOKENS, description)
