@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from refladder.records import DriftWatch, Probe, scale_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import outcome_probabilities, trusted
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.question import question_about, rung_id
+from refladder.scoring.question import rung_question
 from refladder.trust.drift import changes_of, drift_evidence
 
 if TYPE_CHECKING:
@@ -120,19 +121,14 @@ def drift_line(report: DriftReport) -> str:
 
 def probe_questions(scorer: LadderScorer) -> list[Question]:
     """At most `MOST_PROBES` pairs of neighbouring rungs of a ladder set, in an order that only their texts decide."""
-    questions = []
     contexts = scorer.ladders.contexts
     dimensions = {dimension.name: dimension for dimension in scorer.ladders.dimensions}
-    for (context_id, name), ladder in scorer.ladders.ladders.items():
-        for lower, upper in zip(ladder.rungs, ladder.rungs[1:], strict=False):
-            if context_id in contexts:
-                texts = {"target": upper.text, "reference": lower.text}
-                subject, against = rung_id(upper.level), rung_id(lower.level)
-                questions.append(
-                    question_about(
-                        contexts[context_id], dimensions[name], subject=subject, against=against, texts=texts
-                    )
-                )
+    questions = [
+        rung_question(contexts[context_id], dimensions[name], upper, lower)
+        for (context_id, name), ladder in scorer.ladders.ladders.items()
+        if context_id in contexts
+        for lower, upper in itertools.pairwise(ladder.rungs)
+    ]
     if len(questions) < LEAST_PROBES:
         raise UsageError(
             f"{scorer.ladders.name}: {len(questions)} pairs of neighbouring rungs with the text of their context, and "

@@ -20,7 +20,7 @@ from refladder.records import Comparison, Context, Dimension
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from refladder.records import Ladder, Output
+    from refladder.records import Ladder, Output, Rung
 
 RUNG = "rung:"  # a rung's id in a Comparison is this and its level
 
@@ -130,11 +130,12 @@ def rung_questions(context: Context, dimension: Dimension, ladder: Ladder) -> It
         ladder: its pairs are asked as (1, 2), (1, 3), ..., (N - 1, N).
     """
     for low, high in itertools.combinations(ladder.rungs, 2):
-        for target, reference in ((high, low), (low, high)):
-            yield question_about(
-                context,
-                dimension,
-                subject=rung_id(target.level),
-                against=rung_id(reference.level),
-                texts={"target": target.text, "reference": reference.text},
-            )
+        yield rung_question(context, dimension, high, low)
+        yield rung_question(context, dimension, low, high)
+
+
+def rung_question(context: Context, dimension: Dimension, target: Rung, reference: Rung) -> Question:
+    """The question whether one rung of a ladder is better than another."""
+    subject, against = rung_id(target.level), rung_id(reference.level)
+    texts = {"target": target.text, "reference": reference.text}
+    return question_about(context, dimension, subject=subject, against=against, texts=texts)
