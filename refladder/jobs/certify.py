@@ -259,7 +259,7 @@ def _ladder_rows(
         in_order, of = _adjacent(w[number])
         surface_in_order, _ = _adjacent(of_surface[number])
         wrong, triples = intransitive_triples(ladders.rungs, pairs, w[number][pairs[:, 0], pairs[:, 1]])
-        lengths = _lengths(ladder)
+        lengths = lengths_of(ladder)
         spearman = correlate(np.arange(1.0, ladders.rungs + 1), lengths)
         rows.append(
             {
@@ -291,7 +291,7 @@ def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
     return checked
 
 
-def _lengths(ladder: Ladder) -> FloatArray:
+def lengths_of(ladder: Ladder) -> FloatArray:
     """Words of each rung, from the worst."""
     return np.array([len(rung.text.split()) for rung in ladder.rungs], dtype=np.float64)
 
