@@ -274,21 +274,15 @@ class TransformersBackend(Backend):
             return texts, tokens_run
 
         longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
-        rows = self._rows_that_fit(_BATCH, longest)
-        texts, tokens_run = halve_until_it_fits(run, rows, 1, f"{self.opened.name}: writing")
+        token_bytes = cache_bytes_per_token(model.config.get_text_config(), int(model.dtype.itemsize))
+        rows = (self._memory or 0) // (2 * token_bytes * longest)  # twice: a cache is copied when it grows
+        texts, tokens_run = halve_until_it_fits(run, max(1, min(_BATCH, rows)), 1, f"{self.opened.name}: writing")
         self._prompt_tokens_run += tokens_run
         return texts
 
     @cached_property
     def _batch_sizes(self) -> list[int]:
         return reproducible_batch_sizes(self.opened.model, _BATCH)
-
-    def _rows_that_fit(self, rows: int, longest: int) -> int:
-        """At most `rows`: the number of texts of `longest` tokens whose keys and values fit in memory."""
-        model = self.opened.model
-        token_bytes = cache_bytes_per_token(model.config.get_text_config(), int(model.dtype.itemsize))
-        # Twice: a cache is copied when it grows.
-        return max(1, min(rows, (self._memory or 0) // (2 * token_bytes * longest)))
 
     def _completion(self, text: GeneratedText, note: str | None) -> Completion:
         """A written text; `note` says how the context of its prompt was cut, if it was."""
