@@ -233,7 +233,9 @@ class _Reader:
                 continue
             position = len(self.row_numbers) - 1
             texts = self._texts(row, position)
-            cells = labels.get(_key(row, ids)) if labels is not None else self._label_beside(row)
+            # Beside the scores of JSON lines, a label column may be absent: then there is no label.
+            beside = labels is None and all(column in row.fields for column in self.asked.label)
+            cells = self._labels_in(row) if beside else (labels or {}).get(_key(row, ids))
             if cells is not None:
                 key = _key(row, ids)
                 if key in self.marked:
@@ -309,10 +311,6 @@ class _Reader:
         labels = {key: _mean(cells, wheres[key]) for key, cells in read.items()}
         known = np.array([limits for limits in bounds if None not in limits], dtype=np.float64)
         return ids, labels, known.max(axis=0) if len(known) else None
-
-    def _label_beside(self, row: Row) -> tuple[float | str, ...] | None:
-        """The labels in a scored row; None where a column is absent, as it may be in JSON lines, or empty."""
-        return self._labels_in(row) if all(column in row.fields for column in self.asked.label) else None
 
     def _labels_in(self, row: Row) -> tuple[float | str, ...] | None:
         """The labels in a row; None where one is empty."""
