@@ -210,10 +210,8 @@ class Causal:
         if "position_ids" in self._arguments:
             arguments["position_ids"] = torch.from_numpy(segment.positions)[None].to(device)
         ids = torch.from_numpy(segment.tokens)[None].to(device)
-        numbers = [read.number for read in segment.reads]
-        wanted = [(0, read.offset, read.token) for read in segment.reads]
-        indices = sorted({read.offset for read in segment.reads}) or [segment.tokens.size - 1]  # it needs one
-        logprobs[numbers] = self._forward(ids, indices, wanted, use_cache=True, **arguments)
+        wanted = [(0, read) for read in segment.reads]
+        logprobs[[read.number for read in segment.reads]] = self._forward(ids, wanted, use_cache=True, **arguments)
 
     def _in_batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int) -> FloatArray:
         """Whole sequences, padded at their ends, where no token sees the padding."""
@@ -226,35 +224,15 @@ class Causal:
             ids, mask = padded([sequences[number] for number in batch], len(sequences[batch[0]]))
             chosen = [(row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]]
             masked = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
-            logprobs[[read.number for _, read in chosen]] = self._forward(
-                ids.to(device),
-                sorted({read.offset for _, read in chosen}),
-                [(row, read.offset, read.token) for row, read in chosen],
-                use_cache=False,
-                **masked,
-            )
+            values = self._forward(ids.to(device), chosen, use_cache=False, **masked)
+            logprobs[[read.number for _, read in chosen]] = values
         return logprobs
 
-    def _forward(
-        self,
-        ids: Any,  # noqa: ANN401  a tensor
-        indices: list[int],
-        wanted: Sequence[tuple[int, int, int]],
-        **arguments: Any,  # noqa: ANN401  tensors
-    ) -> FloatArray:
-        """Run the model once.
-
-        Args:
-            ids: shape (rows, tokens).
-            indices: the token indices that are read in any row, ascending.
-            wanted: (row, index, next token) of each requested log-probability.
-            **arguments: of the model.
-
-        Returns:
-            Shape (wanted,), computed in float32.
-        """
+    def _forward(self, ids: Any, wanted: Sequence[tuple[int, NodeRead]], **arguments: Any) -> FloatArray:  # noqa: ANN401
+        """Run the model once on ids of shape (rows, tokens), for reads of some rows; shape (wanted,), in float32."""
         import torch  # noqa: PLC0415  optional
 
+        indices = sorted({read.offset for _, read in wanted}) or [ids.shape[1] - 1]  # a model gives some logits
         read_at = torch.as_tensor(indices, device=ids.device)
         selects = "logits_to_keep" in self._arguments
         if selects:
@@ -267,8 +245,8 @@ class Causal:
                 logits = logits[:, read_at]
             flat = logits.flatten(0, 1)
             column_of = {index: number for number, index in enumerate(indices)}
-            rows = np.array([row * len(indices) + column_of[index] for row, index, _ in wanted], dtype=np.int64)
-            tokens = np.array([token for _, _, token in wanted], dtype=np.int64)
+            rows = np.array([row * len(indices) + column_of[read.offset] for row, read in wanted], dtype=np.int64)
+            tokens = np.array([read.token for _, read in wanted], dtype=np.int64)
             order = np.argsort(rows, kind="stable")
             distinct, starts = np.unique(rows[order], return_index=True)
             edges = [*starts.tolist(), order.size]

@@ -59,7 +59,7 @@ def prove(model: Any) -> str | None:  # noqa: ANN401  of transformers
     ids = np.random.default_rng(0).integers(3, VOCABULARY, 200).tolist()
     sequences, reads = _prompts(ids, 40 if causal.window is None else 3 * causal.window + 10, 40)
     try:
-        plain = _plain(causal, sequences, reads)
+        plain = _read_by(causal, sequences, reads)
     except _ERRORS:
         return None
     if not np.isfinite(plain).all():
@@ -68,9 +68,8 @@ def prove(model: Any) -> str | None:  # noqa: ANN401  of transformers
     def disagrees() -> str | None:
         rows = causal.forward_tokens
         for causal.forward_tokens in (_SHORT_ROW, rows):
-            difference = _largest(causal.logprobs(sequences, reads) - plain)
-            if not difference <= _TOLERANCE:
-                return f"disagrees with plain inference by {difference:.2g} nats (limit {_TOLERANCE:#.2g})"
+            if reason := _apart(causal.logprobs(sequences, reads) - plain, _TOLERANCE):
+                return reason
         return None
 
     _settle(causal, causal.strategies, disagrees)
@@ -113,8 +112,8 @@ def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int
     return sequences, reads
 
 
-def _plain(causal: Causal, sequences: list[list[int]], reads: list[Read]) -> FloatArray:
-    before, causal.strategy = causal.strategy, "single"
+def _read_by(causal: Causal, sequences: list[list[int]], reads: list[Read], strategy: str = "single") -> FloatArray:
+    before, causal.strategy = causal.strategy, strategy
     try:
         return causal.logprobs(sequences, reads)
     finally:
@@ -135,7 +134,7 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
     if not proved and causal.window is not None and causal.window <= _LONGEST_CHECK:
         article = causal.window + 10
     sequences, reads = _prompts(ids, article, part)
-    plain = _plain(causal, sequences, reads)
+    plain = _read_by(causal, sequences, reads)
     if not np.isfinite(plain).all():  # each prompt with such a number is reported when it is read
         return lambda: None
     if causal.dtype == "float32":
@@ -144,13 +143,11 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
         sum(parameter.numel() for parameter in module.parameters(recurse=False)) for module in causal.model.modules()
     )
     if 2 * 4 * largest_module > causal.memory:
-        before, causal.strategy = causal.strategy, "batches"
-        noise = _largest(causal.logprobs(sequences, reads) - plain)
-        causal.strategy = before
+        noise = _largest(_read_by(causal, sequences, reads, "batches") - plain)
         limit = max(_HALF_TOLERANCE, _FACTOR * noise) if np.isfinite(noise) else _HALF_TOLERANCE
         return lambda: _apart(causal.logprobs(sequences, reads) - plain, _FACTOR * limit if proved else limit)
     with in_float32(causal.model):
-        exact = _plain(causal, sequences, reads)
+        exact = _read_by(causal, sequences, reads)
     plain_distance = _rms(plain - exact)
     limit = _FACTOR * plain_distance + _SLACK
 
