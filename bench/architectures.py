@@ -54,7 +54,7 @@ def proved(architecture: str) -> tuple[str, str]:
     seconds = f"{time.perf_counter() - begun:.1f}"
     if proof is None:
         return WITHOUT, seconds
-    return f"`{proof.strategy}`" + ("" if proof.shortens else ", whole last layer"), seconds
+    return f"`{proof}`", seconds
 
 
 def too_slow(*_signal: object) -> None:

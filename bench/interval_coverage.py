@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from refladder.jobs.good_share import powered_share, share_of_good
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import build_grid, human_means
-from refladder.metaeval.bootstrap import draw_contexts, percentile_interval, resample, resample_mean
+from refladder.metaeval.bootstrap import resample, resample_mean
 from refladder.metaeval.correlation import correlate_rows
 from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import correlate_level, system_means
@@ -90,6 +90,21 @@ def covered(draw: Draw, truth: float, contexts: int, level: str, statistic: str)
         left_out = resample(predicted, human, without, level=level, statistic=statistic)
         hits[0] += _inside(truth, jackknife_interval(figure.value, left_out, figure.contexts))
     return hits[0] / DRAWS, 0.0
+
+
+def draw_contexts(contexts: int, resamples: int, seed: int = 0) -> FloatArray:
+    """How often each context is drawn with replacement; shape (resamples, contexts)."""
+    shares = np.full(contexts, 1.0 / contexts)
+    return np.asarray(np.random.default_rng(seed).multinomial(contexts, shares, size=resamples), dtype=np.float64)
+
+
+def percentile_interval(values: FloatArray) -> tuple[float, float]:
+    """The middle 95 % of resampled values; NaN if fewer than 95 % of the resamples have a correlation."""
+    defined = values[~np.isnan(values)]
+    if len(defined) < 0.95 * len(values) or not len(defined):
+        return np.nan, np.nan
+    low, high = np.quantile(defined, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def _inside(truth: float, ends: tuple[float, float]) -> bool:

@@ -6,9 +6,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
-from interval_coverage import intervals, rates, rates_with_scores
+from interval_coverage import draw_contexts, intervals, rates, rates_with_scores
 
-from refladder.metaeval.bootstrap import draw_contexts
 from refladder.metaeval.correlation import correlate_rows
 from refladder.metaeval.shares import share_intervals
 from refladder.ranking import bias

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the annotations at run time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Self, TypeVar
 
 WIN, LOSS, TIE = "win", "loss", "tie"
@@ -84,6 +84,12 @@ def text_id(text: str, background: str = "") -> str:
     """
     data = json.dumps([text, background], ensure_ascii=False) if background else text
     return hashlib.blake2b(data.encode(), digest_size=8).hexdigest()
+
+
+def _mark_cut(record: Judgment | Completion | LabelReading) -> None:
+    """Set `cut` where only the note of a record says it, as in files written before there was this field."""
+    if not record.cut and record.note is not None and record.note.startswith(_CUT_BEFORE_THE_FIELD):
+        object.__setattr__(record, "cut", True)
 
 
 @record("context-digest/1")
@@ -272,6 +278,7 @@ class Judgment:
         # The three outcomes of yes/no questions may add to more than 1; readers that know the prompts check the sum.
         if wrong := impossible(self.logprobs or (), self.mass, apart=True):
             raise ValueError(f"{wrong}; correct the line, or ask the judge again with --restart")
+        _mark_cut(self)
 
     def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:
         """The log-probabilities of some of the outcomes, in the order asked for; None if the judge gave no reading."""
@@ -371,6 +378,9 @@ class Completion:
     note: str | None = None
     cut: bool = False
 
+    def __post_init__(self) -> None:
+        _mark_cut(self)
+
 
 @record("generated/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,14 +419,8 @@ class LabelReading:
     exactness: Exactness = "exact"
     note: str | None = None
 
-
-def upgraded(record: T) -> T:
-    """A record as it is written now: `cut` is set where only the note of an older record says it."""
-    if isinstance(record, Judgment | LabelReading | Completion) and not record.cut:
-        note = record.note
-        if note is not None and note.startswith(_CUT_BEFORE_THE_FIELD):
-            return replace(record, cut=True)
-    return record
+    def __post_init__(self) -> None:
+        _mark_cut(self)
 
 
 class NotAsked(LabelReading):

@@ -47,8 +47,8 @@ class Scale:
     A judgment whose label mass is below `least_mass` (a probability) is unparsed.
     """
 
-    rule: str
-    weights: Mapping[str, float]
+    rule: str = "ladder-sum"
+    weights: Mapping[str, float] = field(default_factory=dict)
     least_mass: float = LEAST_MASS
 
 

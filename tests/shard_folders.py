@@ -44,9 +44,9 @@ class Inline:
     def start(self, task):
         self.worker = ShardWorker(task)
 
-    def put(self, worker, asked):
+    def put(self, worker, *asked):
         del worker
-        self.answer = self.worker.run(asked)
+        self.answer = self.worker.run(*asked)
 
     def wait(self, tell):
         del tell

@@ -27,7 +27,7 @@ LEVELS = [
     {"jobs"},
     {"students"},
     {"fleet"},
-    {"review"},
+    {"arena"},
     {"commands"},
     {"testing", "integrations"},
 ]

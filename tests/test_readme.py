@@ -134,7 +134,7 @@ def options_of(command):
     return names.union({"--help"}, *(options_of(each) for each in inner))
 
 
-OPTIONS = {name: options_of(import_module(module).command) for name, module in COMMANDS.items()}
+OPTIONS = {name: options_of(import_module(f"refladder.commands.{name}").command) for name in COMMANDS}
 ANY_OPTION = {"--config", "--version"}.union(*OPTIONS.values())
 
 

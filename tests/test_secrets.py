@@ -17,7 +17,7 @@ import pytest
 from waiting import HANG
 
 from refladder.backends import BACKENDS, connect
-from refladder.backends.openai.probe import Probe
+from refladder.backends.openai.talk import Probe
 from refladder.errors import DataError, RefladderError, redacted
 from refladder.files.remote import filesystem
 from refladder.loaders import load_benchmark

@@ -158,28 +158,23 @@ class Unanswered(Wrapper):
         labels: Sequence[str],
     ) -> None:
         """Count the prompts that have no stored answer; where answers are stored, each different prompt once."""
-        asked = self.asked
-        seen = asked.keys if self._bounds is None else set()
-        fresh = []
-        for key, prompt, answer in zip(keys, prompts, stored, strict=True):
-            if answer is None and not (key in seen and (self.stores_answers or self._bounds is not None)):
-                fresh.append((key, *_without_unwritten(prompt)))
+        asked, bounds = self.asked, self._bounds
+        seen = asked.keys if bounds is None else set()
+        once = bounds is not None or self.stores_answers
+        fresh: dict[int, bytes] = {}  # rows and their keys
+        for row, (key, answer) in enumerate(zip(keys, stored, strict=True)):
+            if answer is None and not (once and key in seen):
+                fresh[row] = key
                 seen.add(key)
-        written = [prompt for _, prompt, _ in fresh]
+        written, limits = zip(*(_without_unwritten(prompts[row]) for row in fresh), strict=True) if fresh else ((), ())
         counts = self.count_tokens(written)
-        tokens = None
-        if counts is not None:
-            tokens = [count + unwritten for count, (_, _, unwritten) in zip(counts, fresh, strict=True)]
-        if self._bounds is not None:
-            most, least = self._bounds
-            asked.least += max(0, least - (len(keys) - len(fresh)))
-            sizes = {
-                key: (None if tokens is None else tokens[row], characters(prompt))
-                for row, (key, prompt, _) in enumerate(fresh)
-            }
-            asked.pools.append(_Pool(most, answer_tokens, sizes))
+        tokens = None if counts is None else [count + limit for count, limit in zip(counts, limits, strict=True)]
+        if bounds is not None:
+            asked.least += max(0, bounds[1] - (len(keys) - len(fresh)))
+            sizes = zip(tokens or [None] * len(fresh), map(characters, written), strict=True)
+            asked.pools.append(_Pool(bounds[0], answer_tokens, dict(zip(fresh.values(), sizes, strict=True))))
             return
-        unwritten = sum(limit for _, _, limit in fresh)
+        unwritten = sum(limits)
         asked.free += len(keys) - len(fresh)
         asked.too_long += (counts or []).count(0)
         asked.unwritten = asked.unwritten or unwritten > 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 NEVER = -50.0  # natural logarithm used for a share of 0, which has none: 2e-22
 LEAST_REST = 1e-9  # of p(a label ends here); float32 rounds smaller values to 0
+
+_SHOWN = 60  # characters of an unparsed answer in a message
 
 NO_LABEL = "no label in the answer"
 SEVERAL = "several labels in the answer"
@@ -165,6 +168,21 @@ def reading_from_counts(
         exactness="sampled",
         cut=cut,
         note="; ".join(filter(None, (note, problem))) or None,
+    )
+
+
+def reading_from_verdicts(
+    verdicts: Sequence[tuple[int | str, str]], labels: int, *, cut: bool = False, note: str | None = None
+) -> LabelReading:
+    """As `reading_from_counts`, from what `label_in` gave for each answer, and the answer as it may be shown."""
+    counts = Counter(verdict for verdict, _ in verdicts)
+    return reading_from_counts(
+        [counts[label] for label in range(labels)],
+        len(verdicts),
+        {verdict: count for verdict, count in counts.items() if isinstance(verdict, str)},
+        example=next((text[:_SHOWN] for verdict, text in verdicts if isinstance(verdict, str) and text), ""),
+        cut=cut,
+        note=note,
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refladder.backends.estimate import NOT_ASKED
-from refladder.backends.labels import label_in, reading_from_counts
+from refladder.backends.labels import label_in, reading_from_verdicts
 from refladder.backends.protocol import Wrapper, whole
 from refladder.errors import UsageError
 from refladder.records import Unwritten
@@ -16,10 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends.protocol import Backend
-    from refladder.records import LabelReading, Prompt, Sampling
+    from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 ANSWER_TOKENS = 16  # a label, or a short sentence that names it
-_SHOWN = 60  # characters of an unparsed answer in a message
 
 
 class Sampled(Wrapper):
@@ -53,38 +51,19 @@ class Sampled(Wrapper):
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """For each prompt, the shares of the labels among its answers; no reading where no answer names a label."""
-        counts = [[0] * len(labels) for _ in prompts]
-        unparsed: list[Counter[str]] = [Counter() for _ in prompts]
-        examples = [""] * len(prompts)
-        cut: list[str | None] = [None] * len(prompts)  # how the context was cut
-        unwritten: set[int] = set()
-        for sampling in self._samplings:
-            completions = whole(self.backend, prompts, self.backend.write(prompts, sampling))
-            for row, completion in enumerate(completions):
-                if isinstance(completion.text, Unwritten):
-                    unwritten.add(row)
-                    continue
-                if completion.cut:
-                    cut[row] = completion.note or "the context was cut"
-                if completion.finish == "error":
-                    unparsed[row][completion.note or "no answer"] += 1
-                    continue
-                label = label_in(completion.text, labels, ended=completion.finish != "length")
-                if isinstance(label, int):
-                    counts[row][label] += 1
-                else:
-                    unparsed[row][label] += 1
-                    examples[row] = examples[row] or completion.text[:_SHOWN]
-        return [
-            NOT_ASKED
-            if row in unwritten
-            else reading_from_counts(
-                counts[row],
-                len(self._samplings),
-                unparsed[row],
-                example=examples[row],
-                cut=cut[row] is not None,
-                note=cut[row],
-            )
-            for row in range(len(prompts))
-        ]
+        drawn = [whole(self.backend, prompts, self.backend.write(prompts, sampling)) for sampling in self._samplings]
+        return [_reading(answers, labels) for answers in zip(*drawn, strict=True)]
+
+
+def _reading(answers: Sequence[Completion], labels: Sequence[str]) -> LabelReading:
+    """The reading of one prompt from all its answers."""
+    if any(isinstance(answer.text, Unwritten) for answer in answers):
+        return NOT_ASKED
+    cuts = [answer.note or "the context was cut" for answer in answers if answer.cut]
+    verdicts = [
+        (answer.note or "no answer", "")
+        if answer.finish == "error"
+        else (label_in(answer.text, labels, ended=answer.finish != "length"), answer.text)
+        for answer in answers
+    ]
+    return reading_from_verdicts(verdicts, len(labels), cut=bool(cuts), note=cuts[-1] if cuts else None)

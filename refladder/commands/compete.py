@@ -20,9 +20,9 @@ from refladder.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from refladder.arena.compete import Contest
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.jobs.compete import Contest
     from refladder.records import Progress
 
 
@@ -126,14 +126,15 @@ def command(
     Run the same command again to resume an interrupted run. Exit code 3: some texts or judgments are missing; they are
     listed and excluded from the win rates.
     """
+    from refladder.arena.compete import RUN, compete, spent_before
+    from refladder.arena.criteria import criteria_of
+    from refladder.arena.html import review_page
+    from refladder.arena.runs import read_run
+    from refladder.arena.task_prompt import open_task_prompt, read_instances
     from refladder.files.jsonl import atomic
     from refladder.files.locks import locked_folder
-    from refladder.jobs.compete import RESULTS, RUN, compete, spent_before
-    from refladder.jobs.criteria import criteria_of
-    from refladder.jobs.task_prompt import open_task_prompt, read_instances
+    from refladder.jobs.evaluation_results import RESULTS
     from refladder.report.summary import low_mass_lines
-    from refladder.review.html import review_page
-    from refladder.review.runs import read_run
     from refladder.scoring.dry_run import copied
 
     console.check_prompts(prompts)
@@ -285,12 +286,12 @@ def compete(
         DataError: the table is wrong, or the folder cannot be written.
         BackendError: a model or the judge failed; the texts and judgments so far are stored, if `out` is given.
     """
+    from refladder.arena.compete import RUN
+    from refladder.arena.compete import compete as competed
+    from refladder.arena.criteria import criteria_of
+    from refladder.arena.task_prompt import open_task_prompt, read_instances
     from refladder.files.jsonl import write_json
     from refladder.files.locks import locked_folder
-    from refladder.jobs.compete import RUN
-    from refladder.jobs.compete import compete as competed
-    from refladder.jobs.criteria import criteria_of
-    from refladder.jobs.task_prompt import open_task_prompt, read_instances
     from refladder.report.progress import progress
     from refladder.report.summary import low_mass_lines
 

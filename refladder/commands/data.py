@@ -133,7 +133,7 @@ class Data:
 
     def _described(self, ladders: LadderSet | None) -> tuple[str, tuple[Dimension, ...]]:
         """The task, and all its dimensions."""
-        from refladder.loaders.own import FIELDS, read_task
+        from refladder.loaders.task_files import FIELDS, read_task
         from refladder.records import Dimension
 
         objects = tuple(each for each in self.dimensions if isinstance(each, Dimension))

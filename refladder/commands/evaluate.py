@@ -18,6 +18,7 @@ from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
 from refladder.session import Session
+from refladder.settings import Scoring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,18 +64,6 @@ class LadderOptions:
     writer_option: tuple[str, ...]
     rungs: int
     attempts: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """How a judge is asked, and how its answers become scores."""
-
-    answers: int
-    both_orders: bool
-    yes_no: bool
-    rule: str
-    least_mass: float
-    prompts: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +218,7 @@ class OutputOptions:
     data=DataOptions,
     chosen=MethodOptions,
     judge=JudgeOptions,
-    asked=_Asked,
+    asked=Scoring,
     ladders=LadderOptions,
     drawing=DrawingOptions,
     protocol=ProtocolOptions,
@@ -243,7 +232,7 @@ def command(
     data: DataOptions,
     chosen: MethodOptions,
     judge: JudgeOptions,
-    asked: _Asked,
+    asked: Scoring,
     ladders: LadderOptions,
     drawing: DrawingOptions,
     protocol: ProtocolOptions,
@@ -285,7 +274,7 @@ def command(
         sampling=drawing.sampling,
         rule=asked.rule,
         least_mass=asked.least_mass,
-        orders=2 if asked.both_orders else 1,
+        orders=asked.orders,
         yes_no=asked.yes_no,
         budget=chosen.comparisons,
         selection=chosen.selection,
@@ -371,11 +360,11 @@ def _draw(
     output: OutputOptions, evaluation: Evaluation, benchmark: Benchmark, dimensions: Sequence[Dimension], seed: int
 ) -> None:
     """Write figures into a folder and a page with tables and figures, and print why a figure could not be drawn."""
+    from refladder.arena.card_page import card_page
     from refladder.files.jsonl import atomic
     from refladder.report.agreement_tables import agreement_tables
     from refladder.report.cards import card_tables
     from refladder.report.figures import consistency_tables, draw_figures
-    from refladder.review.card_page import card_page
 
     if output.figures is None and output.page is None:
         return

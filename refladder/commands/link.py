@@ -10,6 +10,7 @@ import click
 
 from refladder.commands import console
 from refladder.commands.calling import Call, check_paths, checked
+from refladder.commands.options import grouped
 from refladder.settings import LEAST_MASS, Scale, check_asking
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 @console.RULE
 @console.LEAST_MASS
 @console.JSON
-def command(*, first: Path, second: Path, out: Path, rule: str, least_mass: float, as_json: bool) -> None:
+@grouped(scale=Scale)
+def command(*, first: Path, second: Path, out: Path, scale: Scale, as_json: bool) -> None:
     """Map scores and grades of one judge to the scale of another, from rows that both have judged on the same ladders.
 
     `filter --link` and `show --link` use the file. The errors are those on contexts that were held out.
@@ -35,7 +37,7 @@ def command(*, first: Path, second: Path, out: Path, rule: str, least_mass: floa
     from refladder.jobs.link import link as linked
     from refladder.report.link_table import link_table, link_warnings
 
-    record = linked(first, second, Scale(rule=rule, weights={}, least_mass=least_mass), out)
+    record = linked(first, second, scale, out)
     if as_json:
         console.say_json(dataclasses.asdict(record))
         return
@@ -78,7 +80,7 @@ def link(
     with Call(link, locals(), table="") as call:
         check_paths(judgments=judgments, to=to)
         check_asking(least_mass=least_mass)
-        scale = Scale(rule=rule, weights={}, least_mass=least_mass)
+        scale = Scale(rule=rule, least_mass=least_mass)
         record = linked(Path(judgments), Path(to), scale, None if out is None else Path(out))
         call.log(link_warnings(record))
         return record

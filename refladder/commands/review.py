@@ -46,10 +46,10 @@ def command(
     Ratings go to `ratings.jsonl` and `preferences.jsonl` in the folder of RUN, or beside the table. --html FILE writes
     one file that needs no server and no network; its ratings are downloaded.
     """
+    from refladder.arena.html import review_page
+    from refladder.arena.runs import read_run
     from refladder.errors import UsageError
     from refladder.files.jsonl import atomic
-    from refladder.review.html import review_page
-    from refladder.review.runs import read_run
 
     if page is not None:
         if run is None:
@@ -81,13 +81,13 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
     try:
         import uvicorn
 
-        from refladder.review.serving import review_app
+        from refladder.arena.serving import review_app
     except ImportError as error:
         raise UsageError(
             f"the server of the page needs {error.name}; pip install starlette uvicorn, or write the page with --html"
         ) from error
-    from refladder.review.building import Builder
-    from refladder.review.workspace import Workspace
+    from refladder.arena.building import Builder
+    from refladder.arena.workspace import Workspace
 
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

@@ -27,22 +27,19 @@ from refladder.session import Session, default_store
 from refladder.settings import LEAST_MASS, Scoring, Tables, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.check_drift import DriftReport
     from refladder.jobs.prepared import Prepared
-    from refladder.jobs.score import AllRows, Mapped
+    from refladder.jobs.score import AllRows, Mapped, RowScorer
     from refladder.records import HumanScale, Progress, Score, Threshold
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
     from refladder.students.student import Student
-
-    Bars = Callable[[str], AbstractContextManager[Progress | None]]
 
 Table = TypeVar("Table")
 SAMPLED = (
@@ -439,7 +436,7 @@ def _score_in_shards(
     asked: dict[str, Any] = {each.name: getattr(prepared.asked, each.name) for each in fields(Scoring)}
     asked["dimensions"] = [dimension.name for dimension in prepared.dimensions]
     task = Task(
-        **{name: str(value) if isinstance(value, Path) else value for name, value in asked.items()},
+        **asked,
         version=prepared.ladders.signature,
         columns=dict(run.mapped.columns),
         context_id=run.mapped.context,
@@ -477,16 +474,17 @@ def _score_with_student(
     """Score a table with a student as the judge."""
     from refladder.files.ladder_sets import load_ladders
     from refladder.fleet.shard_worker import Task
-    from refladder.students.first_pass import score_with_student, student_folder, student_judge
+    from refladder.jobs.score import score_rows
+    from refladder.students.first_pass import StudentAlone, student_folder, student_judge
 
     known = (_ALONE - _NOT_OF_SHARDS) | OF_SHARDS if sharding.given else _ALONE
-    asking = []
+    given = []
     for option in context.command.params:
         if option.name not in known and given_by_user(context, option.name):
             if sharding.given and option.name in _ALONE:
                 raise UsageError(f"{option.opts[0]} does not work with shards; leave it out, or score the table whole")
-            asking.append(option.opts[0])
-    student = student_judge(judge, asking)
+            given.append(option.opts[0])
+    student = student_judge(judge, given)
     if tables.source is None:
         raise UsageError("give a SOURCE table")
     contexts = None if ladders is None else load_ladders(str(ladders))
@@ -502,10 +500,9 @@ def _score_with_student(
         )
         gpus = student.record.kind == "encoder"
         return score_in_shards(context, sharding, task, tables, mapped, gpus=gpus, as_json=as_json)
+    asking, config = StudentAlone(student, contexts), console.resolved(context)
     with console.progress("scoring") as progress:
-        report = score_with_student(
-            student, tables, mapped=mapped, ladders=contexts, config=console.resolved(context), progress=progress
-        )
+        report = score_rows(asking, tables, mapped, config=config, progress=progress)
     return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
 
 
@@ -597,10 +594,10 @@ def score(
     from refladder.files.ladder_sets import load_ladders
     from refladder.files.locks import locked
     from refladder.jobs.prepared import Prepared
-    from refladder.jobs.score import FIELDS, Mapped, added_by, check_input
+    from refladder.jobs.score import FIELDS, Mapped, check_input, score_rows
     from refladder.loaders.fields import row_id
     from refladder.report.progress import progress
-    from refladder.students.first_pass import PREFIX, estimate_columns, score_with_student, student_judge
+    from refladder.students.first_pass import PREFIX, StudentAlone, student_judge
 
     with Call(score, locals()) as call:
         call.given["context_id"] = row_id("score", "context_id", context_id)
@@ -615,11 +612,10 @@ def score(
         if isinstance(judge, str) and judge.startswith(PREFIX):
             alone = student_judge(judge, _asking(call.given))
             texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
-            files = tables()
+            files, asking = tables(), StudentAlone(alone, texts)
             with progress("scoring") as bar:
-                report = score_with_student(alone, files, mapped=mapped, ladders=texts, config=config, progress=bar)
-            _log_counts(call, report)
-            return _returned(call, table, files, estimate_columns(alone))
+                score_rows(asking, files, mapped, config=config, progress=bar)
+            return _returned(call, table, files, asking)
         if ladders is None:
             raise UsageError(f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none")
         first = FirstPass(cascade=cascade, between=between, check_share=check_share)
@@ -650,11 +646,10 @@ def score(
             config=config,
             recorded=recorded,
         )
-        asking = run.asking()
+        by_judge = run.asking()
         with progress("scoring", run.session.under_way) as bar:
-            report = run.score(asking, bar, counted=counted)
-        _log_counts(call, report)
-        return _returned(call, table, files, added_by(asking, prepared.human_scale)[0])
+            run.score(by_judge, bar, counted=counted)
+        return _returned(call, table, files, by_judge, prepared.human_scale)
 
 
 def _asking(given: Mapping[str, object]) -> Iterator[str]:
@@ -667,15 +662,14 @@ def _asking(given: Mapping[str, object]) -> Iterator[str]:
                 yield f"--{name.replace('_', '-')}"
 
 
-def _returned(call: Call, table: Table, files: Tables, added: Mapping[str, type]) -> Table:
-    if call.frame is None:
-        return type(table)(call.given["out"])  # type: ignore[call-arg]
-    return cast("Table", call.frame.with_columns(read_columns(Path(files.out), added), added))
-
-
-def _log_counts(call: Call, report: ScoreReport) -> None:
+def _returned(
+    call: Call, table: Table, files: Tables, asking: RowScorer, human_scale: HumanScale | None = None
+) -> Table:
+    """The scored table, as the user gave it; the counts go to the logger."""
+    from refladder.jobs.score import added_by
     from refladder.report.summary import first_pass_lines, summary_lines, warning_lines
 
+    report = asking.report
     call.log(warning_lines(report) if report.complete else summary_lines(report))
     counts = report.first_pass
     if report.complete and counts is not None:
@@ -683,3 +677,7 @@ def _log_counts(call: Call, report: ScoreReport) -> None:
         # this was not measured; where no decision would change, the counts are for those who ask for them.
         certain = not counts.decided or (counts.checked and not counts.changed and not counts.changed_somewhere)
         call.log(first_pass_lines(counts), logging.INFO if certain else logging.WARNING)
+    if call.frame is None:
+        return type(table)(call.given["out"])  # type: ignore[call-arg]
+    added, _ = added_by(asking, human_scale)
+    return cast("Table", call.frame.with_columns(read_columns(Path(files.out), added), added))

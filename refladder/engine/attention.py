@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.engine.cover import Cover, Piece, Run, Span, cover, key_positions, keys_in, windowed
+from refladder.engine.cover import Piece, Run, Span, cover, key_positions, keys_in, windowed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -49,65 +49,44 @@ class Gathered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of attention for the queries at some token indices of a segment.
+    """The parts of attention over the `tokens` of a segment.
 
-    The bounds of runs and spans, and the queries of batches, count these queries instead of tokens. `spans` holds
-    bands too, each with its mask of shape (1, 1, queries, keys); a span has None. `gathered` caches what `_gather`
-    returns by the number of heads, key heads and keys.
+    `spans` holds bands too, each with its mask of shape (1, 1, queries, keys); a span has None. `gathered` caches what
+    `_gather` returns by the number of heads, key heads and keys.
     """
 
-    indices: NDArray[np.int64]
+    tokens: int
     runs: list[Run]
     spans: list[tuple[Span, Any]]
     batches: list[Batch]
     gathered: dict[tuple[int, int, int], Gathered] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerParts:
-    """The parts of all layers of one kind; `last` has the only queries that the model's last layer computes.
-
-    `last` is None if that layer computes all of them.
-    """
-
-    every: Parts
-    last: Parts | None
-
-
 def parts_of(
     segment: Segment,
     dtype: Any,  # noqa: ANN401  of torch
-    indices: Sequence[int] | None = None,
     window: int | None = None,
 ) -> Parts:
     """The parts of attention over a segment, with the masks of pieces and bands.
 
-    `indices` are the tokens whose queries are needed, in order (None: all), and `window` is the number of keys that a
-    query sees at most (None: all of its ancestors).
+    `window` is the number of keys that a query sees at most (None: all of its ancestors).
     """
     shown = cover(segment)
-    asked = np.arange(segment.tokens.size) if indices is None else np.array(indices)
-    if indices is not None:  # few queries: in a run, a mask costs less than computing the others
-        shown = Cover([], sorted([*shown.pieces, *(Piece(*run, ()) for run in shown.runs)]), shown.spans, [])
     if window is not None:
         shown = windowed(segment, shown, window)
     similar: dict[tuple[int, int], list[Piece]] = {}
     for piece in shown.pieces:
-        if queries := int(np.subtract(*np.searchsorted(asked, (piece.last, piece.first)))):
-            similar.setdefault((-queries // _STEP, -_piece_keys(piece) // _BATCH_STEP), []).append(piece)
-    batches = [_batch(segment, group, asked, dtype, window) for group in similar.values()]
-    spans: list[tuple[Span, Any]] = []
-    for span in shown.spans:
-        first, last = np.searchsorted(asked, span[:2]).tolist()
-        if last > first:
-            spans.append((Span(first, last, *span[2:]), None))
-    if window is not None:  # where there are bands, there are runs, and all queries are asked
+        size = -(piece.last - piece.first) // _STEP, -_piece_keys(piece) // _BATCH_STEP
+        similar.setdefault(size, []).append(piece)
+    batches = [_batch(segment, group, dtype, window) for group in similar.values()]
+    spans: list[tuple[Span, Any]] = [(span, None) for span in shown.spans]
+    if window is not None:
         positions, keys = segment.positions, key_positions(segment)
         for band in shown.bands:
             seen = keys[band.key_first : band.key_last]
             visible = positions[band.first : band.last, None] - seen[None] < window
             spans.append((band, _hiding(~visible, dtype)[None, None]))
-    return Parts(indices=asked, runs=shown.runs, spans=spans, batches=batches)
+    return Parts(tokens=segment.tokens.size, runs=shown.runs, spans=spans, batches=batches)
 
 
 def _piece_keys(piece: Piece) -> int:
@@ -120,29 +99,22 @@ def _hiding(hidden: NDArray[np.bool_], dtype: Any) -> Any:  # noqa: ANN401  tens
     return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(torch.from_numpy(hidden), -torch.inf)
 
 
-def _batch(
-    segment: Segment,
-    pieces: list[Piece],
-    asked: NDArray[np.int64],
-    dtype: Any,  # noqa: ANN401  of torch
-    window: int | None,
-) -> Batch:
-    ranges = [np.searchsorted(asked, piece[:2]).tolist() for piece in pieces]
-    most_queries, most_keys = max(last - first for first, last in ranges), max(map(_piece_keys, pieces))
-    queries = np.full((len(pieces), most_queries + -most_queries % _STEP), asked.size)
+def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None) -> Batch:  # noqa: ANN401  of torch
+    most_queries, most_keys = max(piece.last - piece.first for piece in pieces), max(map(_piece_keys, pieces))
+    queries = np.full((len(pieces), most_queries + -most_queries % _STEP), segment.tokens.size)
     keys = np.zeros((len(pieces), most_keys + -most_keys % _STEP), dtype=np.int64)
     visible = np.zeros((*queries.shape, keys.shape[1]), dtype=bool)
-    for number, ((first, last, before), (low, high)) in enumerate(zip(pieces, ranges, strict=True)):
-        tokens, query_tokens, past = np.arange(first, last), asked[low:high], keys_in(before)
-        present, size = past + tokens.size, query_tokens.size
-        queries[number, :size] = np.arange(low, high)
+    for number, (first, last, before) in enumerate(pieces):
+        tokens, past, size = np.arange(first, last), keys_in(before), last - first
+        present = past + size
+        queries[number, :size] = tokens
         keys[number, :present] = np.concatenate([*(np.arange(*keys) for keys in before), segment.start + tokens])
         visible[number, :size, :past] = True
-        visible[number, :size, past:present] = (tokens[None, :] <= query_tokens[:, None]) & (
-            query_tokens[:, None] < segment.ends[None, first:last]
+        visible[number, :size, past:present] = (tokens[None, :] <= tokens[:, None]) & (
+            tokens[:, None] < segment.ends[None, first:last]
         )
         if window is not None:
-            distances = segment.positions[query_tokens][:, None] - key_positions(segment)[keys[number, :present]][None]
+            distances = segment.positions[tokens][:, None] - key_positions(segment)[keys[number, :present]][None]
             visible[number, :size, :present] &= distances < window
         visible[number, size:, 0] = True  # for padded queries: without any key they would be NaN
     return Batch(queries, keys, _hiding(~visible, dtype)[:, None])
@@ -162,7 +134,7 @@ def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
         queries = [batch.queries[:, None, None] * heads + head for batch in parts.batches]
         keys = [np.arange(key_heads)[:, None] * total + batch.keys[:, None] for batch in parts.batches]
         flat = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for rows in queries)])
-        results = np.zeros(heads * parts.indices.size, dtype=np.int64)  # for the tokens of runs: arbitrary
+        results = np.zeros(heads * parts.tokens, dtype=np.int64)  # for the tokens of runs: arbitrary
         unpadded = flat < results.size
         results[flat[unpadded]] = np.flatnonzero(unpadded)
         parts.gathered[shape] = Gathered(
@@ -182,14 +154,14 @@ def register() -> None:
 
 
 def attend(
-    module: Any,  # noqa: ANN401
+    _module: Any,  # noqa: ANN401
     query: Any,  # noqa: ANN401
     key: Any,  # noqa: ANN401
     value: Any,  # noqa: ANN401
     _attention_mask: Any,  # noqa: ANN401
     *,
-    parts: LayerParts | None = None,
-    window_parts: LayerParts | None = None,
+    parts: Parts | None = None,
+    window_parts: Parts | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
@@ -198,43 +170,23 @@ def attend(
 ) -> tuple[Any, None]:
     """The attention of one layer, with the signature that transformers expects.
 
-    Args:
-        module: of the layer.
-        query: shape (1, heads, tokens, width).
-        key: shape (1, key heads, tokens of the cache and the segment, width).
-        value: like `key`.
-        parts: of the segment, for layers that see all ancestors.
-        window_parts: for layers with a sliding window; None means that no text is longer than the window.
-        scaling: of the scores; None means 1 / sqrt(width).
-        sliding_window: of this layer, if it has one.
-        softcap: limit of the scores c, each of which becomes c tanh(score / c).
-        s_aux: attention sinks, one score for each head, which takes its share of the weights and adds nothing.
-        **others: further arguments of the model; those that would change the scores raise an error.
+    `query` has shape (1, heads, tokens, width), `key` and `value` (1, key heads, tokens of the cache and the segment,
+    width). `parts` is for layers that see all ancestors, `window_parts` for those with a `sliding_window` (None: no
+    text is longer than the window). `scaling` None is 1 / sqrt(width); `softcap` c makes of each score c tanh(score /
+    c); `s_aux` holds attention sinks, one score for each head, which takes its share of the weights and adds nothing.
 
-    Returns:
-        Shape (1, tokens, heads, width), 0 for queries that the last layer need not compute, and None in place of the
-        weights.
+    Shape (1, tokens, heads, width), and None in place of the weights.
     """
+    import torch  # noqa: PLC0415  optional
+
     if parts is None or others.get("position_bias") is not None:
         raise NotImplementedError(f"tree attention with {'no parts' if parts is None else 'position_bias'}")
-    local = sliding_window is not None and window_parts is not None
-    layer = window_parts if local else parts
-    assert layer is not None  # noqa: S101  for mypy
-    scores = Scores(scaling, softcap, s_aux)
-    if layer.last is None or module.layer_idx < module.config.num_hidden_layers - 1:
-        return _attend(query, key, value, layer.every, scores), None
-    selected = _attend(query[:, :, layer.last.indices], key, value, layer.last, scores)
-    output = selected.new_zeros(1, query.shape[2], *selected.shape[2:])
-    output[:, layer.last.indices] = selected
-    return output, None
-
-
-class Scores(NamedTuple):
-    """What a layer does to its scores, see `attend`."""
-
-    scaling: float | None
-    softcap: float | None
-    sinks: Any
+    if sliding_window is not None and window_parts is not None:
+        parts = window_parts
+    # No public function returns the logarithms.
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
+    kernel = flash if softcap is None else functools.partial(_capped_attention, softcap)
+    return _attend(query, key, value, parts, functools.partial(kernel, scale=scaling), sinks=s_aux), None
 
 
 def _capped_attention(
@@ -268,13 +220,10 @@ def _capped_attention(
     return output, logs
 
 
-def _attend(query: Any, key: Any, value: Any, parts: Parts, scores: Scores) -> Any:  # noqa: ANN401  tensors
+def _attend(query: Any, key: Any, value: Any, parts: Parts, kernel: Callable[..., Any], *, sinks: Any) -> Any:  # noqa: ANN401
+    """The parts of attention, merged; `kernel` gives one of them with the logarithms of its sums."""
     import torch  # noqa: PLC0415  optional
 
-    # No public function returns the logarithms.
-    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
-    kernel = flash if scores.softcap is None else functools.partial(_capped_attention, scores.softcap)
-    scale = scores.scaling
     (_, heads, tokens, width), (_, key_heads, total, _) = query.shape, key.shape
     flat = query.transpose(1, 2).reshape(-1, width)
     keys, values = key.reshape(-1, width), value.reshape(-1, width)
@@ -284,7 +233,7 @@ def _attend(query: Any, key: Any, value: Any, parts: Parts, scores: Scores) -> A
         shape = (len(mask), key_heads, -1, width)
         rows_of = ((flat, query_rows), (keys, key_rows), (values, key_rows))
         inputs = [tensor.index_select(0, rows).view(shape) for tensor, rows in rows_of]
-        batch_results.append(kernel(*inputs, attn_mask=mask, scale=scale))
+        batch_results.append(kernel(*inputs, attn_mask=mask))
     if batch_results:
         merged = torch.cat([output.reshape(-1, width) for output, _ in batch_results])
         merged = merged.index_select(0, gathered.results)
@@ -294,23 +243,19 @@ def _attend(query: Any, key: Any, value: Any, parts: Parts, scores: Scores) -> A
     merged, logs = merged.view(tokens, heads, width), logs.view(tokens, heads)
     for first, last in parts.runs:
         queries, run_keys = slice(first, last), slice(total - tokens + first, total - tokens + last)
-        output, log = kernel(
-            query[:, :, queries], key[:, :, run_keys], value[:, :, run_keys], is_causal=True, scale=scale
-        )
+        output, log = kernel(query[:, :, queries], key[:, :, run_keys], value[:, :, run_keys], is_causal=True)
         merged[queries], logs[queries] = output[0].transpose(0, 1), log[0].T
     for number, ((first, last, key_first, key_last), mask) in enumerate(parts.spans):
         queries, span_keys = slice(first, last), slice(key_first, key_last)
-        output, log = kernel(
-            query[:, :, queries], key[:, :, span_keys], value[:, :, span_keys], attn_mask=mask, scale=scale
-        )
+        output, log = kernel(query[:, :, queries], key[:, :, span_keys], value[:, :, span_keys], attn_mask=mask)
         output, log = output[0].transpose(0, 1), log[0].T
         weight = torch.sigmoid(log - logs[queries])[..., None]
         chunks = (tensor.split(_MERGE_CHUNK) for tensor in (merged[queries], output, weight))
         for merged_chunk, output_chunk, weight_chunk in zip(*chunks, strict=True):
             merged_chunk.copy_(torch.lerp(merged_chunk.float(), output_chunk.float(), weight_chunk))
         merged_later = any(last > later.first and first < later.last for later, _ in parts.spans[number + 1 :])
-        if merged_later or scores.sinks is not None:
+        if merged_later or sinks is not None:
             logs[queries] = torch.logaddexp(logs[queries], log)
-    if scores.sinks is not None:
-        merged = merged * torch.sigmoid(logs - scores.sinks.float())[..., None].to(merged.dtype)
+    if sinks is not None:
+        merged = merged * torch.sigmoid(logs - sinks.float())[..., None].to(merged.dtype)
     return merged[None]

@@ -4,7 +4,7 @@
 - `masked`: the same with the model's own attention and a mask that shows a token its ancestors.
 - `copied`: every distinct token once; the cache is copied where prompts branch. For caches that cannot be cropped.
 - `batches`: every prompt whole, in right-padded batches.
-- `single`: every prompt whole and alone, and all of the last layer; the reference for the self-check.
+- `single`: every prompt whole and alone; the reference for the self-check.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 
 from refladder.engine import attention
 from refladder.engine.batches import by_length, padded
-from refladder.engine.last_layer import shortened
 from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 from refladder.engine.trie import Node, NodeRead, Pop, Push, Read, Segment, build_trie, plan
 
@@ -41,7 +40,6 @@ _FORWARD_TOKENS = 8192  # a fifth faster than 2,048; the memory limits it furthe
 _LEAST_TOKENS = 16
 _BATCH_ROWS = 16
 _LOGIT_ROWS = 16  # positions whose logits are converted to float32 together: more would not stay in a cache
-_TOKENS_PER_READ = 16  # with fewer, the last layer's attention covers all tokens: restricting it needs masks
 
 # Layers of a cache that forget the last tokens when asked. A dummy one is that of a layer that reads the keys of an
 # earlier layer (Gemma 3n and 4); transformers 4 has no such class.
@@ -52,9 +50,8 @@ class Causal:
     """A causal model that returns the log-probabilities of chosen tokens.
 
     `strategies` are those that the architecture allows, fastest first, and `strategy` is the one in use; see
-    `self_check.choose_strategy`. `shortens` says whether the last layer runs for the positions that are read only.
-    `window` is the number of tokens that layers with a sliding window see, or None. `tokens_run` counts the tokens that
-    went through the model, padding included.
+    `self_check.choose_strategy`. `window` is the number of tokens that layers with a sliding window see, or None.
+    `tokens_run` counts the tokens that went through the model, padding included.
     """
 
     def __init__(self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS) -> None:  # noqa: ANN401
@@ -72,7 +69,6 @@ class Causal:
         self._mask_dtype = model.dtype
         self.strategies = self._supported()
         self.strategy = self.strategies[0]
-        self.shortens = True
 
     @property
     def name(self) -> str:
@@ -137,13 +133,11 @@ class Causal:
         root, leaf_of = build_trie(sequences, reads)
         description = f"{self._config.model_type} with prompts of up to {longest} tokens"
         count = len(reads)
-        run: Callable[[int], FloatArray] | None = None
-        if self.strategy == "tree":
-            run = functools.partial(self._with_tree_attention, root, count)
-        elif self.strategy in {"tree", "masked"}:
-            run = functools.partial(self._over_tree, root, count, self._mask)
-        elif self.strategy == "copied":
-            run = functools.partial(self._with_copied_caches, root, count)
+        run = {
+            "tree": functools.partial(self._with_tree_attention, root, count),
+            "masked": functools.partial(self._over_tree, root, count, self._mask),
+            "copied": functools.partial(self._with_copied_caches, root, count),
+        }.get(self.strategy)
         logprobs = np.full(count, np.nan)
         if run is not None:
             logprobs = halve_until_it_fits(run, most, _LEAST_TOKENS, description)
@@ -168,16 +162,10 @@ class Causal:
             self.model.set_attn_implementation(original)
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
-        few = self.shortens and len(_read_indices(segment)) * _TOKENS_PER_READ <= segment.tokens.size
-        parts = {"parts": self._layer_parts(segment, None, few=few)}
+        parts = {"parts": attention.parts_of(segment, self._mask_dtype)}
         if self.window is not None and int(segment.positions.max()) >= self.window:
-            parts["window_parts"] = self._layer_parts(segment, self.window, few=few)
+            parts["window_parts"] = attention.parts_of(segment, self._mask_dtype, self.window)
         return parts
-
-    def _layer_parts(self, segment: Segment, window: int | None, *, few: bool) -> attention.LayerParts:
-        dtype = self._mask_dtype
-        last = attention.parts_of(segment, dtype, _read_indices(segment), window) if few else None
-        return attention.LayerParts(every=attention.parts_of(segment, dtype, window=window), last=last)
 
     def _over_tree(
         self, root: Node, reads: int, visibility: Callable[[Segment], dict[str, Any]], most: int
@@ -222,9 +210,8 @@ class Causal:
         if "position_ids" in self._arguments:
             arguments["position_ids"] = torch.from_numpy(segment.positions)[None].to(device)
         ids = torch.from_numpy(segment.tokens)[None].to(device)
-        numbers = [read.number for read in segment.reads]
-        wanted = [(0, read.offset, read.token) for read in segment.reads]
-        logprobs[numbers] = self._forward(ids, _read_indices(segment), wanted, use_cache=True, **arguments)
+        wanted = [(0, read) for read in segment.reads]
+        logprobs[[read.number for read in segment.reads]] = self._forward(ids, wanted, use_cache=True, **arguments)
 
     def _in_batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int) -> FloatArray:
         """Whole sequences, padded at their ends, where no token sees the padding."""
@@ -237,35 +224,15 @@ class Causal:
             ids, mask = padded([sequences[number] for number in batch], len(sequences[batch[0]]))
             chosen = [(row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]]
             masked = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
-            logprobs[[read.number for _, read in chosen]] = self._forward(
-                ids.to(device),
-                sorted({read.offset for _, read in chosen}),
-                [(row, read.offset, read.token) for row, read in chosen],
-                use_cache=False,
-                **masked,
-            )
+            values = self._forward(ids.to(device), chosen, use_cache=False, **masked)
+            logprobs[[read.number for _, read in chosen]] = values
         return logprobs
 
-    def _forward(
-        self,
-        ids: Any,  # noqa: ANN401  a tensor
-        indices: list[int],
-        wanted: Sequence[tuple[int, int, int]],
-        **arguments: Any,  # noqa: ANN401  tensors
-    ) -> FloatArray:
-        """Run the model once.
-
-        Args:
-            ids: shape (rows, tokens).
-            indices: the token indices that are read in any row, ascending.
-            wanted: (row, index, next token) of each requested log-probability.
-            **arguments: of the model.
-
-        Returns:
-            Shape (wanted,), computed in float32.
-        """
+    def _forward(self, ids: Any, wanted: Sequence[tuple[int, NodeRead]], **arguments: Any) -> FloatArray:  # noqa: ANN401
+        """Run the model once on ids of shape (rows, tokens), for reads of some rows; shape (wanted,), in float32."""
         import torch  # noqa: PLC0415  optional
 
+        indices = sorted({read.offset for _, read in wanted}) or [ids.shape[1] - 1]  # a model gives some logits
         read_at = torch.as_tensor(indices, device=ids.device)
         selects = "logits_to_keep" in self._arguments
         if selects:
@@ -273,17 +240,13 @@ class Causal:
         self.tokens_run += ids.numel()
         logprobs = np.empty(len(wanted))
         with torch.inference_mode():
-            last_layer: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-            if self.shortens and self.strategy != "single":
-                last_layer = shortened(self.model, read_at, ids.shape[1])
-            with last_layer:
-                logits = self.model(input_ids=ids, **arguments).logits
+            logits = self.model(input_ids=ids, **arguments).logits
             if not selects:
                 logits = logits[:, read_at]
             flat = logits.flatten(0, 1)
             column_of = {index: number for number, index in enumerate(indices)}
-            rows = np.array([row * len(indices) + column_of[index] for row, index, _ in wanted], dtype=np.int64)
-            tokens = np.array([token for _, _, token in wanted], dtype=np.int64)
+            rows = np.array([row * len(indices) + column_of[read.offset] for row, read in wanted], dtype=np.int64)
+            tokens = np.array([read.token for _, read in wanted], dtype=np.int64)
             order = np.argsort(rows, kind="stable")
             distinct, starts = np.unique(rows[order], return_index=True)
             edges = [*starts.tolist(), order.size]
@@ -317,11 +280,6 @@ class Causal:
             return {"attention_mask": _additive(near, dtype)}
         masks = {"full_attention": _additive(visible, dtype), "sliding_attention": _additive(near, dtype)}
         return {"attention_mask": masks}
-
-
-def _read_indices(segment: Segment) -> list[int]:
-    """The indices at which a segment is read, ascending; its last index if there is no read."""
-    return sorted({read.offset for read in segment.reads}) or [segment.tokens.size - 1]
 
 
 def _additive(visible: Any, dtype: Any) -> Any:  # noqa: ANN401  tensors

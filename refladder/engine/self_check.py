@@ -7,9 +7,8 @@ inference in the same precision are, times a small factor.
 
 from __future__ import annotations
 
-import itertools
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from refladder.engine.small_copy import VOCABULARY, in_float32, small_copy
 from refladder.engine.trie import Read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
 
@@ -33,39 +32,22 @@ _SHORT_ROW = 96  # tokens: with rows this short, the prompts of a proof are push
 _ERRORS = (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError)
 
 
-class Proof(NamedTuple):
-    """The fastest strategy that is right for an architecture, and whether it is right with a shortened last layer."""
-
-    strategy: str
-    shortens: bool
-
-
-_proofs: dict[str, Proof | None] = {}  # by configuration and library versions
+_proofs: dict[str, str | None] = {}  # strategies, by configuration and library versions
 
 
 def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
-    """Give a model the first of its strategies that agrees with plain inference; a warning names those that do not.
-
-    A strategy that disagrees is tried again with the whole last layer.
-    """
+    """Give a model the first of its strategies that agrees with plain inference; a warning names those that do not."""
     key = _key(causal.model)
     if key not in _proofs:
         _proofs[key] = prove(causal.model)
-    proof = _proofs[key]
-    candidates = [*itertools.product(causal.strategies, (True, False))]
-    if proof is not None:
-        proved = causal.strategies.index(proof.strategy)
-        candidates = [
-            (strategy, shortens)
-            for strategy, shortens in candidates
-            if causal.strategies.index(strategy) >= proved + (shortens and not proof.shortens)
-        ]
-    _settle(causal, candidates, _real_check(causal, ids, proved=proof is not None))
+    proved = _proofs[key]
+    candidates = causal.strategies if proved is None else causal.strategies[causal.strategies.index(proved) :]
+    _settle(causal, candidates, _real_check(causal, ids, proved=proved is not None))
     log.info("%s: inference strategy %r", causal.name, causal.strategy)
     causal.tokens_run = 0
 
 
-def prove(model: Any) -> Proof | None:  # noqa: ANN401  of transformers
+def prove(model: Any) -> str | None:  # noqa: ANN401  of transformers
     """Find the first strategy that returns the numbers of plain inference on a small copy of a model.
 
     None if no small copy can be made or its numbers are not finite.
@@ -77,7 +59,7 @@ def prove(model: Any) -> Proof | None:  # noqa: ANN401  of transformers
     ids = np.random.default_rng(0).integers(3, VOCABULARY, 200).tolist()
     sequences, reads = _prompts(ids, 40 if causal.window is None else 3 * causal.window + 10, 40)
     try:
-        plain = _plain(causal, sequences, reads)
+        plain = _read_by(causal, sequences, reads)
     except _ERRORS:
         return None
     if not np.isfinite(plain).all():
@@ -86,13 +68,12 @@ def prove(model: Any) -> Proof | None:  # noqa: ANN401  of transformers
     def disagrees() -> str | None:
         rows = causal.forward_tokens
         for causal.forward_tokens in (_SHORT_ROW, rows):
-            difference = _largest(causal.logprobs(sequences, reads) - plain)
-            if not difference <= _TOLERANCE:
-                return f"disagrees with plain inference by {difference:.2g} nats (limit {_TOLERANCE:#.2g})"
+            if reason := _apart(causal.logprobs(sequences, reads) - plain, _TOLERANCE):
+                return reason
         return None
 
-    _settle(causal, itertools.product(causal.strategies, (True, False)), disagrees)
-    return Proof(causal.strategy, causal.shortens)
+    _settle(causal, causal.strategies, disagrees)
+    return causal.strategy
 
 
 def _key(model: Any) -> str:  # noqa: ANN401
@@ -105,12 +86,8 @@ def _key(model: Any) -> str:  # noqa: ANN401
     return "|".join([*parts, config.to_json_string(use_diff=False)])
 
 
-def _settle(
-    causal: Causal,
-    candidates: Iterable[tuple[str, bool]],
-    disagrees: Callable[[], str | None],
-) -> None:
-    for causal.strategy, causal.shortens in candidates:
+def _settle(causal: Causal, candidates: Sequence[str], disagrees: Callable[[], str | None]) -> None:
+    for causal.strategy in candidates:
         if causal.strategy == "single":
             break
         try:
@@ -119,10 +96,7 @@ def _settle(
             reason = f"fails ({error})"
         if reason is None:
             break
-        if not causal.shortens:
-            log.warning(
-                "%s: %s %s. Falling back to a slower strategy.", causal.name, STRATEGIES[causal.strategy], reason
-            )
+        log.warning("%s: %s %s. Falling back to a slower strategy.", causal.name, STRATEGIES[causal.strategy], reason)
 
 
 def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int]], list[Read]]:
@@ -138,8 +112,8 @@ def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int
     return sequences, reads
 
 
-def _plain(causal: Causal, sequences: list[list[int]], reads: list[Read]) -> FloatArray:
-    before, causal.strategy = causal.strategy, "single"
+def _read_by(causal: Causal, sequences: list[list[int]], reads: list[Read], strategy: str = "single") -> FloatArray:
+    before, causal.strategy = causal.strategy, strategy
     try:
         return causal.logprobs(sequences, reads)
     finally:
@@ -160,7 +134,7 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
     if not proved and causal.window is not None and causal.window <= _LONGEST_CHECK:
         article = causal.window + 10
     sequences, reads = _prompts(ids, article, part)
-    plain = _plain(causal, sequences, reads)
+    plain = _read_by(causal, sequences, reads)
     if not np.isfinite(plain).all():  # each prompt with such a number is reported when it is read
         return lambda: None
     if causal.dtype == "float32":
@@ -169,13 +143,11 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
         sum(parameter.numel() for parameter in module.parameters(recurse=False)) for module in causal.model.modules()
     )
     if 2 * 4 * largest_module > causal.memory:
-        before, causal.strategy = causal.strategy, "batches"
-        noise = _largest(causal.logprobs(sequences, reads) - plain)
-        causal.strategy = before
+        noise = _largest(_read_by(causal, sequences, reads, "batches") - plain)
         limit = max(_HALF_TOLERANCE, _FACTOR * noise) if np.isfinite(noise) else _HALF_TOLERANCE
         return lambda: _apart(causal.logprobs(sequences, reads) - plain, _FACTOR * limit if proved else limit)
     with in_float32(causal.model):
-        exact = _plain(causal, sequences, reads)
+        exact = _read_by(causal, sequences, reads)
     plain_distance = _rms(plain - exact)
     limit = _FACTOR * plain_distance + _SLACK
 

@@ -12,7 +12,6 @@ import copy
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from refladder.engine.last_layer import decoder_layers
 from refladder.engine.quiet import quiet
 
 if TYPE_CHECKING:
@@ -26,7 +25,26 @@ _MOST_KEY_HEADS = 4
 _MOST_GROUP = 4  # query heads of a key head
 _MOST_PARAMETERS = 12_000_000  # a copy with more has a width that no recipe here knows, and would be slow
 _MOST_LAYERS = 12
-_CHUNK = 32  # tokens that a recurrence reads at a time
+# The numbers of a small configuration, in place of those of the model that are neither None nor 0.
+_NUMBERS = {
+    **dict.fromkeys(("head_dim", "query_pre_attn_scalar", "linear_key_head_dim", "linear_value_head_dim"), _HEAD_WIDTH),
+    **dict.fromkeys(("state_size", "hidden_size_per_layer_input"), _HEAD_WIDTH),
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
+    **dict.fromkeys(("chunk_size", "mamba_chunk_size"), 32),  # tokens that a recurrence reads at a time
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+}
+_LATENT = {  # the widths of latent attention (DeepSeek), which belong together
+    **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "qk_head_dim"), 2 * _HEAD_WIDTH),
+    **dict.fromkeys(("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"), _HEAD_WIDTH),
+}
+_MOST = {  # the numbers that a small configuration has at most
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4),
+    **dict.fromkeys(("num_experts_per_tok", "top_k_experts"), 2),
+    **dict.fromkeys(("n_group", "topk_group"), 2),  # groups of experts, of which some are chosen first
+    **dict.fromkeys(("sliding_window", "attention_chunk_size"), _LONGEST_WINDOW),
+    "first_k_dense_replace": 1,
+}
 # How Mamba layers are named by different models: expansion, heads, width of a head, groups, width of the state.
 _MAMBA = (
     ("expand", "num_heads", "head_dim", "n_groups", "state_size"),
@@ -79,8 +97,13 @@ def _of_type(model: Any, config: Any) -> Any:  # noqa: ANN401
 
 
 def layer_kinds(model: Any) -> list[tuple[str, ...]]:  # noqa: ANN401  of transformers
-    """The kind of each layer, as the names of the classes it is made of."""
-    return [tuple(sorted({type(part).__name__ for part in layer.modules()})) for layer in decoder_layers(model)]
+    """The kind of each layer, as the names of the classes it is made of; empty if the layers cannot be told."""
+    try:
+        decoder = model.get_decoder()
+    except (AttributeError, NotImplementedError):  # that of a model's own code
+        return []
+    layers = getattr(decoder, "layers", None) or getattr(decoder, "h", None) or []
+    return [tuple(sorted({type(part).__name__ for part in layer.modules()})) for layer in layers]
 
 
 def small_configuration(config: Any, layers: int | None = None) -> Any:  # noqa: ANN401  of transformers
@@ -104,20 +127,19 @@ def small_configuration(config: Any, layers: int | None = None) -> Any:  # noqa:
     _set(small, "num_key_value_heads", few_key_heads)
     hidden = few_heads * _HEAD_WIDTH
     _set(small, "hidden_size", hidden)
-    for name in ("head_dim", "query_pre_attn_scalar", "linear_key_head_dim", "linear_value_head_dim", "state_size"):
-        _set(small, name, _HEAD_WIDTH)
-    _set_rotary_width(small, config)
-    _set_latent_widths(small)
+    latent = getattr(config, "kv_lora_rank", None) is not None
+    for name, value in {**_NUMBERS, **(_LATENT if latent else {})}.items():
+        _set(small, name, value)
+    for name, most in _MOST.items():
+        _set(small, name, min(most, getattr(config, name, None) or most))
+    rotated = getattr(config, "rotary_dim", None)
+    if rotated:  # dimensions of a head (GPT-J): the same share of it, and even
+        share = rotated * config.num_attention_heads / config.hidden_size
+        _set(small, "rotary_dim", 2 * max(1, round(share * _HEAD_WIDTH / 2)))
     for name in [name for name in vars(config) if "intermediate_size" in name or name in {"n_inner", "ffn_dim"}]:
         widths = getattr(small, name)
         _set(small, name, [_INNER] * len(widths) if isinstance(widths, list) else _INNER)
-    _set_experts(small, config)
-    _set_recurrences(small, config, hidden)
-    for name in ("sliding_window", "attention_chunk_size"):
-        _set(small, name, min(_LONGEST_WINDOW, getattr(config, name, None) or _LONGEST_WINDOW))
-    for name in ("vocab_size", "vocab_size_per_layer_input"):
-        _set(small, name, VOCABULARY)
-    _set(small, "hidden_size_per_layer_input", _HEAD_WIDTH)
+    _set_mamba(small, config, hidden)
     for number, name in enumerate(("pad_token_id", "bos_token_id", "eos_token_id")):
         if hasattr(small, name):
             setattr(small, name, number)
@@ -137,39 +159,8 @@ def _set(config: Any, name: str, value: Any) -> None:  # noqa: ANN401
         setattr(config, name, value)
 
 
-def _set_latent_widths(config: Any) -> None:  # noqa: ANN401
-    """The widths of latent attention (DeepSeek), which belong together."""
-    if getattr(config, "kv_lora_rank", None) is None:
-        return
-    for name in ("q_lora_rank", "kv_lora_rank"):
-        _set(config, name, 2 * _HEAD_WIDTH)
-    for name in ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"):
-        _set(config, name, _HEAD_WIDTH)
-    _set(config, "qk_head_dim", 2 * _HEAD_WIDTH)
-
-
-def _set_rotary_width(small: Any, config: Any) -> None:  # noqa: ANN401
-    """The number of a head's dimensions that are rotated (GPT-J): the same share of the head, and even."""
-    rotated = getattr(config, "rotary_dim", None)
-    if rotated:
-        share = rotated * config.num_attention_heads / config.hidden_size
-        _set(small, "rotary_dim", 2 * max(1, round(share * _HEAD_WIDTH / 2)))
-
-
-def _set_experts(small: Any, config: Any) -> None:  # noqa: ANN401
-    for name in ("num_experts", "num_local_experts", "n_routed_experts"):
-        _set(small, name, min(4, getattr(config, name, None) or 4))
-    for name in ("num_experts_per_tok", "top_k_experts"):
-        _set(small, name, min(2, getattr(config, name, None) or 2))
-    for name in ("n_group", "topk_group"):  # groups of experts, of which some are chosen first
-        _set(small, name, min(2, getattr(config, name, None) or 2))
-    _set(small, "first_k_dense_replace", min(1, getattr(config, "first_k_dense_replace", None) or 0))
-
-
-def _set_recurrences(small: Any, config: Any, hidden: int) -> None:  # noqa: ANN401
-    """The widths of linear attention and of Mamba layers, whose heads x width = expand x hidden."""
-    _set(small, "linear_num_key_heads", 2)
-    _set(small, "linear_num_value_heads", 4)
+def _set_mamba(small: Any, config: Any, hidden: int) -> None:  # noqa: ANN401
+    """The widths of Mamba layers, whose heads x width = expand x hidden."""
     for expand, heads, width, groups, state in _MAMBA:
         if getattr(config, expand, None) and getattr(config, heads, None):
             inner = int(getattr(config, expand) * hidden)
@@ -178,8 +169,6 @@ def _set_recurrences(small: Any, config: Any, hidden: int) -> None:  # noqa: ANN
             _set(small, width, _HEAD_WIDTH)
             _set(small, groups, min(2, getattr(config, groups, 1)))
             _set(small, state, _HEAD_WIDTH)
-    for name in ("chunk_size", "mamba_chunk_size"):
-        _set(small, name, _CHUNK)
 
 
 def _first_of_each_kind(config: Any, overrides: dict[int, Any]) -> list[int]:  # noqa: ANN401

@@ -122,51 +122,47 @@ class RemoteFolder(Folder):
         digest = hashlib.blake2b(self.address.encode(), digest_size=8).hexdigest()
         self._work = Path(tempfile.gettempdir()) / f"refladder-{_user()}" / digest
 
-    def _path(self, name: str) -> str:
-        return f"{self._root.rstrip('/')}/{name}"
+    @contextmanager
+    def _at(self, name: str, *, write: bool = False) -> Iterator[str]:
+        """The path of a file in the file system, whose errors name its URL; to write it, its folder is made."""
+        with reaching(self.path_of(name)):
+            path = f"{self._root.rstrip('/')}/{name}".rstrip("/")
+            self._system.invalidate_cache()  # a listing may be of before another process wrote
+            if write:
+                self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            yield path
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if it does not exist."""
-        with reaching(self.path_of(name)):
-            try:
-                return bytes(self._system.cat_file(self._path(name)))
-            except FileNotFoundError:
-                return None
+        with self._at(name) as path, suppress(FileNotFoundError):
+            return bytes(self._system.cat_file(path))
+        return None
 
     def open(self, name: str) -> IO[bytes] | None:
         """Open a file for reading; None if it does not exist."""
-        with reaching(self.path_of(name)):
-            try:
-                self._system.invalidate_cache()
-                stream: IO[bytes] = self._system.open(self._path(name), "rb")
-            except FileNotFoundError:
-                return None
+        with self._at(name) as path, suppress(FileNotFoundError):
+            stream: IO[bytes] = self._system.open(path, "rb")
             return stream
+        return None
 
     def write(self, name: str, data: bytes) -> None:
         """Upload a file; object stores show it when it is complete."""
-        with reaching(self.path_of(name)):
-            self._make_parent(name)
-            self._system.pipe_file(self._path(name), data)
+        with self._at(name, write=True) as path:
+            self._system.pipe_file(path, data)
 
     def names(self, under: str = "") -> list[str]:
         """Names of the files directly in a folder."""
-        path = self._path(under).rstrip("/")
-        with reaching(self.path_of(under)):
-            self._system.invalidate_cache()
-            try:
-                entries = self._system.ls(path, detail=True)
-            except FileNotFoundError:
-                return []
+        with self._at(under) as path, suppress(FileNotFoundError):
+            entries = self._system.ls(path, detail=True)
             return sorted(entry["name"].rpartition("/")[2] for entry in entries if entry["type"] == "file")
+        return []
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists, and its work file."""
         self.forget(name)
-        with reaching(self.path_of(name)), suppress(FileNotFoundError):
-            self._system.invalidate_cache()
-            if self._system.exists(self._path(name)):  # some stores have errors of their own for a missing file
-                self._system.rm_file(self._path(name))
+        with self._at(name) as path, suppress(FileNotFoundError):
+            if self._system.exists(path):  # some stores have errors of their own for a missing file
+                self._system.rm_file(path)
 
     def work_file(self, name: str) -> Path:
         """A file in the temporary folder that no other user may read; a later run on this machine continues from it."""
@@ -192,22 +188,17 @@ class RemoteFolder(Folder):
         """The work file, downloaded if this machine does not have it."""
         path = self.work_file(name)
         if not path.exists():
-            with reaching(self.path_of(name)):
-                self._system.invalidate_cache()
-                if self._system.exists(self._path(name)):
-                    self._system.get_file(self._path(name), str(path))
+            with self._at(name) as uploaded:
+                if self._system.exists(uploaded):
+                    self._system.get_file(uploaded, str(path))
         return path
 
     def publish(self, name: str) -> None:
         """Upload the work file and remove it here."""
         path = self.work_file(name)
-        with reaching(self.path_of(name)):
-            self._make_parent(name)
-            self._system.put_file(str(path), self._path(name))
+        with self._at(name, write=True) as uploaded:
+            self._system.put_file(str(path), uploaded)
         throw_away(path)
-
-    def _make_parent(self, name: str) -> None:
-        self._system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
 
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
@@ -217,27 +208,16 @@ class RemoteFolder(Folder):
         removed by hand.
         """
         claim = f"{name or '.refladder/folder'}.claim"
-        record = holder_record()
-        if not self._put_if_absent(claim, record):
-            holding = self.read(claim) or b""
-            if not may_be_running(holder_in(holding)):
-                self.write(claim, record)
-                holding = self.read(claim) or b""
-            if holding != record:
-                raise in_use(self.address, holder_in(holding), self.path_of(claim))
+        record, holding = holder_record(), self.read(claim)
+        if holding is None:
+            with self._at(claim, write=True) as path, suppress(FileExistsError):  # another process was quicker
+                self._system.pipe_file(path, record, mode="create")
+        elif not may_be_running(holder_in(holding)):
+            self.write(claim, record)
+        if (holding := self.read(claim) or b"") != record:
+            raise in_use(self.address, holder_in(holding), self.path_of(claim))
         try:
             yield
         finally:
             if self.read(claim) == record:
                 self.remove(claim)
-
-    def _put_if_absent(self, name: str, data: bytes) -> bool:
-        if self.read(name) is not None:
-            return False
-        with reaching(self.path_of(name)):
-            self._make_parent(name)
-            try:
-                self._system.pipe_file(self._path(name), data, mode="create")
-            except FileExistsError:
-                return False
-        return self.read(name) == data

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
-from refladder.files.release import MANIFEST, Manifest, read_manifest, verify
+from refladder.files.release import MANIFEST, Manifest, Shard, read_manifest, verify
 from refladder.files.remote import quiet
 
 if TYPE_CHECKING:
@@ -103,25 +103,7 @@ def _translated(what: str, server: str, errors: Any, error: Exception) -> Except
             f"no {MANIFEST}, or a file of it is missing; it is not a ladder set of `refladder publish`"
         ),
     }
-    for kind, sentence in sentences.items():
-        if isinstance(error, kind):
-            return DataError(f"{what}: {sentence}")
-    if "xet-" in str(error):  # the address of the missing service, in an error of the package hf_xet
-        return _without_xet(what, server)
-    cause = error.__cause__ if isinstance(error, RuntimeError) else error
-    if isinstance(cause, errors.HfHubHTTPError):
-        return _refusal(what, server, cause)
-    name = type(cause or error).__name__
-    if isinstance(error, RuntimeError):
-        return DataError(
-            f"{what}: the upload to {server} broke off ({name}), and nothing was changed; run the same command again"
-        )
-    return DataError(f"{what}: {server} cannot be reached ({name}); check the network and the address")
-
-
-def _refusal(what: str, server: str, error: Any) -> Exception:  # noqa: ANN401  of the client
-    status = error.response.status_code
-    sentences = {
+    of_status = {
         401: "there is no token, or it is not valid (status 401); log in with `hf auth login` (or set HF_TOKEN)",
         403: (
             "the token may not write there (status 403); make a token with the right to write and log in with "
@@ -129,16 +111,26 @@ def _refusal(what: str, server: str, error: Any) -> Exception:  # noqa: ANN401  
         ),
         429: f"{server} has had too many requests from you (status 429); try again in an hour",
     }
-    if status == 412:  # noqa: PLR2004
-        return StaleParentError()
-    return DataError(f"{what}: {sentences.get(status, f'{server} refused the request (status {status}); try again')}")
-
-
-def _without_xet(what: str, server: str) -> DataError:
-    return DataError(
-        f"{what}: {server} has no Xet service, and nothing was sent; set the environment variable "
-        "HF_HUB_DISABLE_XET=1 and run the same command again"
-    )
+    words = next((sentence for kind, sentence in sentences.items() if isinstance(error, kind)), None)
+    cause = error.__cause__ if isinstance(error, RuntimeError) else error
+    if words is None and "xet-" in str(error):  # the address of the missing service, in an error of the package hf_xet
+        words = (
+            f"{server} has no Xet service, and nothing was sent; set the environment variable HF_HUB_DISABLE_XET=1 and "
+            "run the same command again"
+        )
+    elif words is None and isinstance(cause, errors.HfHubHTTPError):
+        status = cause.response.status_code
+        if status == 412:  # noqa: PLR2004
+            return StaleParentError()
+        words = of_status.get(status, f"{server} refused the request (status {status}); try again")
+    elif words is None:
+        name = type(cause or error).__name__
+        words = (
+            f"the upload to {server} broke off ({name}), and nothing was changed; run the same command again"
+            if isinstance(error, RuntimeError)
+            else f"{server} cannot be reached ({name}); check the network and the address"
+        )
+    return DataError(f"{what}: {words}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +197,11 @@ class Head:
     manifest: Manifest | None
     private: bool
     tags: Mapping[str, str]
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The files of the manifest."""
+        return () if self.manifest is None else self.manifest.files
 
 
 class Publisher:

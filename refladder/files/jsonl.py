@@ -14,13 +14,13 @@ import os
 from collections import deque
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
 from refladder.files.locks import has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_as, parse_json
-from refladder.records import SCHEMAS, Judgment, upgraded
+from refladder.records import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,18 +31,24 @@ LOG = logging.getLogger("refladder")
 
 def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
     """Open a file for reading; gzip is detected by its first two bytes and unpacked, with the limits of `streams`."""
-    try:
+    with _opening(path):
         stream = path.open("rb")
         packed = stream.peek(len(GZIP))[: len(GZIP)] == GZIP  # a pipe cannot seek back
+    if packed or (whole and is_device(path)):
+        return limited(stream, str(path), packed=packed, whole=whole)
+    return stream
+
+
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:  # a NUL character, which is invalid in a path
         raise DataError(f"{str(path)!r}: cannot be read ({error}); name another file") from error
-    if packed or (whole and is_device(path)):
-        return limited(stream, str(path), packed=packed, whole=whole)
-    return stream
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -52,9 +58,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def numbered_lines(opened: IO[bytes], path: str) -> Iterator[tuple[int, str]]:
     """Lines of an open text file, as `read_lines`; closes it."""
+    for number, line in enumerate(decoded_lines(opened, path), start=1):
+        yield number, line.rstrip("\r\n")
+
+
+def decoded_lines(opened: IO[bytes], path: str, encoding: str = "utf-8") -> Iterator[str]:
+    """Lines of an open text file with their line ends; `encoding` is that of the first line. Closes the file."""
     for number, line in enumerate(lines_of(opened, path), start=1):
         try:
-            yield number, line.decode("utf-8").rstrip("\r\n")
+            yield line.decode(encoding if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise not_utf8(f"{path}:{number}", error) from error
 
@@ -90,7 +102,7 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         if other != schema:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {other!r}')
         body = json.dumps(fields)
-    return upgraded(parse_as(kind, body, where, schema))
+    return parse_as(kind, body, where, schema)
 
 
 def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
@@ -100,9 +112,9 @@ def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
         # A line that is not exactly one object makes the array invalid or changes its length.
         body = "[" + ",".join(["{" + line[len(head) :] for _, line in lines]) + "]"
         with suppress(ValueError):
-            records = adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
+            records: list[T] = adapter(list[kind]).validate_json(body, strict=True, extra="forbid")  # type: ignore[valid-type]
             if len(records) == len(lines):
-                return cast("list[T]", [upgraded(record) for record in records] if kind is Judgment else records)
+                return records
     return [from_line(kind, line, where) for where, line in lines]
 
 
@@ -141,10 +153,8 @@ class Writer:
 
     def flush(self) -> None:
         """Write buffered bytes; raises as `write` does."""
-        try:
+        with writing(self._name):
             self._stream.flush()
-        except OSError as error:
-            raise cannot_write(self._name, error) from error
 
 
 @contextmanager
@@ -159,11 +169,9 @@ def atomic(path: Path) -> Iterator[Writer]:
     if path.is_symlink() and not direct:  # that of a pipe leads to no path
         path = Path(os.path.realpath(path))
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         raw = io.FileIO(partial, "w")
-    except OSError as error:
-        raise cannot_write(path, error) from error
     try:
         if not direct:
             try_lock(raw.fileno())  # shows to other machines that this file is being written
@@ -172,7 +180,10 @@ def atomic(path: Path) -> Iterator[Writer]:
         yield writer
         writer.flush()
         if not direct:
-            _put_in_place(raw, partial, path)
+            with writing(path):
+                os.fsync(raw.fileno())
+                raw.close()
+                partial.replace(path)
     finally:
         raw.close()  # before its buffer, which would be written again
         if not direct:
@@ -193,11 +204,11 @@ def _remove_leftovers(path: Path) -> None:
                 partial.unlink()
 
 
-def _put_in_place(raw: io.FileIO, partial: Path, path: Path) -> None:
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turn the errors of the system about a file that is written into one sentence with its name."""
     try:
-        os.fsync(raw.fileno())
-        raw.close()
-        partial.replace(path)
+        yield
     except OSError as error:
         raise cannot_write(path, error) from error
 
@@ -209,12 +220,8 @@ def cannot_write(path: str | Path, error: OSError) -> DataError:
 
 def throw_away(path: Path) -> None:
     """Remove a file if it exists."""
-    try:
+    with writing(path), suppress(NotADirectoryError):  # creating its folder will report the error
         path.unlink(missing_ok=True)
-    except NotADirectoryError:
-        return  # creating its folder will report the error
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def write_records(path: Path, records: Iterable[object]) -> int:
@@ -234,15 +241,14 @@ def append_records(path: Path, records: Iterable[object]) -> None:
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Put lines, each with its newline, at the end of a file, made if needed; on the disk when this returns."""
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:
             mend_end(path, stream)
             stream.write(b"".join(lines))
             stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise cannot_write(path, error) from error
+            if not is_device(path):  # /dev/null has no disk
+                os.fsync(stream.fileno())
 
 
 def is_torn(line: bytes) -> bool:
@@ -277,11 +283,8 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
     if not within(path).exists():
         return []
     refuse_pipe(path)
-    try:
-        with path.open("rb") as stream:
-            lines = list(stream)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    with _opening(path), path.open("rb") as stream:
+        lines = list(stream)
     places = [(f"{path}:{number}", line) for number, line in enumerate(lines, start=1)]
     if lines and is_torn(lines[-1]):
         LOG.warning(
@@ -334,8 +337,7 @@ def read_record(kind: type[T], path: Path) -> T:
         text = read_bytes(path).decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8; name a file that refladder wrote") from error
-    if "\n{" in text:
-        raise DataError(f'{path}: several lines; expected one record with "schema": "{SCHEMAS[kind]}"')
-    if not text:
-        raise DataError(f'{path}: empty; expected one record with "schema": "{SCHEMAS[kind]}"')
+    if not text or "\n{" in text:
+        found = "several lines" if text else "empty"
+        raise DataError(f'{path}: {found}; expected one record with "schema": "{SCHEMAS[kind]}"')
     return from_line(kind, text, str(path))

@@ -16,18 +16,20 @@ import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files import hub
 from refladder.files.jsonl import read_bytes, read_records, throw_away, to_line, write_json, write_records
-from refladder.files.release import MANIFEST, Parts, ladders_of_rows, read_release, record_of
+from refladder.files.release import MANIFEST, OF_A_SET, Parts, ladders_of_rows, read_release, record_of
 from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
 from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+T = TypeVar("T")
 
 CERTIFICATE = "certificate.json"
 CERTIFICATE_SCHEMA = "certificate/1"
@@ -109,22 +111,14 @@ def new_digest() -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=6)
 
 
-def digest_of(ladders: Iterable[Ladder]) -> str:
-    """Digest (twelve hexadecimal digits) of the exact texts of ladders, in their order."""
-    state = new_digest()
-    for ladder in ladders:
-        state.update(to_line(ladder))
-    return state.hexdigest()
-
-
 def ladder_set(
     name: str,
     dimensions: Sequence[Dimension],
     contexts: Iterable[Context],
-    ladders: Sequence[Ladder],
+    ladders: Iterable[Ladder],
     failures: Iterable[LadderFailure] = (),
     *,
-    digests: Iterable[ContextDigest] = (),
+    digests: Iterable[tuple[str, str]] = (),
 ) -> LadderSet:
     """Combine ladders into a set and check that they form one scale."""
     by_context: dict[str, Context] = {}
@@ -132,30 +126,28 @@ def ladder_set(
         if by_context.setdefault(context.id, context) is not context:
             raise UsageError(f"{name}: context {context.id!r} appears twice")
     by_id = {context.id: context.digest for context in by_context.values()}
-    for digest in digests:
-        if by_id.setdefault(digest.context_id, digest.digest) != digest.digest:
+    for context_id, digest in digests:
+        if by_id.setdefault(context_id, digest) != digest:
             raise UsageError(
-                f"{name}: the text or background of context {digest.context_id!r} is not the one that the ladders were "
+                f"{name}: the text or background of context {context_id!r} is not the one that the ladders were "
                 "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
             )
     checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
-    for ladder in ladders:
-        checks.add(ladder)
-    checks.finish()
+    by_key = {(ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders)}
     return LadderSet(
         name=name,
-        digest=digest_of(ladders),
+        digest=checks.digest,
         rungs=checks.rungs,
         dimensions=tuple(dimensions),
         contexts=by_context,
-        ladders={(ladder.context_id, ladder.dimension): ladder for ladder in ladders},
+        ladders=by_key,
         failures={(failure.context_id, failure.dimension): failure for failure in failures},
         digests=by_id,
     )
 
 
 class Checks:
-    """Checks that ladders, given one after another, form one scale; keeps their ids only."""
+    """Checks that ladders, given one after another, form one scale; keeps their ids and their digest only."""
 
     def __init__(self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]) -> None:
         _check_scales(name, dimensions)
@@ -163,22 +155,37 @@ class Checks:
         self._name, self._tasks = name, tasks
         self._dimensions = {dimension.name for dimension in dimensions}
         self._seen: set[tuple[str, str]] = set()
+        self._state = new_digest()
+
+    @property
+    def digest(self) -> str:
+        """Digest (twelve hexadecimal digits) of the exact texts of the ladders so far, in their order."""
+        return self._state.hexdigest()
 
     @property
     def count(self) -> int:
         """The number of ladders so far."""
         return len(self._seen)
 
-    def add(self, ladder: Ladder) -> None:
-        """Check the next ladder."""
+    def passed(self, ladders: Iterable[Ladder]) -> Iterator[Ladder]:
+        """The ladders, each checked; there must be at least one."""
+        for ladder in ladders:
+            self._check(ladder)
+            yield ladder
+        if not self._seen:
+            raise UsageError(f"{self._name}: no ladders in it; build some with `refladder build`")
+
+    def _check(self, ladder: Ladder) -> None:
         label = f"{self._name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
         key = (ladder.context_id, ladder.dimension)
         if key in self._seen:
             raise UsageError(f"{label} appears twice")
         if ladder.dimension not in self._dimensions:
             raise UsageError(f"{label} has a dimension that is not in dimensions.jsonl: {sorted(self._dimensions)}")
-        if self._tasks:
-            _check_context(label, ladder, self._tasks)
+        if self._tasks and (task := self._tasks.get(ladder.context_id)) != ladder.task:
+            if task is None:
+                raise UsageError(f"{label} has a context that is not in contexts.jsonl")
+            raise UsageError(f"{label} has task {ladder.task!r}, its context {task!r}")
         levels = [rung.level for rung in ladder.rungs]
         if not levels or levels != list(range(1, len(levels) + 1)):
             raise UsageError(f"{label} has levels {levels}; they must be 1, 2, ..., N")
@@ -193,27 +200,13 @@ class Checks:
                 f"{label} has {len(levels)} rungs, the first ladder {self.rungs}; a set must have one number of rungs"
             )
         self._seen.add(key)
-
-    def finish(self) -> None:
-        """Check that there was a ladder."""
-        if not self._seen:
-            raise UsageError(f"{self._name}: no ladders in it; build some with `refladder build`")
-
-
-def _check_context(label: str, ladder: Ladder, tasks: Mapping[str, str]) -> None:
-    task = tasks.get(ladder.context_id)
-    if task is None:
-        raise UsageError(f"{label} has a context that is not in contexts.jsonl")
-    if task != ladder.task:
-        raise UsageError(f"{label} has task {ladder.task!r}, its context {task!r}")
+        self._state.update(to_line(ladder))
 
 
 def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
-    seen = set()
-    for dimension in dimensions:
-        if dimension.name in seen:
+    for number, dimension in enumerate(dimensions):
+        if dimension.name in {earlier.name for earlier in dimensions[:number]}:
             raise UsageError(f"{name}: dimension {dimension.name!r} appears twice")
-        seen.add(dimension.name)
         if dimension.low >= dimension.high:
             raise UsageError(
                 f"{name}: the scale of {dimension.name!r} goes from {dimension.low:g} to {dimension.high:g}; "
@@ -271,48 +264,43 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         return ladder_set_of_rows(read_rows(name), name=Path(name).name)
     parts = open_parts(name)
     ladders = list(parts.ladders)  # which fills the digests
-    digests = _digests(parts.context_digests)
+    digests = parts.context_digests.items()
     opened = ladder_set(name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests)
     opened = replace(opened, name=parts.name)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
-    if certificate is None and not name.startswith(hub.PREFIX):
-        path = find_folder(name) / CERTIFICATE
-        where, certificate = (
-            str(path),
-            parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None,
-        )
+    if certificate is None and not name.startswith(hub.PREFIX) and (path := find_folder(name) / CERTIFICATE).is_file():
+        where, certificate = str(path), parse_json(read_bytes(path), str(path), whole_file=True)
     if not certified or certificate is None:
         return opened
     return replace(opened, certificate=checked_certificate(certificate, where, opened.digest))
 
 
-def _digests(by_id: Mapping[str, str]) -> list[ContextDigest]:
-    return [ContextDigest(context_id=context_id, digest=digest) for context_id, digest in by_id.items()]
-
-
 def open_parts(name: str) -> Parts:
     """The records of a ladder set, read as they are iterated, so that memory does not grow with the set."""
     if name.startswith(hub.PREFIX):
-        snapshot = hub.fetch(name, ("ladders", "contexts", "failures", "certificate"))
-        return read_release(snapshot.folder, str(snapshot.address))
+        snapshot = hub.fetch(name, OF_A_SET)
+        return read_release(snapshot.folder, str(snapshot.address), snapshot.manifest)
     folder = find_folder(name)
     # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
     label = name if name in published_names() else folder.resolve().name
     if (folder / MANIFEST).is_file():
         return replace(read_release(folder, name), name=label)
-    contexts, failures, digests = (folder / f"{kind}.jsonl" for kind in ("contexts", "failures", "context_digests"))
     if not (folder / "ladders.jsonl").is_file():
         raise DataError(f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`")
     return Parts(
         name=label,
         dimensions=tuple(read_records(Dimension, folder / "dimensions.jsonl")),
-        contexts=read_records(Context, contexts) if contexts.is_file() else iter(()),
+        contexts=_read_if_any(Context, folder / "contexts.jsonl"),
         ladders=read_records(Ladder, folder / "ladders.jsonl"),
-        failures=read_records(LadderFailure, failures) if failures.is_file() else iter(()),
+        failures=_read_if_any(LadderFailure, folder / "failures.jsonl"),
         context_digests={
-            each.context_id: each.digest for each in (read_records(ContextDigest, digests) if digests.is_file() else ())
+            each.context_id: each.digest for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
         },
     )
+
+
+def _read_if_any(kind: type[T], path: Path) -> Iterator[T]:
+    return read_records(kind, path) if path.is_file() else iter(())
 
 
 def ladder_set_of_rows(
@@ -333,7 +321,7 @@ def ladder_set_of_rows(
     digests: dict[str, str] = {}
     ladders = list(ladders_of_rows(_located(rows, name), dimensions, digests))
     texts = (record_of(Context, row) for row in _located(contexts, f"{name} contexts"))
-    return ladder_set(name, list(dimensions.values()), texts, ladders, digests=_digests(digests))
+    return ladder_set(name, list(dimensions.values()), texts, ladders, digests=digests.items())
 
 
 def _located(rows: Iterable[Row | Mapping[str, Any]], name: str) -> Iterable[Row]:

@@ -16,13 +16,13 @@ import itertools
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from refladder.errors import DataError
-from refladder.files.jsonl import cannot_write, from_line, from_lines, read_bytes
+from refladder.files.jsonl import from_line, from_lines, read_bytes, to_json, writing
 from refladder.files.tables import Row, arrow_schema, fitting, parquet_library, read_rows
 from refladder.parsing import parse_json, read_strict
-from refladder.records import SCHEMAS, Context, Dimension, Ladder, LadderFailure, Recipe, Run
+from refladder.records import SCHEMAS, Context, Dimension, Judgment, Ladder, LadderFailure, Recipe, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,11 +32,13 @@ T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA, _FAMILY = "ladder-release/1", "ladder-release/"
+OF_A_SET = ("ladders", "contexts", "failures", "certificate")  # the configs that a ladder set is read from
 WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
 _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
 _BYTES = 256 << 20  # a shard ends after the row group that reaches this size
 _SAME_TYPES = "give them the same types"
+_RECORDS = {"ladders": Ladder, "contexts": Context, "failures": LadderFailure, "judgments": Judgment}  # by config
 _DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
 
 
@@ -76,9 +78,9 @@ class Manifest:
         return [shard for shard in self.files if shard.config == config]
 
 
-def to_manifest(manifest: Manifest) -> dict[str, Any]:
-    """A manifest as a JSON object."""
-    return {"schema": SCHEMA, **dataclasses.asdict(manifest)}
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """The content of MANIFEST."""
+    return to_json({"schema": SCHEMA, **dataclasses.asdict(manifest)}, indent=2) + b"\n"
 
 
 def read_manifest(path: Path, label: str) -> Manifest:
@@ -142,11 +144,13 @@ class Parts:
     certificate: dict[str, Any] | None = None
 
 
-def read_release(folder: Path, label: str) -> Parts:
-    """The records of a release, verified against its manifest."""
-    manifest = read_manifest(folder / MANIFEST, label)
-    shards = {config: manifest.of(config) for config in ("ladders", "contexts", "failures", "certificate")}
-    verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
+def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> Parts:
+    """The records of a release, verified against its manifest; one that is given was compared with the files."""
+    verified = manifest is not None
+    manifest = manifest or read_manifest(folder / MANIFEST, label)
+    shards = {config: manifest.of(config) for config in OF_A_SET}
+    if not verified:
+        verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
     digests: dict[str, str] = {}
     return Parts(
         name=label,
@@ -233,32 +237,30 @@ def write_shards(
     group for the other columns.
     """
     pa, parquet = parquet_library()
-    schema = _schema_of(pa, config)
+    schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in _columns_of(config).items()])
     shards: list[Shard] = []
     source = iter(rows)
     group = list(itertools.islice(source, _ROWS))
     if not group:
         return shards
-    if schema is None:
+    if config not in _RECORDS:
         with fitting(config, _SAME_TYPES):
             schema = arrow_schema(group, list(group[0]), columns)
     (folder / "data" / config).mkdir(parents=True, exist_ok=True)
     while group:
         path, count = folder / "data" / config / f"{len(shards):05d}.parquet", 0
-        try:
-            with (
-                fitting(config, _SAME_TYPES),
-                path.open("wb") as stream,
-                parquet.ParquetWriter(stream, schema, compression="zstd") as writer,
-            ):
-                while group:
-                    writer.write_table(pa.Table.from_pylist(group, schema=schema))
-                    count += len(group)
-                    group = list(itertools.islice(source, _ROWS))
-                    if stream.tell() >= _BYTES:
-                        break
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        with (
+            writing(path),
+            fitting(config, _SAME_TYPES),
+            path.open("wb") as stream,
+            parquet.ParquetWriter(stream, schema, compression="zstd") as writer,
+        ):
+            while group:
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
+                count += len(group)
+                group = list(itertools.islice(source, _ROWS))
+                if stream.tell() >= _BYTES:
+                    break
         name = path.relative_to(folder).as_posix()
         shards.append(
             Shard(path=name, config=config, rows=count, bytes=path.stat().st_size, sha256=digest_of_file(path))
@@ -266,37 +268,23 @@ def write_shards(
     return shards
 
 
-def _schema_of(pa: Any, config: str) -> Any:  # noqa: ANN401
-    """The Arrow schema of a config of records; None for a table."""
-    text, texts = pa.string(), pa.list_(pa.string())
-    sampling = {"max_tokens": pa.int64(), "temperature": pa.float64(), "top_p": pa.float64(), "seed": pa.int64()}
-    recipe = pa.struct({"backend": text, "prompts": texts, "sampling": pa.struct(sampling), "version": text})
-    rung = pa.struct({"level": pa.int64(), "text": text, "between": pa.list_(pa.int64())})
-    identity = {"context_id": text, "task": text, "dimension": text}
-    schemas = {
-        "ladders": {
-            **identity,
-            "dimension_description": text,
-            "low": pa.float64(),
-            "high": pa.float64(),
-            "rungs": pa.list_(rung),
-            "recipe": recipe,
-            "context_digest": text,
-        },
-        "contexts": {"id": text, "task": text, "text": text, "background": text, "references": texts},
-        "failures": {**identity, "level": pa.int64(), "reasons": texts, "recipe": recipe},
-        "judgments": {
-            "context_id": text,
-            "dimension": text,
-            "subject": text,
-            "against": text,
-            "outcomes": texts,
-            "logprobs": pa.list_(pa.float64()),
-            "mass": pa.float64(),
-            "key": text,
-            "recipe": text,
-            "note": text,
-            "cut": pa.bool_(),
-        },
-    }
-    return pa.schema(list(schemas[config].items())) if config in schemas else None
+def _columns_of(config: str) -> dict[str, Any]:
+    """The columns of a config of records with the types of their values; none for a table."""
+    columns: dict[str, Any] = {}
+    for name, kind in get_type_hints(_RECORDS[config]).items() if config in _RECORDS else ():
+        columns[name] = kind
+        if config == "ladders" and name == "dimension":
+            described = get_type_hints(Dimension)
+            columns |= {column: described[field] for column, field in _DIMENSION.items()}
+    return {**columns, "context_digest": str} if config == "ladders" else columns
+
+
+def _arrow(pa: Any, kind: Any) -> Any:  # noqa: ANN401  pyarrow has no types
+    """The Arrow type of a field of a record: a text, a number, a tuple, a record, or one of these or None."""
+    plain = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    if kind in plain:
+        return plain[kind]
+    if dataclasses.is_dataclass(kind):
+        return pa.struct([(name, _arrow(pa, field)) for name, field in get_type_hints(kind).items()])
+    inner = _arrow(pa, get_args(kind)[0])
+    return pa.list_(inner) if get_origin(kind) is tuple else inner

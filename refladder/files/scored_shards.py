@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from refladder.errors import DataError
 from refladder.files.folders import Folder, open_folder
-from refladder.parsing import parse_json
+from refladder.files.remote import is_url
+from refladder.parsing import adapter, parse_json
 
 RUN_FOLDER = ".refladder"  # in a folder of scored shards: the files of the run
 PLAN, MANIFEST = f"{RUN_FOLDER}/plan.json", f"{RUN_FOLDER}/manifest.json"  # the second when all shards are scored
 
 
-class ScoredShard(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ScoredShard:
     """A shard in a manifest: its file of scored rows, the digest of that file, and its judgments file, if any."""
 
     name: str
-    digest: str
+    output_digest: str
     judgments: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    shards: list[ScoredShard]
 
 
 def is_scored(folder: str) -> bool:
@@ -56,15 +63,26 @@ def _manifest_shards(folder: Folder) -> list[ScoredShard]:
     path = folder.path_of(MANIFEST)
     manifest = parse_json((folder.read(MANIFEST) or b"").decode("utf-8", "replace"), path)
     try:
-        shards = [
-            ScoredShard(shard["name"], shard["output_digest"], shard["judgments"]) for shard in manifest["shards"]
-        ]
-        damaged = not all(isinstance(part, str) for shard in shards for part in (*shard[:2], shard.judgments or ""))
-    except (TypeError, KeyError, IndexError):
-        damaged = True
-    if damaged:
-        raise DataError(f"{path}: damaged; delete it and run the same `refladder score` command again")
-    return shards
+        return adapter(_Manifest).validate_python(manifest).shards
+    except ValueError as error:
+        raise DataError(f"{path}: damaged; delete it and run the same `refladder score` command again") from error
+
+
+def finished_files(path: str, files: list[str]) -> dict[str, str | None]:
+    """The tables of a folder with the digests that its run gave them; None for those of a folder without a run.
+
+    At a URL the files are not compared with their digests, as each would be read twice over the network.
+    """
+    shards = finished_shards(path)
+    if shards is None:
+        return dict.fromkeys(files)
+    digests = {shard.name: shard.output_digest for shard in shards}
+    for file in files:  # such as an output of `filter`: its rows would count twice
+        if Path(file).name not in digests:
+            raise DataError(
+                f"{file}: no scored shard of this folder; move it away, or name the files to read with a quoted glob"
+            )
+    return {file: None if is_url(path) else digests[Path(file).name] for file in files}
 
 
 def check_unchanged(file: str, digest: str) -> None:

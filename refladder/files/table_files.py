@@ -9,7 +9,7 @@ from typing import IO
 from refladder.errors import DataError
 from refladder.files.jsonl import open_bytes
 from refladder.files.remote import is_url, list_urls, open_url
-from refladder.files.scored_shards import finished_shards
+from refladder.files.scored_shards import finished_files
 
 FORM_OF_EXTENSION = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 
@@ -40,10 +40,7 @@ def table_files(path: str) -> list[str]:
 
 
 def digests_by_file(path: str) -> dict[str, str | None]:
-    """The `table_files` with the digests of those that are scored shards of a folder on this machine.
-
-    At a URL the files are not compared with their digests, as each would be read twice over the network.
-    """
+    """The `table_files` with the digests that they must have, see `finished_files`."""
     if not is_many(path):
         return {path: None}
     if is_url(path):
@@ -53,22 +50,14 @@ def digests_by_file(path: str) -> dict[str, str | None]:
         files = [file for file in matches if Path(file).is_file()]
     else:
         files = [str(file) for file in Path(path).iterdir() if file.is_file()]
-    shards = None
-    if not _is_glob(path):
-        files = [file for file in files if form_by_name(file)]
-        shards = finished_shards(path)
     files = sorted(file for file in files if not Path(file).name.startswith("."))
-    if shards is None:
-        if not files:
-            raise DataError(f"{path}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob")
-        return dict.fromkeys(files)
-    digests = {shard.name: shard.digest for shard in shards}
-    for file in files:  # such as an output of `filter`: its rows would count twice
-        if Path(file).name not in digests:
-            raise DataError(
-                f"{file}: no scored shard of this folder; move it away, or name the files to read with a quoted glob"
-            )
-    return {file: None if is_url(path) else digests[Path(file).name] for file in files}
+    if _is_glob(path):
+        digests: dict[str, str | None] = dict.fromkeys(files)
+    else:
+        digests = finished_files(path, [file for file in files if form_by_name(file)])
+    if not digests:
+        raise DataError(f"{path}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob")
+    return digests
 
 
 def open_table(path: str) -> IO[bytes]:

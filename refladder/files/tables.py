@@ -15,17 +15,16 @@ import json
 import re
 import sys
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from refladder.errors import DataError, UsageError, did_you_mean
 from refladder.files import streams
-from refladder.files.jsonl import Writer, atomic, is_device, not_utf8
+from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device
 from refladder.files.remote import is_url, open_url
 from refladder.files.scored_shards import check_unchanged
-from refladder.files.streams import lines_of
 from refladder.files.table_files import (
     FORM_OF_EXTENSION,
     digests_by_file,
@@ -39,9 +38,12 @@ from refladder.parsing import parse_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    _Stream = Writer | IO[bytes]
+
 FORMATS = ("jsonl", "csv", "parquet")
 EXTENSIONS = tuple(FORM_OF_EXTENSION)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+_encode_all = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BATCH = 4096  # Parquet rows in memory
@@ -181,7 +183,7 @@ def _read_file(path: str, form: str, digest: str | None) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
-    lines = _decoded(name, standard_input() if path == STANDARD else open_table(path))
+    lines = decoded_lines(standard_input() if path == STANDARD else open_table(path), name, "utf-8-sig")
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
@@ -198,15 +200,6 @@ def standard_input() -> IO[bytes]:
     if sys.stdin is None:
         raise UsageError("standard input is closed; name a file")
     return sys.stdin.buffer
-
-
-def _decoded(name: str, stream: IO[bytes]) -> Iterator[str]:
-    """Decoded lines with their line ends; any damage of the stream raises DataError."""
-    for number, line in enumerate(lines_of(stream, name), start=1):
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise not_utf8(f"{name}:{number}", error) from error
 
 
 def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
@@ -342,19 +335,18 @@ def open_sink(
     form = format_of(path, given, output=True)
     if escape_formulas and form != "csv":
         raise UsageError(f"{path}: --escape-formulas works only with CSV, not {form}; remove it or write .csv")
-    if path == STANDARD:
+    if path == STANDARD and form == "parquet":
+        raise UsageError("Parquet cannot be written to standard output; give --out FILE.parquet")
+    with nullcontext(sys.stdout.buffer) if path == STANDARD else atomic(Path(path)) as stream:
         if form == "parquet":
-            raise UsageError("Parquet cannot be written to standard output; give --out FILE.parquet")
-        stream = sys.stdout.buffer
-        yield _sink(form, stream, added, columns, source, escape_formulas=escape_formulas)
-        stream.flush()
-        return
-    with atomic(Path(path)) as file:
-        if form == "parquet":
-            with _parquet_sink(path, file, added, columns, source) as write:
+            with _parquet_sink(path, stream, added, columns, source) as write:
                 yield write
+        elif form == "csv":
+            yield _csv_writer(stream, added, columns, _escaped if escape_formulas else _cell)
         else:
-            yield _sink(form, file, added, columns, source, escape_formulas=escape_formulas)
+            # Parquet has dates and bytes, which become text in JSON.
+            yield _json_writer(stream, added, _encode if source is None else _encode_all)
+        stream.flush()
 
 
 def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
@@ -363,20 +355,7 @@ def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
         raise UsageError(f"{row.where}: column {clash[0]!r} already exists; rename or remove it first")
 
 
-def _sink(
-    form: str,
-    stream: Writer | IO[bytes],
-    added: Mapping[str, type],
-    columns: Sequence[str] | None,
-    source: str | None,
-    *,
-    escape_formulas: bool,
-) -> Write:
-    if form == "csv":
-        return _csv_writer(stream, added, columns, _escaped if escape_formulas else _cell)
-    # Parquet has dates and bytes, which become text in JSON.
-    encode = _encode if source is None else json.JSONEncoder(ensure_ascii=False, default=str).encode
-
+def _json_writer(stream: _Stream, added: Mapping[str, type], encode: Callable[[object], str]) -> Write:
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         if added:
             _refuse_clash(row, added)
@@ -388,16 +367,14 @@ def _sink(
             comma = "," if row.fields else ""
             stream.write(f"{head}{comma}{_encode(values)[1:]}\n".encode("utf-8", "backslashreplace"))
             return
-        fields = {**row.fields, **(values or {})}
-        stream.write(
-            encode(fields).encode("utf-8", "backslashreplace") + b"\n"
-        )  # half a surrogate pair stays a JSON escape
+        line = encode({**row.fields, **(values or {})})
+        stream.write(line.encode("utf-8", "backslashreplace") + b"\n")  # half a surrogate pair stays a JSON escape
 
     return write
 
 
 def _csv_writer(
-    stream: Writer | IO[bytes],
+    stream: _Stream,
     added: Mapping[str, type],
     columns: Sequence[str] | None,
     cell: Callable[[object], object],
@@ -459,7 +436,7 @@ def _escaped(value: object) -> object:
 
 @contextmanager
 def _parquet_sink(
-    path: str, stream: Writer, added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
+    path: str, stream: _Stream, added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
 ) -> Iterator[Write]:
     pa, parquet = parquet_library()
     types = {float: pa.float64(), str: pa.string()}

@@ -12,41 +12,33 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from refladder.backends.prices import Budget, Price
 from refladder.errors import BackendError, DataError, OtherRunError, RefladderError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import load_ladders
-from refladder.fleet.shards import (
-    SLICES,
-    Mark,
-    Shard,
-    ShardAnswer,
-    ShardRequest,
-    judgments_name,
-    write_mark,
-    write_slice,
-)
+from refladder.fleet.run_folder import SLICES, Mark, judgments_name, mark_name, write
+from refladder.fleet.shards import write_slice
 from refladder.jobs.prepared import Prepared
 from refladder.jobs.score import AllRows, Mapped, score_rows
 from refladder.records import scale_of
-from refladder.scoring.columns import bound_columns, column_names
 from refladder.session import Session
 from refladder.settings import Scoring, Tables, chosen
-from refladder.students.first_pass import Cascade, score_with_student
+from refladder.students.first_pass import Cascade, StudentAlone
 from refladder.students.student import open_student
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable
 
     from refladder.backends import Backend
     from refladder.files.folders import Folder
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.score import Item
-    from refladder.scoring.columns import Columns, ScoreReport
-    from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.fleet.shards import Shard
+    from refladder.jobs.score import RowScorer
+    from refladder.records import HumanScale
+    from refladder.scoring.columns import ScoreReport
     from refladder.students.student import Student
 
 _EVERY = 1.0  # seconds between two messages about a shard under way
@@ -101,6 +93,10 @@ class Task(Scoring):
                 values[name] = _digest_of_files(Path(values[name]))
         return values
 
+    def to_json(self) -> str:
+        """The same for a worker."""
+        return json.dumps(asdict(self), default=str)
+
 
 def _digest_of_files(path: Path) -> str:
     digest = hashlib.blake2b(digest_size=6)
@@ -112,42 +108,23 @@ def _digest_of_files(path: Path) -> str:
     return digest.hexdigest()
 
 
-class _Scoring(NamedTuple):
-    """How the rows of one shard are scored: the scores' signature, and what counts the rows and the scored ones.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardAnswer:
+    """What a worker did.
 
-    `score` takes the rows, the file for the scored rows and that for judgments.
+    Attributes:
+        mark: of the scored shard.
+        notice: of the judge.
+        error: why there is no mark: a BackendError, UsageError or DataError.
+        stops: whether every other shard would fail too.
+        spent: what the judge was asked since the last answer.
     """
 
-    signature: str
-    score: Callable[[str, str, Path | None], tuple[ScoreReport, int]]
-
-
-class _Counted(AllRows):
-    """Asks as another does, and counts the rows that are scored.
-
-    Args:
-        asking: asks about the rows.
-        columns: a row with a value in all of them is scored,
-        bounds: and so is one with a value in all of these: its decision was certain before every rung was judged.
-    """
-
-    def __init__(self, asking: AllRows, columns: Sequence[str], bounds: Sequence[str]) -> None:
-        super().__init__(asking.scorer)
-        self.added = asking.added
-        self.scored = 0
-        self._asking = asking
-        self._complete = [names for names in (columns, bounds) if names]
-
-    def rows(self, rows: Iterable[Item]) -> Iterator[Item]:
-        """The rows as the other gives them."""
-        return self._asking.rows(rows)
-
-    def values(self, batch: Sequence[Item], table: Columns, log: JudgmentLog) -> list[dict[str, Any]]:
-        """The added columns of rows as the other gives them."""
-        values = self._asking.values(batch, table, log)
-        for row in values:
-            self.scored += any(all(row[column] is not None for column in names) for names in self._complete)
-        return values
+    mark: Mark | None = None
+    notice: str | None = None
+    error: RefladderError | None = None
+    stops: bool = False
+    spent: dict[str, float] = field(default_factory=dict)
 
 
 class ShardWorker:
@@ -159,27 +136,28 @@ class ShardWorker:
     """
 
     def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
-        self._task = task_ = chosen(Task, json.loads(task))
-        self._budget = None if task_.budget is None else Budget(task_.budget)
-        price = None if task_.price is None else Price(**task_.price)
-        self._session = Session(
-            task_.store or False, price_of=lambda _name, _batch: price, budget=self._budget, notify=_keep
-        )
+        self._task = opened = chosen(Task, json.loads(task))
         self._tell = tell
         self._last_told = time.monotonic()
         with suppress(OSError):  # on another machine it may not exist, and paths need not be relative
             os.chdir(self._task.directory)
+        price = None if opened.price is None else Price(**opened.price)
+        self._budget = None if opened.budget is None else Budget(opened.budget)
+        self._session = Session(opened.store or False, price_of=lambda *_: price, budget=self._budget, notify=str)
         self._judge: Backend | None = None
         self._told: dict[str, float] = {}
-        self._spent_before = 0.0
 
-    def run(self, asked: ShardRequest) -> ShardAnswer:
-        """Score a shard and mark it; a failure is an answer too."""
-        self._spent_before = asked.usd
-        shard, mark, error, stops = asked.shard, None, None, False
+    def run(self, shard: Shard | None, signature: str | None, usd: float = 0.0) -> ShardAnswer:
+        """Score a shard and mark it; a failure is an answer too.
+
+        Args:
+            shard: to be scored; None only compares the signature.
+            signature: of the shards before; None where there are none.
+            usd: what a worker that died had spent; it counts for the budget of the one in its place.
+        """
+        mark, error, stops = None, None, False
         try:
-            scoring = self._checked_scoring(asked.signature)
-            mark = None if shard is None else self._score(shard, scoring)
+            mark = self._scored(shard, signature, usd)
         except RefladderError as failure:
             cause = failure.__cause__
             error = _with_text(failure, _words(str(failure)))
@@ -198,10 +176,6 @@ class ShardWorker:
         known = {name: count for name, count in spent[0].items() if count is not None and name != "backend"}
         before, self._told = self._told, known
         return {name: count - before.get(name, 0) for name, count in known.items()}
-
-    @property
-    def _mapped(self) -> Mapped:
-        return Mapped(columns=self._task.columns, context=self._task.context_id)
 
     @cached_property
     def _folder(self) -> Folder:
@@ -224,10 +198,10 @@ class ShardWorker:
             )
         return ladders
 
-    def _opened(self) -> Backend:
+    def _opened(self, spent: float) -> Backend:
         if self._judge is None:
             if self._budget is not None:
-                self._budget.spent = self._spent_before
+                self._budget.spent = spent
             self._judge = self._session.open(self._task.judge, self._task.judge_options)
         return self._judge
 
@@ -236,79 +210,57 @@ class ShardWorker:
             self._last_told = time.monotonic()
             self._tell(rows)
 
-    def _checked_scoring(self, before: str | None) -> _Scoring:
-        try:
-            student, ladders = self._student, self._ladders
-            if student is not None and self._task.between is None:
-                scoring = self._by_student(student, ladders)
-            else:
-                scoring = self._by_judge(ladders)
-        except DataError as error:  # not about rows: every shard would fail
-            raise UsageError(str(error)) from error
-        if before is not None and scale_of(scoring.signature) != scale_of(before):
-            raise UsageError(
-                f"{self._folder.address}: its shards are of another run ({before}), this run is {scoring.signature}; "
-                "choose another folder, or discard them with --restart"
-            )
-        return scoring
-
-    def _by_judge(self, ladders: LadderSet | None) -> _Scoring:
-        """A scorer for each shard: what one shard's rows say about contexts must not change another's scores."""
-        task = self._task
+    def _asking(self, spent: float) -> tuple[RowScorer, HumanScale | None]:
+        """What scores the rows of one shard: what they say about contexts must not change another's scores."""
+        task, student, ladders = self._task, self._student, self._ladders
+        if student is not None and task.between is None:
+            return StudentAlone(student, ladders), None
         if ladders is None:
             raise UsageError("no ladder set is named")
         prepared = Prepared(replace(task, ladders=ladders))
-        scorer = prepared.scorer(self._opened())
-        asking = AllRows(scorer)
-        columns = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
-        bounds = [bound_columns(column)[0] for column in scorer.stop.thresholds] if scorer.stop is not None else []
-        if self._student is not None and task.between is not None:
-            asking = cascade = Cascade(self._student, scorer, task.between, task.check_share)
-            columns = [cascade.cascade_column]
-        counted = _Counted(asking, columns, bounds)
+        scorer = prepared.scorer(self._opened(spent))
+        if student is None or task.between is None:
+            return AllRows(scorer), prepared.human_scale
+        return Cascade(student, scorer, task.between, task.check_share), prepared.human_scale
 
-        def score(rows: str, out: str, judgments: Path | None) -> tuple[ScoreReport, int]:
-            report = score_rows(
-                counted,
-                Tables(source=rows, out=out),
-                self._mapped,
-                judgments=judgments,
-                calibration=prepared.human_scale,
-                progress=self._progress,
-            )
-            return report, counted.scored
-
-        return _Scoring(scorer.report.signature, score)
-
-    def _by_student(self, student: Student, ladders: LadderSet | None) -> _Scoring:
-        def score(rows: str, out: str, _judgments: Path | None) -> tuple[ScoreReport, int]:
-            tables = Tables(source=rows, out=out)
-            report = score_with_student(student, tables, mapped=self._mapped, ladders=ladders, progress=self._progress)
-            return report, report.rows - sum(report.unscored.values())
-
-        return _Scoring(student.signature, score)
-
-    def _score(self, shard: Shard, scoring: _Scoring) -> Mark:
-        rows = self._folder.work_file(f"{SLICES}/{shard.name}")
-        out = self._folder.work_file(shard.name)
-        write_slice(shard, self._task.form, rows)
+    def _scored(self, shard: Shard | None, before: str | None, spent: float) -> Mark | None:
+        folder = self._folder
         try:
-            report, scored = self._report(shard, scoring, rows, out)
+            asking, human_scale = self._asking(spent)
+        except DataError as error:  # not about rows: every shard would fail
+            raise UsageError(str(error)) from error
+        signature = asking.report.signature
+        if before is not None and scale_of(signature) != scale_of(before):
+            raise UsageError(
+                f"{folder.address}: its shards are of another run ({before}), this run is {signature}; choose another "
+                "folder, or discard them with --restart"
+            )
+        if shard is None:
+            return None
+        name = judgments_name(shard)
+        rows, out = folder.work_file(f"{SLICES}/{shard.name}"), folder.work_file(shard.name)
+        write_slice(shard, rows)
+
+        def score(judgments: Path | None) -> ScoreReport:
+            tables = Tables(source=str(rows), out=str(out))
+            mapped = Mapped(columns=self._task.columns, context=self._task.context_id)
+            return score_rows(
+                asking, tables, mapped, judgments=judgments, calibration=human_scale, progress=self._progress
+            )
+
+        try:
+            judgments = folder.fetched(name) if self._task.judgments else None
+            try:
+                report = score(judgments)
+            except OtherRunError:  # a killed run at the same URL may have left them on this machine
+                if judgments is None or not folder.forget(name):
+                    raise
+                report = score(folder.fetched(name))
         except RefladderError as error:
             raise _located(error, str(rows), shard) from error.__cause__
         finally:
             throw_away(rows)
-        return self._marked(shard, report, scored)
-
-    def _report(self, shard: Shard, scoring: _Scoring, rows: Path, out: Path) -> tuple[ScoreReport, int]:
-        name = judgments_name(shard)
-        judgments = self._folder.fetched(name) if self._task.judgments else None
-        try:
-            return scoring.score(str(rows), str(out), judgments)
-        except OtherRunError:  # a killed run at the same URL may have left them on this machine
-            if judgments is None or not self._folder.forget(name):
-                raise
-            return scoring.score(str(rows), str(out), self._folder.fetched(name))
+        return self._marked(shard, report, asking.scored)
 
     def _marked(self, shard: Shard, report: ScoreReport, scored: int) -> Mark:
         """Publish the rows that were written, and mark the shard."""
@@ -328,7 +280,7 @@ class ShardWorker:
             unscored=report.rows - scored,
             report=report,
         )
-        write_mark(self._folder, mark)
+        write(self._folder, mark_name(shard.name), mark)
         return mark
 
 
@@ -339,16 +291,8 @@ def _with_text(error: RefladderError, text: str) -> RefladderError:
 
 def _located(error: RefladderError, path: str, shard: Shard) -> RefladderError:
     """The error of a slice with the path and row of the input file; only a judge's failure is not about its rows."""
-
-    def input_row(match: re.Match[str]) -> str:
-        return f"{shard.source}:{shard.first + int(match[1])}"
-
-    text = re.sub(rf"{re.escape(path)}:(\d+)", input_row, str(error))
+    text = re.sub(rf"{re.escape(path)}:(\d+)", lambda row: f"{shard.source}:{shard.first + int(row[1])}", str(error))
     return _with_text(error, text.replace(path, shard.source))
-
-
-def _keep(_notice: str) -> None:
-    """Say nothing: the driver says the notice of a judge, once for all workers."""
 
 
 def _words(text: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,23 +17,19 @@ from refladder.files.remote import is_url
 from refladder.files.scored_shards import MANIFEST, PLAN, RUN_FOLDER
 from refladder.files.table_files import form_by_name
 from refladder.files.tables import STANDARD, read_once, read_rows
-from refladder.fleet.shards import (
+from refladder.fleet.run_folder import (
     MARKS,
     Mark,
     Plan,
-    Shard,
-    ShardAnswer,
-    ShardRequest,
     check_strangers,
     discard,
     make_plan,
+    mark_name,
+    read,
     read_marks,
-    read_plan,
     totals,
-    unmark,
-    verified,
+    write,
     write_manifest,
-    write_plan,
 )
 from refladder.records import scale_of
 from refladder.scoring.columns import FirstPass, ScoreReport
@@ -43,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from refladder.files.folders import Folder
-    from refladder.fleet.shard_worker import Task
+    from refladder.fleet.shard_worker import ShardAnswer, Task
+    from refladder.fleet.shards import Shard
     from refladder.fleet.workers import Workers
     from refladder.jobs.score import Mapped
     from refladder.records import Progress
@@ -57,12 +54,7 @@ _WAIT, _LONGEST_WAIT = 0.2, 600.0  # seconds, for another process that makes the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
-    """How an input is divided.
-
-    Attributes:
-        shard_rows: least number of rows of a shard, but for the last of a file.
-        part: (i, n): this run scores every n-th shard, starting with number i (from 1).
-    """
+    """How an input is divided: the least rows of a shard, and the part (i, n), every n-th shard from the i-th on."""
 
     shard_rows: int = SHARD_ROWS
     part: tuple[int, int] = (1, 1)
@@ -126,20 +118,10 @@ def score_shards(
     A shard whose worker dies is given to another worker. A shard that fails does not stop the others; a judge that
     fails, or a full disk, stops the run; what was scored before is kept.
 
-    Args:
-        open_workers: given the format of the shards, the workers and what they need; not called if nothing is left
-            and the settings are those of before.
-        source: file, folder, glob or URL, JSON lines or Parquet.
-        out: folder or URL.
-        mapped: the columns of the source by field.
-        sharding: how the input is divided.
-        settings: what decides the scored rows; another run in `out` has others. `judge` and `judge_options` may change
-            as long as the signature of the scores does not.
-        given: format of the source; None to take it from the file extension.
-        restart: discard what `out` holds.
-        config: the resolved configuration.
-        progress: called with rows done and rows of this part.
-        say: called with the judge's notice, and a line about each failed shard and dead worker.
+    `open_workers` gets the format of the shards, and gives the workers and what they need; it is not called if nothing
+    is left and the settings are those of before. `settings` decide the scored rows, so another run in `out` has others;
+    `judge` and `judge_options` may change as long as the signature of the scores does not. `progress` gets the rows
+    done and the rows of this part; `say` the judge's notice, and a line about each failed shard and dead worker.
     """
     folder = open_folder(out)
     number, parts = sharding.part
@@ -161,24 +143,29 @@ def score_shards(
         plan, old = _planned(folder, current, restart=restart)
         other_judge = old is not None and not _JUDGE.isdisjoint(_differing(asked, old.settings))
         shards = plan.shards[number - 1 :: parts]
-        earlier = verified(folder, read_marks(folder, shards))
+        marks = read_marks(folder, shards)
+        earlier = {name: mark for name, mark in marks.items() if folder.digest(name) == mark.output}
         left = [shard for shard in shards if shard.name not in earlier]
         scored = earlier or (read_marks(folder, plan.shards) if other_judge else {})  # by this part, or by others
-        signature = next((mark.signature for mark in scored.values()), None)
-        total = sum(shard.rows for shard in shards)
-        run = _Run(folder, earlier, signature=signature, total=total, progress=progress, say=say)
+        run = _Run(
+            folder=folder,
+            marks=dict(earlier),
+            signature=next((mark.signature for mark in scored.values()), None),
+            total=sum(shard.rows for shard in shards),
+            progress=progress,
+            say=say,
+        )
         if left:
             _check_columns(left[0].source, plan.form, mapped)
             folder.remove(MANIFEST)
+        if left or other_judge:
             workers, task = open_workers(plan.form)
-            if len(shards) < workers.number:
+            if left and len(shards) < workers.number:
                 say(
                     f"{_counted(len(shards))} for {workers.number} workers, of which the others have nothing to do; "
                     "a smaller --shard-rows makes more shards"
                 )
-            run.score(left, workers, task)
-        elif other_judge:
-            run.compare(*open_workers(plan.form))
+            run.score(left or [None], workers, task)
         missing = _finish(folder, plan, run.marks)
     return ShardsReport(
         scores=merged([mark.report for mark in run.marks.values()]),
@@ -192,21 +179,20 @@ def score_shards(
 
 def _planned(folder: Folder, current: Callable[[Plan | None], Plan], *, restart: bool) -> tuple[Plan, Plan | None]:
     """The plan in the folder, brought up to date with the input by one process at a time; and the one before."""
-    old = None if restart else read_plan(folder)
-    if old is not None and _same(plan := current(old), old):
-        check_strangers(folder, plan)
-        return plan, old
+    old = None if restart else read(folder, PLAN, Plan)
+    plan = None if old is None else current(old)
     with ExitStack() as stack:
-        _wait_for(stack, folder, PLAN)
-        if restart:
-            discard(folder)
-        old = read_plan(folder)
-        plan = current(old)
+        if old is None or plan is None or not _same(plan, old):
+            _wait_for(stack, folder, PLAN)
+            if restart:
+                discard(folder)
+            old = read(folder, PLAN, Plan)
+            plan = current(old)
         check_strangers(folder, plan)  # before the plan makes the folder one of scored shards
         if old is None or not _same(plan, old):
             folder.remove(MANIFEST)
-            write_plan(folder, plan)
-        return plan, old
+            write(folder, PLAN, plan.kept)
+    return plan, old
 
 
 def _differing(settings: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
@@ -250,135 +236,114 @@ def _counted(shards: int) -> str:
     return "1 shard" if shards == 1 else f"{shards:,} shards"
 
 
+@dataclass(slots=True, kw_only=True)
 class _Run:
     """Gives shards to workers until none is left."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        marks: Mapping[str, Mark],
-        *,
-        signature: str | None,
-        total: int,
-        progress: Progress | None,
-        say: Callable[[str], None],
-    ) -> None:
-        self._folder = folder
-        self.marks = dict(marks)
-        self._signature = signature  # of every shard; that of the first one where it is not known before
-        self._total = total
-        self._progress = progress
-        self._say = say
-        self._deaths: dict[str, int] = {}
-        self._failed: dict[str, str] = {}
-        self._notices: list[str] = []
-        self._counts: dict[str, float] = {}
-        self._usd: dict[int, float] = {}  # that a worker told; if it dies, the one in its place may spend so much less
-        self._partly: dict[int, int] = {}  # rows done of each worker's shard
-        self._begun = time.monotonic()
+    folder: Folder
+    marks: dict[str, Mark]
+    signature: str | None  # of every shard; that of the first one where it is not known before
+    total: int
+    progress: Progress | None
+    say: Callable[[str], None]
+    deaths: Counter[str] = field(default_factory=Counter)
+    failed: dict[str, str] = field(default_factory=dict)
+    notices: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+    usd: dict[int, float] = field(default_factory=dict)  # that a worker told; one in its place may spend so much less
+    partly: dict[int, int] = field(default_factory=dict)  # rows done of each worker's shard
+    begun: float = field(default_factory=time.monotonic)
 
-    def score(self, shards: Sequence[Shard], workers: Workers, task: Task) -> None:
-        """Score shards; adds their marks."""
+    def score(self, shards: Sequence[Shard | None], workers: Workers, task: Task) -> None:
+        """Score shards, and add their marks; None only compares the signature with that of earlier shards."""
         queue = deque(shards)
         try:
-            workers.start(json.dumps(asdict(task)))
-            running: dict[int, Shard] = {}
+            workers.start(task.to_json())
+            running: dict[int, Shard | None] = {}
             idle = list(range(workers.number))
             self._report()
             while queue or running:
                 while queue and idle:
                     worker = idle.pop()
                     running[worker] = queue.popleft()
-                    usd = self._usd.get(worker, 0.0)
-                    workers.put(worker, ShardRequest(shard=running[worker], signature=self._signature, usd=usd))
+                    workers.put(worker, running[worker], self.signature, self.usd.get(worker, 0.0))
                 worker, answer = workers.wait(self._under_way)
                 idle.append(worker)
                 shard = running.pop(worker)
-                self._partly.pop(worker, None)
-                if answer is None:
-                    if self._has_died(shard):
-                        queue.appendleft(shard)
-                else:
+                self.partly.pop(worker, None)
+                if answer is not None:
                     self._take(worker, shard, answer)
+                elif shard is None:
+                    raise BackendError("the worker died when it opened the judge; check its memory and its judge")
+                elif self._has_died(shard):
+                    queue.appendleft(shard)
         finally:
             workers.close()
-        if self._failed:
-            raise DataError(self._failures())
-
-    def compare(self, workers: Workers, task: Task) -> None:
-        """Compare the signature of a run that has nothing left to score with that of its shards."""
-        try:
-            workers.start(json.dumps(asdict(task)))
-            workers.put(0, ShardRequest(shard=None, signature=self._signature))
-            _, answer = workers.wait(self._under_way)
-        finally:
-            workers.close()
-        if answer is None:
-            raise BackendError("the worker died when it opened the judge; check its memory and its judge")
-        if answer.error is not None:
-            raise answer.error
+        if self.failed:
+            shown = "; ".join(list(self.failed.values())[:_SHOWN])
+            more = f"; and {len(self.failed) - _SHOWN:,} more" if len(self.failed) > _SHOWN else ""
+            raise DataError(
+                f"{self.folder.address}: {len(self.failed):,} of the shards failed: {shown}{more}; {self._kept()}"
+            )
 
     @property
     def spent(self) -> dict[str, float | None]:
         """What the workers asked their judges, and the seconds of this run; what dead workers asked is not known."""
-        if not self._counts.get("calls") and not self._counts.get("from_store"):
+        if not self.counts["calls"] and not self.counts["from_store"]:
             return {}
-        return {**dict.fromkeys(SPENT), **self._counts, "seconds": time.monotonic() - self._begun}
+        return {**dict.fromkeys(SPENT), **self.counts, "seconds": time.monotonic() - self.begun}
 
     def _has_died(self, shard: Shard) -> bool:
         """Count the death of a worker; whether its shard is to be tried again."""
-        deaths = self._deaths[shard.name] = self._deaths.get(shard.name, 0) + 1
+        self.deaths[shard.name] += 1
+        deaths = self.deaths[shard.name]
         again = deaths < DEATHS
         what = "another worker takes it" if again else "not tried again"
-        self._say(f"{shard.name}: the worker died ({deaths} of at most {DEATHS} times); {what}")
+        self.say(f"{shard.name}: the worker died ({deaths} of at most {DEATHS} times); {what}")
         if not again:
-            self._failed[shard.name] = f"{shard.where}: the worker died {deaths} times; check its memory and its judge"
+            self.failed[shard.name] = f"{shard.where}: the worker died {deaths} times; check its memory and its judge"
         return again
 
-    def _take(self, worker: int, shard: Shard, answer: ShardAnswer) -> None:
-        for name, count in answer.spent.items():
-            self._counts[name] = self._counts.get(name, 0) + count
-        self._usd[worker] = self._usd.get(worker, 0.0) + answer.spent.get("usd", 0.0)
-        if answer.stops and answer.error is not None:
-            continues = "" if isinstance(answer.error, UsageError) else f"; {self._kept()}"
-            raise type(answer.error)(f"{answer.error}{continues}")
-        if answer.mark is None:
-            self._failed[shard.name] = str(answer.error)
-            self._say(f"{shard.name}: failed: {answer.error}")
+    def _take(self, worker: int, shard: Shard | None, answer: ShardAnswer) -> None:
+        self.counts.update(answer.spent)
+        self.usd[worker] = self.usd.get(worker, 0.0) + answer.spent.get("usd", 0.0)
+        error, mark = answer.error, answer.mark
+        if error is not None and answer.stops:
+            continues = "" if shard is None or isinstance(error, UsageError) else f"; {self._kept()}"
+            raise type(error)(f"{error}{continues}")
+        if shard is None:
             return
-        if answer.notice is not None and answer.notice not in self._notices:
-            self._notices.append(answer.notice)
-            self._say(answer.notice)
-        mark = answer.mark
-        if scale_of(self._signature) not in {None, scale_of(mark.signature)}:
-            unmark(self._folder, mark)
+        if mark is None:
+            self.failed[shard.name] = str(error)
+            self.say(f"{shard.name}: failed: {error}")
+            return
+        if answer.notice is not None and answer.notice not in self.notices:
+            self.notices.add(answer.notice)
+            self.say(answer.notice)
+        if scale_of(self.signature) not in {None, scale_of(mark.signature)}:
+            self.folder.remove(mark_name(mark.name))
             raise UsageError(
-                f"{self._folder.address}: the workers differ: {mark.signature} in {mark.name}, {self._signature} in "
+                f"{self.folder.address}: the workers differ: {mark.signature} in {mark.name}, {self.signature} in "
                 "other shards; name what differs with --judge-option (such as dtype), or use equal machines"
             )
-        self._signature = self._signature or mark.signature
+        self.signature = self.signature or mark.signature
         self.marks[shard.name] = mark
         self._report()
 
     def _under_way(self, worker: int, rows: int) -> None:
-        self._partly[worker] = rows
+        self.partly[worker] = rows
         self._report()
 
     def _report(self) -> None:
-        if self._progress is not None:
-            done = sum(mark.rows for mark in self.marks.values()) + sum(self._partly.values())
-            self._progress(done, self._total)
+        if self.progress is not None:
+            done = sum(mark.rows for mark in self.marks.values()) + sum(self.partly.values())
+            self.progress(done, self.total)
 
     def _kept(self) -> str:
         if not self.marks:
             return "no shard is scored yet"
         kept = "1 scored shard is" if len(self.marks) == 1 else f"{len(self.marks):,} scored shards are"
         return f"{kept} kept, and the same command continues"
-
-    def _failures(self) -> str:
-        shown = "; ".join(list(self._failed.values())[:_SHOWN])
-        more = f"; and {len(self._failed) - _SHOWN:,} more" if len(self._failed) > _SHOWN else ""
-        return f"{self._folder.address}: {len(self._failed):,} of the shards failed: {shown}{more}; {self._kept()}"
 
 
 def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> int:

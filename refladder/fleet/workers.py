@@ -1,6 +1,8 @@
 """Workers that score shards: processes of this machine, or Ray actors. One loop (`sharded_score`) drives both.
 
-A worker holds one judge, and gets one `ShardRequest` after another. A worker that dies is replaced.
+Both have a `number` of workers, counted from 0. `start` starts them with what they need for every shard: a `Task` as
+JSON. `put` gives an idle worker the arguments of `ShardWorker.run`. `wait` waits until a worker is ready, and returns
+its number and its answer; None if it died, and another has its number now. `close` ends all, also in mid-shard.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import math
 import os
 import signal
 import threading
-from abc import ABC, abstractmethod
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import connection, get_context, parent_process
 from typing import TYPE_CHECKING, Any
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
-    from refladder.fleet.shards import ShardAnswer, ShardRequest
+    from refladder.fleet.shard_worker import ShardAnswer
+    from refladder.fleet.shards import Shard
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _CLOSE = 5.0  # seconds for a worker to end after it was asked to
@@ -34,45 +37,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Workers(ABC):
-    """A fixed number of workers, numbered from 0."""
-
-    number: int
-
-    @abstractmethod
-    def start(self, task: str) -> None:
-        """Start all workers with what they need for every shard: a `Task` as JSON, see `shard_worker`."""
-
-    @abstractmethod
-    def put(self, worker: int, asked: ShardRequest) -> None:
-        """Give a shard to a worker that has none."""
-
-    @abstractmethod
-    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, ShardAnswer | None]:
-        """Wait until a worker is ready: its number and its answer; None if it died, and another has its number now.
-
-        `tell` is called with the number of a worker and how many rows of its shard are done, where that is known.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """End all workers, also in the middle of a shard."""
-
-
-class Processes(Workers):
-    """Processes of this machine.
-
-    Args:
-        number: how many.
-        gpus: give each process one GPU, in turn, if the machine has any.
-    """
+class Processes:
+    """Processes of this machine; with `gpus`, each gets one GPU in turn, if the machine has any."""
 
     def __init__(self, number: int, *, gpus: bool) -> None:
         self.number = number
         self._gpus = gpus
         self._task = ""
         self._running: list[tuple[SpawnProcess, Connection]] = []
-        self._busy: set[int] = set()
+        self._busy: dict[Any, int] = {}  # by the pipe of a worker that has a shard
 
     def start(self, task: str) -> None:
         """Start all processes."""
@@ -92,29 +65,26 @@ class Processes(Workers):
         theirs.close()
         return process, ours
 
-    def put(self, worker: int, asked: ShardRequest) -> None:
+    def put(self, worker: int, shard: Shard | None, signature: str | None, usd: float) -> None:
         """Give a shard to a process."""
-        self._busy.add(worker)
-        try:
-            self._running[worker][1].send(asked)
-        except OSError:  # it has died: `wait` says so
-            return
+        pipe = self._running[worker][1]
+        self._busy[pipe] = worker
+        with suppress(OSError):  # it has died: `wait` says so
+            pipe.send((shard, signature, usd))
 
     def wait(self, tell: Callable[[int, int], None]) -> tuple[int, ShardAnswer | None]:
-        """Wait until a process with a shard is ready."""
-        pipes = {worker: self._running[worker][1] for worker in self._busy}
+        """Wait until a process is ready; `tell` is called with its number and how many rows of its shard are done."""
         while True:
-            ready = connection.wait(list(pipes.values()))
-            worker = next(worker for worker, pipe in pipes.items() if pipe is ready[0])
+            pipe: Any = connection.wait(list(self._busy))[0]
+            worker = self._busy[pipe]
             try:
-                answer = pipes[worker].recv()
+                answer = pipe.recv()
             except (EOFError, OSError):
-                self._busy.remove(worker)
+                answer = None
                 self._end(worker)
                 self._running[worker] = self._started(worker)
-                return worker, None
             if not isinstance(answer, int):
-                self._busy.remove(worker)
+                del self._busy[pipe]
                 return worker, answer
             tell(worker, answer)
 
@@ -150,7 +120,7 @@ def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | 
             asked = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(worker.run(asked))
+        pipe.send(worker.run(*asked))
 
 
 def _end_with_driver() -> None:
@@ -175,17 +145,11 @@ def _take_gpu(worker: int) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices[worker % len(devices)]
 
 
-class RayActors(Workers):
+class RayActors:
     """Ray Core actors on a cluster, or on this machine.
 
-    Args:
-        number: how many; None for one on each GPU (if `gpus`), else one on each core but one.
-        address: of a cluster; None for the cluster of RAY_ADDRESS, else a new one on this machine.
-        gpus: reserve a GPU for each actor, if the cluster has any.
-
-    Raises:
-        UsageError: Ray is not installed, or the cluster has too few cores or GPUs.
-        BackendUnavailableError: the cluster cannot be reached.
+    Without `number`, one on each GPU (if `gpus` reserves one for each actor), else one on each core but one. Without
+    `address`, the cluster is that of RAY_ADDRESS, else a new one on this machine.
     """
 
     def __init__(self, number: int | None, address: str | None, *, gpus: bool) -> None:
@@ -232,9 +196,9 @@ class RayActors(Workers):
 
         return self._ray.remote(ShardWorker).options(**self._options).remote(self._task)
 
-    def put(self, worker: int, asked: ShardRequest) -> None:
+    def put(self, worker: int, shard: Shard | None, signature: str | None, usd: float) -> None:
         """Give a shard to an actor."""
-        self._answers[self._actors[worker].run.remote(asked)] = worker
+        self._answers[self._actors[worker].run.remote(shard, signature, usd)] = worker
 
     def wait(self, tell: Callable[[int, int], None]) -> tuple[int, ShardAnswer | None]:
         """Wait until an actor with a shard is ready; actors do not tell how far they are."""
@@ -254,3 +218,6 @@ class RayActors(Workers):
             self._ray.kill(actor)
         if self._began:
             self._ray.shutdown()
+
+
+Workers = Processes | RayActors

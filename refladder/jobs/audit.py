@@ -7,14 +7,14 @@ one again with a sentence at its end.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders
-from refladder.jobs.certify import Rungs, set_questions, verdict_arrays
+from refladder.jobs.certify import Rungs, lengths_of, set_questions, verdict_arrays
 from refladder.methods.measures import share_of
 from refladder.prompts import check_folder, criterion, fill
 from refladder.records import WIN
@@ -25,7 +25,7 @@ from refladder.trust import certificate as trust
 from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from refladder.records import Judgment, Progress
@@ -124,13 +124,6 @@ def audit_json(rows: Sequence[Row], ladders: LadderSet, asker: Asker) -> list[di
     return [{"kind": "audit", "judge": asker.signature, "ladders": ladders.signature, **row._asdict()} for row in rows]
 
 
-def _share(dimension: str, measure: str, parts: Sequence[tuple[str, tuple[float, int]]]) -> Row:
-    found = share_of(parts) if parts else None
-    if found is None:
-        return Row(dimension, measure, None, None, None, 0)
-    return Row(dimension, measure, found.value, found.low, found.high, found.of)
-
-
 def _rows(ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Sequence[Judgment]) -> list[Row]:
     """The figures of one dimension, or of all."""
     verdicts = verdict_arrays(pairs, ladders.rungs)
@@ -142,39 +135,38 @@ def _rows(ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Seq
     asked = [judgment for judgment in (*pairs, *shifted) if name in {ALL, judgment.dimension}]
     read = [judgment for judgment in asked if judgment.logprobs is not None]
 
-    def share(measure: str, counted: Callable[[int], tuple[float, int]]) -> Row:
-        return _share(name, measure, [(contexts[number], counted(number)) for number in numbers])
+    def share(measure: str, parts: Iterable[tuple[str, tuple[float, int]]]) -> Row:
+        found = share_of(parts)
+        return Row(name, measure, None, None, None, 0) if found is None else Row(name, measure, *astuple(found))
 
     def of_judgments(measure: str, judged: Sequence[Judgment], is_true: Callable[[Judgment], bool]) -> Row:
-        return _share(name, measure, [(judgment.context_id, (float(is_true(judgment)), 1)) for judgment in judged])
+        return share(measure, [(judgment.context_id, (float(is_true(judgment)), 1)) for judgment in judged])
+
+    def of_ladders(measure: str, counted: Callable[[int], tuple[float, int]]) -> Row:
+        return share(measure, [(contexts[number], counted(number)) for number in numbers])
 
     def target(number: int) -> tuple[float, int]:
         better = verdicts[number, ..., 0] + verdicts[number, ..., 2] / 2
         known = better[~np.isnan(better)]
         return float(np.sum(known > 0.5 + trust.EVEN) + np.sum(np.abs(known - 0.5) <= trust.EVEN) / 2), known.size
 
-    lengths = {
-        number: np.array([len(rung.text.split()) for rung in ladder_of[number].rungs], dtype=np.float64)
-        for number in numbers
-    }
-    longer = {number: longer_wins(w[number], lengths[number]) for number in numbers}
+    longer = {number: longer_wins(w[number], lengths_of(ladder_of[number])) for number in numbers}
     masses = np.array([math.nan if judgment.mass is None else judgment.mass for judgment in read])
-    rows = [
-        of_judgments("unparsed", asked, lambda judgment: judgment.logprobs is None),
-        of_judgments("low mass", read, has_low_mass),
-        Row(name, "mass", *mean_over_contexts(masses, [judgment.context_id for judgment in read])),
-        share("P(target)", target),
-        share("inconsistent", lambda number: (float(differ[number]), int(parsed[number]))),
-        share("P(longer)", lambda number: (longer[number][0], longer[number][2])),
-        share("longer is higher", lambda number: (longer[number][1], longer[number][2])),
-    ]
     # The first N - 1 pairs of a ladder are those of the worst rung; their second order is about it.
     before = verdicts[numbers, : ladders.rungs - 1, 1]
     after = outcome_probabilities(shifted).reshape(len(contexts), ladders.rungs - 1, len(SHIFTS), -1)[numbers]
     change = (after - before[:, :, None]) @ np.array([1.0, 0.0, 0.5])  # of P(win) + P(tie) / 2
     of = [contexts[number] for number in numbers for _ in range(ladders.rungs - 1)]
-    rows += [
-        Row(name, f"shift {kind}", *mean_over_contexts(change[:, :, place].ravel(), of))
-        for place, kind in enumerate(SHIFTS)
+    return [
+        of_judgments("unparsed", asked, lambda judgment: judgment.logprobs is None),
+        of_judgments("low mass", read, has_low_mass),
+        Row(name, "mass", *mean_over_contexts(masses, [judgment.context_id for judgment in read])),
+        of_ladders("P(target)", target),
+        of_ladders("inconsistent", lambda number: (float(differ[number]), int(parsed[number]))),
+        of_ladders("P(longer)", lambda number: (longer[number][0], longer[number][2])),
+        of_ladders("longer is higher", lambda number: (longer[number][1], longer[number][2])),
+        *(
+            Row(name, f"shift {kind}", *mean_over_contexts(change[:, :, place].ravel(), of))
+            for place, kind in enumerate(SHIFTS)
+        ),
     ]
-    return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from refladder.trust.rate import Rate
 
 _TWO = 2
+# What an earlier file has to be about to count looks, and what makes a look the same as its one.
+_about, _promised = attrgetter("columns", "label", "per"), attrgetter("precision", "recall", "sure", "good", "unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,97 +164,91 @@ def earlier_threshold(out: Path) -> Threshold | None:
         ) from error
 
 
-def look_at(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promise) -> Promise:
-    """The promise with the number of its look, one more than in an earlier file about the same scores and labels.
+def _look(earlier: Threshold | None, record: Threshold) -> int:
+    """The number of this look, one more than in an earlier file about the same scores and labels.
 
     The same promise from the same labels is the same look.
     """
-    if earlier is None or (earlier.columns, earlier.label, earlier.per, scale_of(earlier.signature)) != (
-        asked.by,
-        asked.label,
-        asked.per,
-        scale_of(pool.signature),
+    if (
+        earlier is None
+        or scale_of(earlier.signature) != scale_of(record.signature)
+        or _about(earlier) != _about(record)
     ):
-        return promise
-    good = tuple(condition.text for condition in asked.conditions)
-    same = (earlier.precision, earlier.recall, earlier.sure, earlier.good, earlier.unit, set(earlier.used)) == (
-        promise.precision,
-        promise.recall,
-        promise.sure,
-        good,
-        pool.unit,
-        set(pool.used),
-    )
-    return replace(promise, look=earlier.look + (not same))
+        return record.look
+    same = _promised(earlier) == _promised(record) and set(earlier.used) == set(record.used)
+    return earlier.look + (not same)
 
 
 def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None) -> Calibration:
     """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
     if not len(pool.scores):
         raise DataError(f"no row has a number in {', '.join(asked.by)}; score the rows first")
-    if not len(pool.labelled):
+    if not pool.marked:
         raise DataError(f"no scored row has a label in {', '.join(asked.label)}; fill that column for some rows")
     if pool.lowest is not None and promise.recall is not None:
         raise UsageError("these labels are of rows above a score only, which show no recall; label rows of all scores")
-    promise = look_at(earlier, pool, asked, promise)
-    path, good = candidates(pool.scores, len(pool.labelled), pool.lowest), pool.good(asked.conditions)
-    levels = path.levels(pool.scores[pool.labelled])
-    inside = levels < len(path.cutoffs)
-    levels, good, positions = levels[inside], good[inside], pool.labelled[inside]
-    units = pool.units[positions]
-    above, bad = path.counts(levels), counts(path, levels, ~good)
+    labelled, good = pool.labelled, pool.good(asked.conditions)
+    path = candidates(pool.scores, len(labelled), pool.lowest)
     none = len(path.cutoffs)
+    levels = path.levels(pool.scores[labelled])
+    inside = levels < none
+    levels, good, positions = levels[inside], good[inside], labelled[inside]
+    units = pool.units[positions]
+    refusal = Threshold(
+        columns=asked.by,
+        cutoffs=None,
+        precision=promise.precision,
+        recall=promise.recall,
+        sure=promise.sure,
+        per=asked.per,
+        signature=pool.signature,
+        label=asked.label,
+        good=tuple(condition.text for condition in asked.conditions),
+        labels=len(good),
+        labels_above=0,
+        bad_above=0,
+        rows=len(pool.scores),
+        kept=0,
+        used=pool.used,
+        version=__version__,
+        unit=pool.unit,
+        look=promise.look,
+    )
+    promise = replace(promise, look=_look(earlier, refusal))
+    record = replace(refusal, look=promise.look)
+    above, bad = path.counts(levels), counts(path, levels, ~good)
     worth = counted(unit_sums(levels, np.where(good, none, levels), units, none))
     chosen = int(promise.choose(path, levels, good, units))
     naive = int(_naive(promise, above, bad, good))
     sure = promise.certainty(promise.look)
     steps = _steps(path, above, bad, worth, 0.9 if promise.sure is None else walk_certainty(sure))
     lowest, needed, of_units = _needed(promise, path, steps, naive, (levels, good, units))
+    if chosen >= 0:
+        kept, needed, of_units = steps[chosen], 0, 0
+        labels, bad_labels = kept.labels_above, kept.bad_above
+        record = replace(record, cutoffs=kept.cutoffs, labels_above=labels, bad_above=bad_labels, kept=kept.kept)
     last = promise.precision is not None and promise.sure is not None and chosen == len(steps) - 1
-    kept = steps[chosen] if chosen >= 0 else None
     overall = _combined(path, pool.scores)
     labelled_all = pool.lowest is None and bool(inside.all())
     everything = np.ones(len(pool.scores), np.bool_)
     rate, powered, more = good_shares(pool, good, inside, everything, overall) if labelled_all else (None, None, [])
+    notes = _notes(pool, asked, good, overall, positions, effective=float(worth.rows[-1]))
     return Calibration(
-        threshold=Threshold(
-            columns=asked.by,
-            cutoffs=kept.cutoffs if kept else None,
-            precision=promise.precision,
-            recall=promise.recall,
-            sure=promise.sure,
-            per=asked.per,
-            signature=pool.signature,
-            label=asked.label,
-            good=tuple(condition.text for condition in asked.conditions),
-            labels=len(good),
-            labels_above=kept.labels_above if kept else 0,
-            bad_above=kept.bad_above if kept else 0,
-            rows=len(pool.scores),
-            kept=kept.kept if kept else 0,
-            used=pool.used,
-            version=__version__,
-            unit=pool.unit,
-            look=promise.look,
-        ),
+        threshold=record,
         promise=promise,
         steps=steps,
-        chosen=chosen if kept else None,
+        chosen=chosen if chosen >= 0 else None,
         naive=naive if naive >= 0 else None,
         lowest=lowest,
-        labels_needed=0 if kept else needed,
-        units_needed=0 if kept else of_units,
+        labels_needed=needed,
+        units_needed=of_units,
         tested_first=last and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.freedom)),
         auc=area_under_curve(overall[positions], good),
         surface=_surface(pool, inside, good, promise),
         rate=rate,
         powered=powered,
         unscored=pool.unscored,
-        notes=(
-            *pool.notes,
-            *_notes(pool, asked, good, overall, positions, effective=float(worth.rows[-1])),
-            *more,
-        ),
+        notes=(*pool.notes, *notes, *more),
     )
 
 

@@ -158,29 +158,31 @@ def _certificate(
     verdicts = verdict_arrays(judgments, ladders.rungs)
     w = trust.preferences(verdicts, ladders.rungs)
     of_surface = trust.preferences(verdict_arrays(surface, ladders.rungs), ladders.rungs)
-    members = {
-        dimension.name: [number for number, (_, name) in enumerate(ladders.ladders) if name == dimension.name]
-        for dimension in ladders.dimensions
+    members: dict[str, list[int]] = {}
+    for dimension in ladders.dimensions:
+        numbers = [number for number, (_, name) in enumerate(ladders.ladders) if name == dimension.name]
+        members |= {dimension.name: numbers} if numbers else {}
+    # Of each step of each dimension: shape (dimensions, rungs - 1).
+    in_order, decided = np.stack([trust.steps_in_order(w[numbers]) for numbers in members.values()], axis=1)
+    p_values = trust.sign_test(in_order, decided)
+    adjusted = np.reshape(holm(p_values.ravel().tolist()), p_values.shape)
+    levels = {
+        name: trust.level_verdicts(trust.mean_preferences(w[numbers]), corrected)
+        for (name, numbers), corrected in zip(members.items(), adjusted, strict=True)
     }
-    members = {name: numbers for name, numbers in members.items() if numbers}
-    steps = {name: trust.steps_in_order(w[numbers]) for name, numbers in members.items()}
-    p_values = {name: trust.sign_test(*counts) for name, counts in steps.items()}
-    corrected = iter(holm([float(p) for values in p_values.values() for p in values]))
-    adjusted = {name: np.array([next(corrected) for _ in values]) for name, values in p_values.items()}
-    levels = {name: trust.level_verdicts(trust.mean_preferences(w[members[name]]), adjusted[name]) for name in members}
     rows = _ladder_rows(ladders, judgments, verdicts=verdicts, w=w, of_surface=of_surface, levels=levels)
     dimensions = []
-    for name, numbers in members.items():
-        own = [rows[number] for number in numbers]
+    for place, (name, numbers) in enumerate(members.items()):
         strengths, ties = _strengths(verdicts[numbers], ladders.rungs)
-        means = _means(np.diagonal(w[numbers], offset=1, axis1=1, axis2=2))
-        surface_means = _means(np.diagonal(of_surface[numbers], offset=1, axis1=1, axis2=2))
+        means, surface_means = (
+            _means(np.diagonal(each[numbers], offset=1, axis1=1, axis2=2)) for each in (w, of_surface)
+        )
         dimensions.append(
             {
                 "dimension": name,
                 "verdict": trust.worst(levels[name]),
                 "ladders": len(numbers),
-                **_counts(own),
+                **_counts([rows[number] for number in numbers]),
                 "ties": ties,
                 "levels": [
                     {"level": level, "verdict": verdict, "strength": strength}
@@ -190,10 +192,10 @@ def _certificate(
                     {
                         "from": step + 1,
                         "to": step + 2,
-                        "in_order": int(steps[name][0][step]),
-                        "decided": int(steps[name][1][step]),
-                        "p": float(p_values[name][step]),
-                        "p_holm": float(adjusted[name][step]),
+                        "in_order": int(in_order[place, step]),
+                        "decided": int(decided[place, step]),
+                        "p": float(p_values[place, step]),
+                        "p_holm": float(adjusted[place, step]),
                         "w": means[step],
                         "surface_w": surface_means[step],
                     }
@@ -218,11 +220,11 @@ def _certificate(
         },
         "tests": {
             "kind": "exact one-sided sign test over contexts, Holm",
-            "tests": sum(map(len, adjusted.values())),
+            "tests": adjusted.size,
             "alpha": trust.ALPHA,
         },
         "built": None,
-        "notes": _notes(asker, members, sum(map(len, adjusted.values()))),
+        "notes": _notes(asker, members, adjusted.size),
         "dimensions": dimensions,
         "of_ladders": rows,
     }
@@ -247,7 +249,7 @@ def _ladder_rows(
         in_order, of = _adjacent(w[number])
         surface_in_order, _ = _adjacent(of_surface[number])
         wrong, triples = intransitive_triples(ladders.rungs, pairs, w[number][pairs[:, 0], pairs[:, 1]])
-        lengths = _lengths(ladder)
+        lengths = lengths_of(ladder)
         spearman = correlate(np.arange(1.0, ladders.rungs + 1), lengths)
         rows.append(
             {
@@ -279,7 +281,7 @@ def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
     return checked
 
 
-def _lengths(ladder: Ladder) -> FloatArray:
+def lengths_of(ladder: Ladder) -> FloatArray:
     """Words of each rung, from the worst."""
     return np.array([len(rung.text.split()) for rung in ladder.rungs], dtype=np.float64)
 
@@ -293,20 +295,13 @@ def _adjacent(w: FloatArray) -> tuple[int, int]:
 def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Counts over ladders."""
     verdicts = Counter(verdict for row in rows for verdict in row["rungs"])
+    parts = (("adjacent", "in_order"), ("intransitive", "count"), ("inconsistent", "count"))
     return {
         "of_rungs": {verdict: verdicts[verdict] for verdict in trust.SEVERITY},
-        "adjacent": _summed(rows, "adjacent", "in_order"),
-        "intransitive": _summed(rows, "intransitive", "count"),
-        "inconsistent": _summed(rows, "inconsistent", "count"),
-        "mass": _mean(row["mass"] for row in rows),
-        "spearman_length": _mean(row["spearman_length"] for row in rows),
-        "length_climbs": sum(row["length_climbs"] for row in rows),
-        "surface_climbs": sum(row["surface_climbs"] for row in rows),
+        **{name: {part: sum(row[name][part] for row in rows) for part in (count, "of")} for name, count in parts},
+        **{name: _mean(row[name] for row in rows) for name in ("mass", "spearman_length")},
+        **{name: sum(row[name] for row in rows) for name in ("length_climbs", "surface_climbs")},
     }
-
-
-def _summed(rows: Sequence[Mapping[str, Any]], name: str, count: str) -> dict[str, int]:
-    return {count: sum(row[name][count] for row in rows), "of": sum(row[name]["of"] for row in rows)}
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from refladder.records import DriftWatch, Probe, scale_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import outcome_probabilities, trusted
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.question import question_about, rung_id
+from refladder.scoring.question import rung_question
 from refladder.trust.drift import changes_of, drift_evidence
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftRepo
     with nullcontext() if dry_run else locked(path):
         watch = _read_watch(path, scorer)
         questions = probe_questions(scorer)
-        asker = _asker(scorer, backend)
+        run = run_of(backend, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling)
+        asker = Asker(backend, scorer.template, JudgmentLog(None, run))
         if watch is None:
             watch = _first_readings(scorer, asker, questions)
             asked = [*watch.repeats]
@@ -120,19 +122,14 @@ def drift_line(report: DriftReport) -> str:
 
 def probe_questions(scorer: LadderScorer) -> list[Question]:
     """At most `MOST_PROBES` pairs of neighbouring rungs of a ladder set, in an order that only their texts decide."""
-    questions = []
     contexts = scorer.ladders.contexts
     dimensions = {dimension.name: dimension for dimension in scorer.ladders.dimensions}
-    for (context_id, name), ladder in scorer.ladders.ladders.items():
-        for lower, upper in zip(ladder.rungs, ladder.rungs[1:], strict=False):
-            if context_id in contexts:
-                texts = {"target": upper.text, "reference": lower.text}
-                subject, against = rung_id(upper.level), rung_id(lower.level)
-                questions.append(
-                    question_about(
-                        contexts[context_id], dimensions[name], subject=subject, against=against, texts=texts
-                    )
-                )
+    questions = [
+        rung_question(contexts[context_id], dimensions[name], upper, lower)
+        for (context_id, name), ladder in scorer.ladders.ladders.items()
+        if context_id in contexts
+        for lower, upper in itertools.pairwise(ladder.rungs)
+    ]
     if len(questions) < LEAST_PROBES:
         raise UsageError(
             f"{scorer.ladders.name}: {len(questions)} pairs of neighbouring rungs with the text of their context, and "
@@ -146,14 +143,22 @@ def _read_watch(path: Path, scorer: LadderScorer) -> DriftWatch | None:
     if not path.exists():
         return None
     refuse_pipe(path)
-    watch = read_record(DriftWatch, path)
-    _check_same(path, watch, scorer)
+    watch, run = read_record(DriftWatch, path), scorer.run
+    if _judge(watch.recipe, watch.answers) != _judge(run.recipe, run.answers):
+        raise UsageError(
+            f"{path}: the probes were judged by {watch.recipe.signature}, and this judge is {run.recipe.signature}. "
+            "Another judge is no drift: link the two with `refladder link`, and name another file with --drift-file"
+        )
+    if scale_of(watch.ladders) != scale_of(run.ladders):
+        raise UsageError(
+            f"{path}: the probes are of ladders {watch.ladders}, and this run's are {run.ladders}; name another file "
+            "with --drift-file"
+        )
     return watch
 
 
-def _asker(scorer: LadderScorer, backend: Backend) -> Asker:
-    run = run_of(backend, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling)
-    return Asker(backend, scorer.template, JudgmentLog(None, run))
+def _judge(recipe: Recipe, answers: int) -> tuple[object, ...]:
+    return recipe.backend, recipe.prompts, recipe.sampling, answers
 
 
 def _first_readings(scorer: LadderScorer, asker: Asker, questions: Sequence[Question]) -> DriftWatch:
@@ -218,21 +223,3 @@ def _asked(path: Path, watch: DriftWatch, questions: Sequence[Question], chosen:
 def _shares(asker: Asker, questions: Sequence[Question], least_mass: float) -> FloatArray:
     """Probabilities of win, loss and tie of the upper rung; NaN where the judge could not be read."""
     return outcome_probabilities(trusted(asker.judge(questions), least_mass))
-
-
-def _check_same(path: Path, watch: DriftWatch, scorer: LadderScorer) -> None:
-    run = scorer.run
-    if _judge(watch.recipe, watch.answers) != _judge(run.recipe, run.answers):
-        raise UsageError(
-            f"{path}: the probes were judged by {watch.recipe.signature}, and this judge is {run.recipe.signature}. "
-            "Another judge is no drift: link the two with `refladder link`, and name another file with --drift-file"
-        )
-    if scale_of(watch.ladders) != scale_of(run.ladders):
-        raise UsageError(
-            f"{path}: the probes are of ladders {watch.ladders}, and this run's are {run.ladders}; name another file "
-            "with --drift-file"
-        )
-
-
-def _judge(recipe: Recipe, answers: int) -> tuple[object, ...]:
-    return recipe.backend, recipe.prompts, recipe.sampling, answers

@@ -6,8 +6,7 @@ import hashlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.files.jsonl import to_line
-from refladder.files.ladder_sets import Checks, LadderSet, new_digest, open_parts
+from refladder.files.ladder_sets import Checks, LadderSet, open_parts
 from refladder.files.release import Parts
 
 if TYPE_CHECKING:
@@ -66,57 +65,42 @@ class Difference:
         return {**asdict(self), "same": self.same}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Summary:
-    """What is in a set, by name: each part of it as a short text or a digest."""
-
-    name: str
-    digest: str
-    ladders: Mapping[str, Mapping[str, str]]
-    recipes: Mapping[str, Mapping[str, str]]
-    contexts: Mapping[str, Mapping[str, str]]
-    dimensions: Mapping[str, Mapping[str, str]]
+# What is in a set: by kind and name, each part of it as a short text or a digest.
+_Contents = dict[str, dict[str, dict[str, str]]]
 
 
 def compare_sets(first: str | LadderSet, second: str | LadderSet) -> Difference:
     """Compare two ladder sets."""
-    before, after = _summary(first), _summary(second)
-    silent = not (before.contexts and after.contexts)
-    return Difference(
-        names=(before.name, after.name),
-        digests=(before.digest, after.digest),
-        ladders=_changes(before.ladders, after.ladders),
-        recipes=_changes(before.recipes, after.recipes),
-        contexts=_changes({}, {}) if silent else _changes(before.contexts, after.contexts),
-        dimensions=_changes(before.dimensions, after.dimensions),
-        uncompared=max(len(before.contexts), len(after.contexts)) if silent else 0,
-    )
+    (name, digest, before), (other_name, other_digest, after) = _contents(first), _contents(second)
+    contexts = before["contexts"], after["contexts"]
+    uncompared = 0 if all(contexts) else max(map(len, contexts))
+    if uncompared:
+        before["contexts"], after["contexts"] = {}, {}
+    changes = {kind: _changes(before[kind], after[kind]) for kind in before}
+    return Difference(names=(name, other_name), digests=(digest, other_digest), uncompared=uncompared, **changes)
 
 
-def _summary(given: str | LadderSet) -> _Summary:
+def _contents(given: str | LadderSet) -> tuple[str, str, _Contents]:
+    """Name, digest and contents of a set."""
     parts = _parts_of(given) if isinstance(given, LadderSet) else open_parts(given)
     digests = {context.id: context.digest for context in parts.contexts}
-    checks, state = Checks(parts.name, parts.dimensions, {}), new_digest()
+    checks = Checks(parts.name, parts.dimensions, {})
     ladders: dict[str, dict[str, str]] = {}
     recipes: dict[str, dict[str, str]] = {}
-    for ladder in parts.ladders:
-        checks.add(ladder)
-        state.update(to_line(ladder))
+    for ladder in checks.passed(parts.ladders):
         recipes[ladder.recipe.signature] = {}
         rungs = {f"rung {rung.level}": _short(rung.text) for rung in ladder.rungs}
         ladders[f"{ladder.context_id} {ladder.dimension}"] = {**rungs, "recipe": ladder.recipe.digest}
-    checks.finish()
-    return _Summary(
-        name=parts.name,
-        digest=state.hexdigest(),
-        ladders=ladders,
-        recipes=recipes,
-        contexts={context_id: {"text": digest} for context_id, digest in (parts.context_digests | digests).items()},
-        dimensions={
+    contents = {
+        "ladders": ladders,
+        "recipes": recipes,
+        "contexts": {context_id: {"text": digest} for context_id, digest in (parts.context_digests | digests).items()},
+        "dimensions": {
             each.name: {"description": each.description, "low": f"{each.low:g}", "high": f"{each.high:g}"}
             for each in parts.dimensions
         },
-    )
+    }
+    return parts.name, checks.digest, contents
 
 
 def _parts_of(ladders: LadderSet) -> Parts:

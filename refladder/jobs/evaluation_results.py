@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from refladder.files.jsonl import atomic, to_json
-from refladder.jobs.compete import RESULTS
 from refladder.methods.method_runs import scored_methods
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import card_tables
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from refladder.jobs.evaluate import Evaluation
     from refladder.methods.contract import Method
     from refladder.records import Benchmark, Dimension
+
+
+RESULTS = "results.jsonl"  # in the folder of a run: what `refladder review` shows
 
 
 def write_evaluation(

@@ -35,14 +35,11 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
         described = {
             f"{template.task}/{template.role}": f"digest {template.digest}" for template in list_templates(prompts)
         }
-    elif kind == "benchmarks":
-        described = registry.describe("benchmark", BENCHMARKS) | {name: SHIPPED[name] for name in published_names()}
-    elif kind == "backends":
-        described = registry.describe("backend", BACKENDS)
-    elif kind == "methods":
-        described = registry.describe("method", METHODS)
     else:
-        described = registry.describe("rule", RULES)
+        named = {"benchmarks": BENCHMARKS, "backends": BACKENDS, "methods": METHODS, "rules": RULES}
+        described = registry.describe(kind.removesuffix("s"), named[kind])
+    if kind == "benchmarks":
+        described |= {name: SHIPPED[name] for name in published_names()}
     return [{"name": name, "about": about} for name, about in described.items()]
 
 

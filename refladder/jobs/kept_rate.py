@@ -49,7 +49,7 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
         )
     kept = np.logical_and.reduce(pool.scores >= np.array(threshold.cutoffs), axis=1)
     used = set(threshold.used)
-    fresh = np.array([used.isdisjoint(digests) for digests in pool.digests], dtype=np.bool_)
+    fresh = np.array([used.isdisjoint(row.digests) for row in pool.marked], dtype=np.bool_)
     chosen = fresh & kept[pool.labelled]
     good = pool.good(asked.conditions)[chosen]
     notes = _notes(used, pool)
@@ -71,7 +71,7 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
 
 
 def _notes(used: set[str], pool: Pool) -> list[str]:
-    with_texts = any(digest.startswith(TEXT) for digests in pool.digests for digest in digests)
+    with_texts = any(digest.startswith(TEXT) for digest in pool.used)
     if not used or not with_texts or any(digest.startswith(TEXT) for digest in used):
         return []
     note = (

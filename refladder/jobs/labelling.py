@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 import random
 import re
 from array import array
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from refladder.loaders.fields import numbers_of, without_number
 from refladder.records import scale_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.records import Progress
@@ -28,6 +29,10 @@ SAMPLED = 2000  # texts that are measured for the surface baseline, besides thos
 TEXT = "text:"  # before digests of a text, which files of older versions do not have
 _IDS = (("output_id",), ("id",), ("context_id", "system", "output"))
 _CONDITION = re.compile(r"\s*(>=|<=|==|!=|>|<|=)\s*(.*\S)\s*")
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt,
+    "!=": operator.ne, "=": operator.eq, "==": operator.eq,
+}  # fmt: skip
 _PROGRESS_EVERY = 8192
 
 
@@ -40,7 +45,8 @@ class Good:
         turned = match is not None and match[1] == "=" and match[2][0] in "<>"  # => and =<
         if match is None or turned or (number is None and match[1] not in {"=", "==", "!="}):
             raise UsageError(f"--good {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'")
-        self.text, self.sign, self.word, self.number = text, match[1], match[2], number
+        self.text, self.number = text, number
+        self._word, self._holds = match[2], _COMPARISONS[match[1]]
 
     def read(self, row: Row, column: str) -> float | str | None:
         """The label of a row as a number, or as a word for a condition with a word; None where it is empty."""
@@ -52,15 +58,11 @@ class Good:
     def meets(self, labels: Sequence[float | str]) -> BoolArray:
         """Which labels meet the condition."""
         if self.number is None:
-            equal = np.array([label == self.word for label in labels], dtype=np.bool_)
-            return ~equal if self.sign == "!=" else equal
-        values, bar = np.asarray(labels, dtype=np.float64), self.number
+            return np.array([self._holds(label, self._word) for label in labels], dtype=np.bool_)
+        values = np.asarray(labels, dtype=np.float64)
         # Means of a few ratings are not exact: 4 may be 3.9999999999999996.
-        values = np.where(np.isclose(values, bar, rtol=0, atol=1e-9), bar, values)
-        met: BoolArray = {
-            ">=": values >= bar, ">": values > bar, "<=": values <= bar, "<": values < bar, "!=": values != bar,
-        }.get(self.sign, values == bar)  # fmt: skip
-        return met
+        values = np.where(np.isclose(values, self.number, rtol=0, atol=1e-9), self.number, values)
+        return cast("BoolArray", self._holds(values, self.number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +91,12 @@ class Asked:
             raise UsageError(f"--by names a column twice: {', '.join(self.by)}; name each once")
         if self.per is not None and len(self.by) > 1:
             raise UsageError("--per keeps the best row by one column; give one --by with it")
-        if len(self.label) > 1 and len(self.label) != len(self.by):
-            raise UsageError(f"{len(self.label)} --label for {len(self.by)} --by; give one for all, or one for each")
-        if len(self.good) > 1 and len(self.good) != len(self.label):
-            raise UsageError(
-                f"{len(self.good)} --good for {len(self.label)} --label; give one for all, or one for each"
-            )
+        for own, name, others, other in (
+            (self.label, "label", self.by, "by"),
+            (self.good, "good", self.label, "label"),
+        ):
+            if len(own) > 1 and len(own) != len(others):
+                raise UsageError(f"{len(own)} --{name} for {len(others)} --{other}; give one for all, or one for each")
 
     @property
     def needed(self) -> set[str]:
@@ -117,41 +119,62 @@ class Texts(NamedTuple):
     output: str
 
 
+class Labelled(NamedTuple):
+    """A labelled row: its position among the rows with scores, its labels, its digests (see `_digests`), its texts."""
+
+    position: int
+    cells: tuple[float | str, ...]
+    digests: tuple[str, ...]
+    texts: Texts | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Pool:
     """Rows with a score, and labels of some of them.
 
     `scores` has shape (rows, columns); `row_numbers` has shape (rows,) and counts the rows of the table from 0.
-    `labelled` holds the positions of labelled rows in these; `labels` (a list for each label column), `contexts` (a
-    number for each context), `digests` (see `_digests`) and `texts` (empty where one has none) are in the same order.
-    `sample` holds the texts of a random sample of all rows. `units` has shape (rows,), the number of each row's `unit`:
-    its context, or the row itself where it has none or rows are the unit.
+    `marked` holds the labelled rows, and `contexts` a number for the context of each. `sample` holds the texts of a
+    random sample of all rows. `units` has shape (rows,), the number of each row's `unit`: its context, or the row
+    itself where it has none or rows are the unit.
     """
 
     scores: FloatArray
     unit: Literal["row", "context"]
     units: IntArray
-    labelled: IntArray
-    labels: list[list[float | str]]
+    marked: list[Labelled]
     contexts: IntArray
-    digests: list[tuple[str, ...]]
     row_numbers: IntArray
     signature: str | None
     lowest: FloatArray | None
     unscored: int
-    texts: list[Texts]
     sample: list[Texts]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
+
+    @property
+    def labelled(self) -> IntArray:
+        """The positions of the labelled rows."""
+        return np.array([row.position for row in self.marked], dtype=np.int64)
+
+    @property
+    def labels(self) -> list[list[float | str]]:
+        """A list for each label column."""
+        return [list(column) for column in zip(*(row.cells for row in self.marked), strict=True)]
+
+    @property
+    def texts(self) -> list[Texts]:
+        """The texts of the labelled rows; empty where one has none."""
+        texts = [row.texts for row in self.marked if row.texts is not None]
+        return texts if len(texts) == len(self.marked) else []
 
     @property
     def used(self) -> tuple[str, ...]:
         """The digests of all labelled rows."""
-        return tuple(dict.fromkeys(itertools.chain.from_iterable(self.digests)))
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(row.digests for row in self.marked)))
 
     def good(self, conditions: Sequence[Good]) -> BoolArray:
         """Which labelled rows meet every condition."""
-        met = [condition.meets(column) for condition, column in zip(conditions, self.labels, strict=True)]
-        return np.logical_and.reduce(met) if met else np.ones(len(self.labelled), np.bool_)
+        met = [condition.meets(column) for condition, column in zip(conditions, self.labels, strict=False)]
+        return np.logical_and.reduce(met) if met else np.ones(len(self.marked), np.bool_)  # or there is no label
 
 
 def rating_in(row: Row, column: str) -> float | None:
@@ -185,16 +208,13 @@ def read_pool(source: str, asked: Asked, given: str | None = None, progress: Pro
 class _Reader:
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
-        self.columns = [array("d") for _ in asked.by]
-        self.positions: list[int] = []
-        self.cells: list[tuple[float | str, ...]] = []
-        self.digests: list[tuple[str, ...]] = []
-        self.groups: dict[Any, int] = {}
-        self.group_of = array("q")
+        self.scores = array("d")  # row by row
         self.row_numbers = array("q")
         self.context_of = array("q")  # a hash: names of a million contexts would be kept otherwise
         self.with_context = False
-        self.texts: dict[int, Texts] = {}
+        self.groups: dict[Any, int] = {}
+        self.group_of = array("q")
+        self.marked: dict[tuple[str, ...], Labelled] = {}  # by their key
         self.sample: list[Texts] = []
         self.with_text = 0
         self.random = random.Random(0)  # noqa: S311  a sample for a table, no secret
@@ -206,25 +226,22 @@ class _Reader:
     def read(self, source: str, given: str | None, progress: Progress | None) -> Pool:
         rows = read_rows(source, given)
         ids, labels, lowest = self._labels(rows.columns() or [], source)
-        used: set[Any] = set()
         for number, row in enumerate(rows):
             if number % _PROGRESS_EVERY == 0 and progress is not None:
                 progress(number, None)
-            position = self._add(row)
-            if position is None:
+            if not self._add(row, number):
                 continue
-            self.row_numbers.append(number)
-            cells = labels.get(_key(row, ids)) if labels is not None else self._label_beside(row)
+            position = len(self.row_numbers) - 1
+            texts = self._texts(row, position)
+            # Beside the scores of JSON lines, a label column may be absent: then there is no label.
+            beside = labels is None and all(column in row.fields for column in self.asked.label)
+            cells = self._labels_in(row) if beside else (labels or {}).get(_key(row, ids))
             if cells is not None:
                 key = _key(row, ids)
-                if key in used:
+                if key in self.marked:
                     raise DataError(f"{row.where}: {_named(ids, key)} appears twice, and labels are found by it")
-                used.add(key)
-                self.positions.append(position)
-                self.cells.append(cells)
-                self.digests.append(_digests(row, key))
-            self._sample(row, position, labelled=cells is not None)
-        missing = [] if labels is None else [key for key in labels if key not in used]
+                self.marked[key] = Labelled(position, cells, _digests(row, key), texts)
+        missing = [key for key in labels or () if key not in self.marked]
         if missing and labels is not None:
             text = f"{len(missing):,} of {len(labels):,} labels are of rows that {source} does not score, such as "
             text += _named(ids, missing[0])
@@ -233,14 +250,14 @@ class _Reader:
             self.notes.append(f"{text}; they are not used")
         return self._pool(lowest)
 
-    def _add(self, row: Row) -> int | None:
-        """Keep the scores of a row; its number among the rows with scores, None where it has not all of them."""
-        values = [number_in(row, column) for column in self.asked.by]
-        if None in values:
+    def _add(self, row: Row, number: int) -> bool:
+        """Keep the scores of a row if it has all of them."""
+        values = [value for column in self.asked.by if (value := number_in(row, column)) is not None]
+        if len(values) < len(self.asked.by):
             for name in self.asked.by:
                 refuse_unjudged(row, name)
             self.unscored += 1
-            return None
+            return False
         signature = row.fields.get("signature") or None
         if self.first is None:
             self.first, self.signature = row.where, signature
@@ -249,19 +266,18 @@ class _Reader:
                 f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
                 f"by itself: {signature} and {self.signature}"
             )
-        position = len(self.columns[0])
-        for column, value in zip(self.columns, values, strict=True):
-            column.append(value or 0.0)
         context = _context(row)
         self.with_context = self.with_context or context is not None
-        self.context_of.append(hash((position,) if context is None else context))
+        self.context_of.append(hash((len(self.row_numbers),) if context is None else context))
         if self.asked.per is not None:
             self.group_of.append(self.groups.setdefault(_cell(row, self.asked.per), len(self.groups)))
-        return position
+        self.scores.extend(values)
+        self.row_numbers.append(number)
+        return True
 
     def _labels(
         self, columns: Sequence[str], source: str
-    ) -> tuple[tuple[str, ...], dict[Any, tuple[float | str, ...]] | None, FloatArray | None]:
+    ) -> tuple[tuple[str, ...], dict[tuple[str, ...], tuple[float | str, ...]] | None, FloatArray | None]:
         """Id columns, labels by id (None where the scored rows have them), and the lowest score that was sampled."""
         asked = self.asked
         if not asked.labels or not asked.label:
@@ -277,9 +293,9 @@ class _Reader:
                     f"Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
                 )
         ids = id_columns(shared)
-        read: dict[Any, list[tuple[float | str, ...]]] = {}
-        wheres: dict[Any, str] = {}
-        lowest: list[float] | None = None
+        read: dict[tuple[str, ...], list[tuple[float | str, ...]]] = {}
+        wheres: dict[tuple[str, ...], str] = {}
+        bounds: list[list[float | None]] = []
         for row in itertools.chain.from_iterable(tables):
             cells = self._labels_in(row)
             if cells is None:
@@ -288,74 +304,57 @@ class _Reader:
             read.setdefault(key, []).append(cells)
             wheres[key] = row.where
             if all(sampled_above(column) in row.fields for column in asked.by):
-                bounds = [number_in(row, sampled_above(column)) for column in asked.by]
-                if None not in bounds:
-                    limits = [bound or 0.0 for bound in bounds]
-                    lowest = limits if lowest is None else [max(pair) for pair in zip(lowest, limits, strict=True)]
+                bounds.append([number_in(row, sampled_above(column)) for column in asked.by])
         repeated = sum(len(cells) > 1 for cells in read.values())
         if repeated:
             self.notes.append(f"{repeated:,} rows have several labels, which count as one: their mean")
         labels = {key: _mean(cells, wheres[key]) for key, cells in read.items()}
-        return ids, labels, None if lowest is None else np.array(lowest)
-
-    def _label_beside(self, row: Row) -> tuple[float | str, ...] | None:
-        """The labels in a scored row; None where a column is absent, as it may be in JSON lines, or empty."""
-        return self._labels_in(row) if all(column in row.fields for column in self.asked.label) else None
+        known = np.array([limits for limits in bounds if None not in limits], dtype=np.float64)
+        return ids, labels, known.max(axis=0) if len(known) else None
 
     def _labels_in(self, row: Row) -> tuple[float | str, ...] | None:
         """The labels in a row; None where one is empty."""
         asked = self.asked
-        if not asked.label:
-            return None
         if asked.good:
             cells = [good.read(row, column) for good, column in zip(asked.conditions, asked.label, strict=True)]
         else:
             cells = [rating_in(row, column) for column in asked.label]
         values = tuple(cell for cell in cells if cell is not None)
-        return values if len(values) == len(cells) else None
+        return values if values and len(values) == len(cells) else None
 
-    def _sample(self, row: Row, position: int, *, labelled: bool) -> None:
-        """Keep the texts of labelled rows, and of a random sample of all rows (reservoir sampling)."""
+    def _texts(self, row: Row, position: int) -> Texts | None:
+        """The texts of a row, if it has any; they may enter the random sample of all rows (reservoir sampling)."""
         text = row.fields.get("output")
         if type(text) is not str:
-            return
-        self.with_text += 1
-        drawn = len(self.sample) if self.with_text <= SAMPLED else int(self.random.random() * self.with_text)
-        if drawn >= SAMPLED and not labelled:
-            return
+            return None
         context = row.fields.get("context")
         texts = Texts(position, context if type(context) is str else "", text)
-        if labelled:
-            self.texts[position] = texts
+        self.with_text += 1
+        drawn = len(self.sample) if self.with_text <= SAMPLED else int(self.random.random() * self.with_text)
         if drawn < SAMPLED:
             self.sample[drawn : drawn + 1] = [texts]
+        return texts
 
     def _pool(self, lowest: FloatArray | None) -> Pool:
-        scores = np.array([np.frombuffer(column) for column in self.columns], dtype=np.float64).T
         if self.asked.unit == "context" and not self.with_context and len(self.row_numbers):
             raise DataError(f"{self.first}: no row has a context_id or a context; leave out --unit context")
         unit: Literal["row", "context"] = self.asked.unit or ("context" if self.with_context else "row")
         contexts = _numbered(np.array(self.context_of, dtype=np.int64))
-        labelled = np.array(self.positions, dtype=np.int64)
+        marked = list(self.marked.values())
         pool = Pool(
-            scores=scores.reshape(-1, len(self.columns)),
+            scores=np.array(self.scores).reshape(-1, len(self.asked.by)),
             unit=unit,
             units=contexts if unit == "context" else np.arange(len(contexts)),
-            labelled=labelled,
-            labels=[list(column) for column in zip(*self.cells, strict=True)] or [[] for _ in self.asked.label],
-            contexts=_numbered(contexts[labelled]),
-            digests=self.digests,
+            marked=marked,
+            contexts=_numbered(contexts[[row.position for row in marked]]),
             row_numbers=np.array(self.row_numbers, dtype=np.int64),
             signature=self.signature,
             lowest=lowest,
             unscored=self.unscored,
-            texts=[self.texts[position] for position in self.positions]
-            if len(self.texts) == len(self.positions)
-            else [],
             sample=self.sample,
             notes=self.notes,
         )
-        return pool if self.asked.per is None else _best(pool, np.frombuffer(self.group_of, dtype=np.int64))
+        return pool if self.asked.per is None else _best(pool, np.array(self.group_of, dtype=np.int64))
 
 
 def _best(pool: Pool, groups: IntArray) -> Pool:
@@ -363,20 +362,18 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
     order = np.lexsort((np.arange(len(groups)), -pool.scores[:, 0], groups))
     best = np.sort(order[np.flatnonzero(np.diff(groups[order], prepend=-1))])
     number_of = {position: number for number, position in enumerate(best.tolist())}
-    chosen = [index for index, position in enumerate(pool.labelled.tolist()) if position in number_of]
-    if len(chosen) < len(pool.labelled):
-        left = len(pool.labelled) - len(chosen)
+    chosen = [index for index, row in enumerate(pool.marked) if row.position in number_of]
+    if len(chosen) < len(pool.marked):
+        left = len(pool.marked) - len(chosen)
         pool.notes.append(f"{left:,} labels are of rows that are not the best of their group; they are not used")
+    marked = [pool.marked[index] for index in chosen]
     return replace(
         pool,
         scores=pool.scores[best],
         units=pool.units[best],
-        labelled=np.array([number_of[int(pool.labelled[index])] for index in chosen], dtype=np.int64),
-        labels=[[column[index] for index in chosen] for column in pool.labels],
+        marked=[row._replace(position=number_of[row.position], texts=None) for row in marked],
         contexts=pool.contexts[chosen],
-        digests=[pool.digests[index] for index in chosen],
         row_numbers=pool.row_numbers[best],
-        texts=[],
         sample=[],
     )
 

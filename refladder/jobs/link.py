@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules that are linear in p(win) - p(loss)
 LEAST_CONTEXTS, LEAST_ROWS = 8, 20  # that both judges must have judged
 
-_Rungs = dict[int, list["FloatArray"]]  # the readings of an output by level, one for each order
+# Of an output, by level and the comparison's subject: the digest of the texts, and the probabilities.
+_Rungs = dict[tuple[int, str], tuple[str, "FloatArray"]]
 
 
 class _Judged(NamedTuple):
-    """The readings of a file by context, dimension and output, and the digest of the texts of each comparison."""
+    """The readings of a file by context, dimension and output."""
 
     run: Run
     readings: dict[tuple[str, str, str], _Rungs]
-    keys: dict[tuple[str, str, str, str], str]
 
 
 def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Link:
@@ -70,7 +70,6 @@ def _read(path: Path, scale: Scale) -> _Judged:
     if not run.rungs:
         raise DataError(f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote")
     readings: dict[tuple[str, str, str], _Rungs] = {}
-    keys = {}
     for where, judgment in located:
         check_outcomes(where, judgment, OUTCOMES)
         against = judgment.against or ""
@@ -79,25 +78,20 @@ def _read(path: Path, scale: Scale) -> _Judged:
         )
         if (level := level_of(rung)) is None or level > run.rungs:
             raise DataError(f"{where}: {rung!r} is no rung from 1 to {run.rungs}; score again with --restart")
-        row = judgment.context_id, judgment.dimension, output_id
-        keys[judgment.context_id, judgment.dimension, judgment.subject, against] = judgment.key
         read = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
-        readings.setdefault(row, {}).setdefault(level, []).append(read)
-    return _Judged(run, readings, keys)
+        row = readings.setdefault((judgment.context_id, judgment.dimension, output_id), {})
+        row[level, judgment.subject] = judgment.key, read
+    return _Judged(run, readings)
 
 
 def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale, files: str) -> list[LinkedColumn]:
     rungs = first.run.rungs
-    changed = {
-        (context_id, name, subject if against.startswith(RUNG) else against)
-        for (context_id, name, subject, against), key in first.keys.items()
-        if second.keys.get((context_id, name, subject, against), key) != key
-    }
-    common = [
-        row
-        for row in first.readings
-        if row[1] == dimension.name and row not in changed and _whole(first, row, rungs) and _whole(second, row, rungs)
-    ]
+    common = []
+    for row, one in first.readings.items():
+        other = second.readings.get(row, {})
+        same = all(other.get(place, (key,))[0] == key for place, (key, _) in one.items())
+        if row[1] == dimension.name and same and _whole(one, rungs) and _whole(other, rungs):
+            common.append(row)
     contexts = np.unique([row[0] for row in common], return_inverse=True)[1]
     number = len(set(contexts.tolist()))
     if len(common) < LEAST_ROWS or number < LEAST_CONTEXTS:
@@ -151,14 +145,20 @@ def _column(
     )
 
 
-def _whole(judged: _Judged, row: tuple[str, str, str], rungs: int) -> bool:
-    levels = judged.readings.get(row, {})
-    return len(levels) == rungs and not any(np.isnan(read).any() for reads in levels.values() for read in reads)
+def _whole(read: _Rungs, rungs: int) -> bool:
+    levels = {level for level, _ in read}
+    return len(levels) == rungs and not any(np.isnan(probabilities).any() for _, probabilities in read.values())
 
 
 def _probabilities(judged: _Judged, rows: Sequence[tuple[str, str, str]], rungs: int) -> FloatArray:
     """Verdict probabilities, the orders of a pair averaged: shape (rows, rungs, 3)."""
-    return np.array([[np.mean(judged.readings[row][level], axis=0) for level in range(1, rungs + 1)] for row in rows])
+    means = []
+    for row in rows:
+        read: list[list[FloatArray]] = [[] for _ in range(rungs)]
+        for (level, _), (_, probabilities) in judged.readings[row].items():
+            read[level - 1].append(probabilities)
+        means.append([np.mean(orders, axis=0) for orders in read])
+    return np.array(means)
 
 
 def _linked_names(column: str) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 from array import array
 from contextlib import ExitStack
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.files.tables import Write
-    from refladder.jobs.score import Item, Mapped
+    from refladder.jobs.score import Mapped
     from refladder.records import Context, Progress
     from refladder.settings import Pairing, Tables
 
@@ -123,12 +124,11 @@ def preference_pairs(asked: Pairing, tables: Tables, mapped: Mapped, progress: P
         path = stack.enter_context(read_twice(source, form))
         columns = read_rows(path, form).columns()
         report = PairReport(column=asked.by or score_column("<stdin>" if source == STANDARD else source, columns))
-        scored = _scored_rows(path, form, mapped, contexts, report, mix=asked.mix)
-        pairs = _choose(scored, report, margin, per_context)
+        texts = functools.partial(_texts, path, form, mapped, contexts, report.column, mix=asked.mix)
+        pairs = _choose(texts(), report, margin, per_context)
         sink = open_sink(out, form_out, NUMBERS, TEXTS, escape_formulas=tables.escape_formulas)
         write = stack.enter_context(sink)
-        put = _as_messages(write) if asked.conversational else write
-        _write_pairs(_texts(path, form, mapped, contexts, report), pairs, put, report, progress)
+        _write_pairs(texts(), pairs, _as_messages(write) if asked.conversational else write, report, progress)
     return report
 
 
@@ -140,47 +140,46 @@ def _as_messages(write: Write) -> Write:
     return messages
 
 
-def _items(path: str, form: str, mapped: Mapped, report: PairReport) -> Iterator[tuple[Item, float | None]]:
-    """Each row with its score; None for a row without a score or an output."""
+def _texts(
+    path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], column: str, *, mix: bool
+) -> Iterator[_Text | None]:
+    """What pairs need of each row; None for a row without a score or an output."""
+    scale = one_scale([column], mix=mix)
     for item in items(read_rows(path, form), mapped, check_ids=False):
-        score = number_in(item.row, report.column)
+        score = number_in(item.row, column)
         if score is None:
-            refuse_unjudged(item.row, report.column)
-        yield item, None if item.output is None else score
-
-
-def _scored_rows(
-    path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], report: PairReport, *, mix: bool
-) -> tuple[array[int], array[int], array[int], array[float]]:
-    """Context number, row number, hash of the text and score of each scored row."""
-    scale = one_scale([report.column], mix=mix)
-    number_of: dict[str, int] = {}
-    groups, numbers, texts, scores = array("q"), array("q"), array("q"), array("d")
-    for number, (item, score) in enumerate(_items(path, form, mapped, report)):
-        report.rows += 1
+            refuse_unjudged(item.row, column)
         if item.output is None or score is None:
-            report.unscored += 1
+            yield None
             continue
         if scale is not None:
             scale.check(item.row)
-        if item.text is None and item.output.context_id not in contexts:
+        context_id, prompt = item.output.context_id, item.text
+        if prompt is None and context_id not in contexts:
             raise DataError(
-                f"{item.row.where}: no text of context {item.output.context_id!r} for the prompt; add it in a column "
+                f"{item.row.where}: no text of context {context_id!r} for the prompt; add it in a column "
                 "context (or map one with --column context=NAME), or name the ladder set that has it with --ladders"
             )
-        groups.append(number_of.setdefault(item.output.context_id, len(number_of)))
-        numbers.append(number)
-        texts.append(hash(item.output.text))
-        scores.append(score)
-    report.contexts = len(number_of)
-    return groups, numbers, texts, scores
+        prompt = contexts[context_id].text if prompt is None else prompt
+        signature = item.row.fields.get("signature")
+        named = None if signature is None else str(signature)
+        yield _Text(item.row.where, item.output.id, context_id, prompt, item.output.text, score, named)
 
 
-def _choose(
-    scored: tuple[array[int], array[int], array[int], array[float]], report: PairReport, margin: float, most: int | None
-) -> list[tuple[int, int]]:
+def _choose(rows: Iterator[_Text | None], report: PairReport, margin: float, most: int | None) -> list[tuple[int, int]]:
     """The pairs as (chosen row, rejected row)."""
-    groups, numbers, texts, scores = (np.asarray(column) for column in scored)
+    number_of: dict[str, int] = {}
+    columns: tuple[array[Any], ...] = array("q"), array("q"), array("q"), array("d")
+    for number, row in enumerate(rows):
+        report.rows += 1
+        if row is None:
+            report.unscored += 1
+            continue
+        group = number_of.setdefault(row.context_id, len(number_of))
+        for column, value in zip(columns, (group, number, hash(row.output), row.score), strict=True):
+            column.append(value)
+    report.contexts = len(number_of)
+    groups, numbers, texts, scores = (np.asarray(column) for column in columns)
     order = np.argsort(groups, kind="stable")
     ends = np.flatnonzero(np.diff(groups[order])) + 1
     pairs: list[tuple[int, int]] = []
@@ -234,28 +233,6 @@ def _widest(
             heapq.heappush(heap, entry(high, low + 1))
         if low == 0 and high + 1 < len(values):
             heapq.heappush(heap, entry(high + 1, 0))
-
-
-def _texts(
-    path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], report: PairReport
-) -> Iterator[_Text | None]:
-    """What pairs need of each row; None for a row without a score."""
-    for item, score in _items(path, form, mapped, report):
-        if item.output is None or score is None:
-            yield None
-            continue
-        context_id = item.output.context_id
-        prompt = contexts[context_id].text if item.text is None else item.text
-        signature = item.row.fields.get("signature")
-        yield _Text(
-            item.row.where,
-            item.output.id,
-            context_id,
-            prompt,
-            item.output.text,
-            score,
-            None if signature is None else str(signature),
-        )
 
 
 def _write_pairs(

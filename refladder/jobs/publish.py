@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
 from refladder.files import hub
-from refladder.files.jsonl import atomic, to_json
-from refladder.files.release import MANIFEST, Manifest, to_manifest
+from refladder.files.jsonl import atomic
+from refladder.files.release import MANIFEST, manifest_bytes
 from refladder.jobs.staging import EXTRAS, Staged, extras_in, stage
-from refladder.report.dataset_card import Facts, merged_card
+from refladder.report.dataset_card import merged_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from refladder.files.release import Manifest
     from refladder.records import Progress
 
 
@@ -103,11 +104,11 @@ def publish(
             progress=progress,
         )
         if offline:
-            card = _card(staged, repository, tag, licence, None)
+            card = merged_card(staged.facts, repository, tag, licence, None)
             if out is not None:
                 _write(Path(out), _files(staged, card))
-            return _result(repository, staged, card)
-        message = message or f"Publish {staged.manifest.name} with refladder {__version__}"
+            return _planned(repository, staged, card)
+        message = message or f"Publish {staged.facts.manifest.name} with refladder {__version__}"
         return _send(
             hub.Publisher(repository, endpoint), staged, private=private, tag=tag, message=message, licence=licence
         )
@@ -119,10 +120,12 @@ def _check_packages(names: Sequence[str]) -> None:
         raise UsageError(f"publish needs {' and '.join(missing)}; pip install '.[hub]'")
 
 
-def _files(staged: Staged, card: str, manifest: Manifest | None = None) -> dict[str, Path | bytes]:
-    """What goes up: the files of the release, its manifest (with files that the Hub has, if it is another) and card."""
-    shards = {shard.path: staged.folder / shard.path for shard in staged.manifest.files}
-    return {**shards, MANIFEST: _manifest_bytes(manifest or staged.manifest), hub.CARD: card.encode()}
+def _files(staged: Staged, card: str) -> dict[str, Path | bytes]:
+    """What goes up: the files of the release that the Hub does not have yet, its manifest and card."""
+    manifest = staged.facts.manifest
+    shards = {shard.path: staged.folder / shard.path for shard in manifest.files}
+    ours = {path: file for path, file in shards.items() if file.is_file()}
+    return {**ours, MANIFEST: manifest_bytes(manifest), hub.CARD: card.encode()}
 
 
 def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
@@ -132,49 +135,21 @@ def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
             shutil.copyfileobj(source, stream)
 
 
-def _card(staged: Staged, repository: str, tag: str | None, licence: str | None, head: hub.Head | None) -> str:
-    facts = Facts(
-        repository=repository,
-        revision=tag,
-        manifest=staged.manifest,
-        recipes=staged.recipes,
-        lengths=staged.lengths,
-        licence=licence,
-        baseline=staged.baseline,
-        certificate=staged.certificate,
-    )
-    before = head.manifest if head is not None else None
-    previous = {shard.config for shard in before.files} if before is not None else set()
-    return merged_card(facts, None if head is None else head.card, previous)
-
-
-def _result(
-    repository: str,
-    staged: Staged,
-    card: str,
-    *,
-    commit: str | None = None,
-    url: str | None = None,
-    removed: Sequence[str] = (),
-    notices: Sequence[str] = (),
-) -> Publication:
-    manifest = _manifest_bytes(staged.manifest)
+def _planned(repository: str, staged: Staged, card: str) -> Publication:
+    """A publication before anything is sent."""
+    manifest, notices = staged.facts.manifest, staged.notices
     if not card.startswith("---\nlicense:"):
-        notices = [*notices, "no licence is stated, so others may not know what they may do; add --licence ID"]
-    sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest)}
+        notices = (*notices, "no licence is stated, so others may not know what they may do; add --licence ID")
+    sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest_bytes(manifest))}
     return Publication(
         repository=repository,
-        commit=commit,
-        url=url,
-        files=sizes | {shard.path: shard.bytes for shard in staged.manifest.files},
-        removed=tuple(removed),
+        commit=None,
+        url=None,
+        files=sizes | {shard.path: shard.bytes for shard in manifest.files},
+        removed=(),
         card=card,
-        notices=(*staged.notices, *notices),
+        notices=notices,
     )
-
-
-def _manifest_bytes(manifest: Manifest) -> bytes:
-    return to_json(to_manifest(manifest), indent=2) + b"\n"
 
 
 def _send(
@@ -192,12 +167,11 @@ def _send(
             raise UsageError(
                 f"{publisher.repository}: tag {tag!r} exists already, for commit {head.tags[tag][:12]}; choose another"
             )
-        current, notices = _carried(staged, head)
-        card = _card(current, publisher.repository, tag, licence, head)
-        removed = _superseded(publisher.repository, current.manifest, head)
-        files = _files(staged, card, current.manifest)
+        current = _carried(staged, head)
+        card = merged_card(current.facts, publisher.repository, tag, licence, head)
+        removed = _superseded(publisher.repository, current.facts.manifest, head)
         try:
-            commit = publisher.commit(head.commit, files, removed, message)
+            commit = publisher.commit(head.commit, _files(current, card), removed, message)
         except hub.StaleParentError:
             if attempt == 1:
                 continue
@@ -214,31 +188,30 @@ def _send(
                 f"{publisher.repository}: commit {commit} is published, but without the tag {tag!r}; run the same "
                 f"command again ({error})"
             ) from error
-    return _result(
-        publisher.repository, current, card, commit=commit, url=publisher.page, removed=removed, notices=notices
-    )
+    planned = _planned(publisher.repository, current, card)
+    return replace(planned, commit=commit, url=publisher.page, removed=tuple(removed))
 
 
-def _carried(staged: Staged, head: hub.Head) -> tuple[Staged, list[str]]:
+def _carried(staged: Staged, head: hub.Head) -> Staged:
     """The release with what the last publication has beside the same ladders; what is of other ladders is removed."""
-    before = head.manifest
-    if before is None:
-        return staged, []
-    present = {shard.config for shard in staged.manifest.files}
-    extra = [shard for shard in before.files if shard.config in EXTRAS and shard.config not in present]
+    manifest, before = staged.facts.manifest, head.manifest
+    present = {shard.config for shard in manifest.files}
+    extra = [shard for shard in head.shards if shard.config in EXTRAS and shard.config not in present]
+    if before is None or not extra:
+        return staged
     names = ", ".join(dict.fromkeys(shard.config for shard in extra))
-    if not extra:
-        return staged, []
-    if before.digest != staged.manifest.digest:
-        return staged, [f"{names} of the earlier ladders removed; publish those of the new ladders with --with"]
-    run = staged.manifest.run or (before.run if "judgments" in names else None)
-    manifest = replace(staged.manifest, files=(*staged.manifest.files, *extra), run=run)
-    return replace(staged, manifest=manifest), [f"{names} of the last publication kept"]
+    if before.digest != manifest.digest:
+        notice = f"{names} of the earlier ladders removed; publish those of the new ladders with --with"
+    else:
+        notice = f"{names} of the last publication kept"
+        run = manifest.run or (before.run if "judgments" in names else None)
+        manifest = replace(manifest, files=(*manifest.files, *extra), run=run)
+    return replace(staged, facts=replace(staged.facts, manifest=manifest), notices=(*staged.notices, notice))
 
 
 def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str]:
     """Paths of the last publication that are not in this one; somebody else's file in a folder of ours is refused."""
-    before = {shard.path for shard in head.manifest.files} if head.manifest is not None else set()
+    before = {shard.path for shard in head.shards}
     now = {shard.path for shard in manifest.files}
     for config in sorted({shard.config for shard in manifest.files}):
         foreign = sorted(path for path in head.paths - before - now if path.startswith(f"data/{config}/"))

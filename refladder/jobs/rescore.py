@@ -64,12 +64,13 @@ def rescore(
         while batch := list(itertools.islice(outputs, BATCH)):
             blocks = [(row, number) for row, (_, by_dimension) in enumerate(batch) for number in by_dimension]
             read = [judgment for _, by_dimension in batch for block in by_dimension.values() for judgment in block]
-            absent = {(row, number) for row in range(len(batch)) for number in range(len(run.dimensions))} - set(blocks)
+            cells = itertools.product(range(len(batch)), range(len(run.dimensions)))
+            absent = {cell: "not judged" for cell in cells if cell[1] not in batch[cell[0]][1]}
             scores = verdicts.scores(
                 [ids["output_id"] for ids, _ in batch],
                 trusted(read, scale.least_mass),
                 blocks,
-                dict.fromkeys(absent, "not judged"),
+                absent,
             )
             for (ids, _), values in zip(batch, columns.rows(scores), strict=True):
                 write(Row("", ids), values if linker is None else values | linker.values(values))

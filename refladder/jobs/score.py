@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from refladder.errors import DataError, UnknownNameError, UsageError, similar
 from refladder.files.jsonl import is_device, is_unicode, write_json
@@ -29,7 +29,7 @@ from refladder.loaders.fields import row_id
 from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
 from refladder.records import Output, text_id
-from refladder.scoring.columns import Columns, added_columns
+from refladder.scoring.columns import Columns, added_columns, bound_columns, column_names
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import RUNG
 from refladder.scoring.recorded import Recorded
@@ -250,35 +250,85 @@ def _first(names: Collection[str]) -> str:
     return f"{shown}, ..." if len(names) > _SHOWN else shown
 
 
-class AllRows:
+class RowScorer:
+    """Scores the rows of a table, batch by batch: the hook of `score` by which a student joins.
+
+    Attributes:
+        report: the counts, and the signature of the scores.
+        ladders: the set that rows must have a ladder in; None where they need none.
+        recorded: the judgments of another program in the place of a judge, if any.
+        added: the columns that it adds, with their type.
+        complete: a row with a value in all columns of one of these groups is scored.
+        scored: such rows so far.
+    """
+
+    def __init__(self, report: ScoreReport, added: Mapping[str, type], complete: Sequence[Sequence[str]]) -> None:
+        self.report = report
+        self.ladders: LadderSet | None = None
+        self.recorded: Recorded | None = None
+        self.added = dict(added)
+        self.complete = [names for names in complete if names]
+        self.scored = 0
+
+    def log(self, _path: Path | None, *, restart: bool, dry_run: bool) -> AbstractContextManager[JudgmentLog | None]:  # noqa: ARG002  of a judge
+        """The log of its judgments; None where no judge is asked."""
+        return nullcontext()
+
+    def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
+        """The rows in batches, in order; may read ahead."""
+        raise NotImplementedError
+
+    def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
+        """The added columns of the rows of a batch."""
+        raise NotImplementedError
+
+    def count(self, values: Mapping[str, Any]) -> None:
+        """Count a row that is scored."""
+        self.scored += any(all(values[column] is not None for column in names) for names in self.complete)
+
+
+class AllRows(RowScorer):
     """Asks the judge about every row; `refladder.students.first_pass.Cascade` asks about some."""
 
     def __init__(self, scorer: LadderScorer) -> None:
-        self.scorer = scorer
-        self.added: dict[str, type] = {}  # columns before those of the scores
+        stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
+        scores = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
+        bounds = [bound_columns(column)[0] for column in stopped_by]
+        super().__init__(scorer.report, added_columns(scorer.dimensions, stopped_by), [scores, bounds])
+        self.scorer, self.ladders = scorer, scorer.ladders
+        self.recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
+        self._table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
+
+    def log(self, path: Path | None, *, restart: bool, dry_run: bool) -> JudgmentLog:
+        """The log of the judgments; in a dry run it is only read."""
+        return JudgmentLog(path, self.scorer.run, restart=restart, read_only=dry_run)
 
     def rows(self, rows: Iterable[Item]) -> Iterator[Item]:
-        """The same rows, in order; may read ahead."""
-        yield from rows
+        """The same rows, in order, with the texts of their contexts given to the scorer."""
+        return (with_context(self.scorer, item) for item in rows)
 
-    def values(self, batch: Sequence[Item], table: Columns, log: JudgmentLog) -> list[dict[str, Any]]:
-        """The added columns of rows that came from `rows`."""
-        return table.rows(self.scorer.score([item.output for item in batch], [item.note for item in batch], log))
+    def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
+        """The rows in batches that take seconds each."""
+        return batches(self.rows(rows), self.scorer.judge, _context_of)
+
+    def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
+        """The added columns of the rows of a batch."""
+        scores = self.scorer.score(
+            [item.output for item in batch], [item.note for item in batch], cast("JudgmentLog", log)
+        )
+        return self._table.rows(scores)
 
 
-def added_by(asking: AllRows, calibration: HumanScale | None) -> tuple[dict[str, type], ExpectedRatings | None]:
+def added_by(asking: RowScorer, calibration: HumanScale | None) -> tuple[dict[str, type], ExpectedRatings | None]:
     """Every column that a run adds, with its type; and what makes those of a human scale."""
-    scorer = asking.scorer
-    stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
-    added = {**asking.added, **added_columns(scorer.dimensions, stopped_by)}
     if calibration is None:
-        return added, None
-    expected = ExpectedRatings(calibration, added, scorer.report.signature)
-    return added | expected.added, expected
+        return asking.added, None
+    expected = ExpectedRatings(calibration, asking.added, asking.report.signature)
+    return asking.added | expected.added, expected
 
 
 def score_rows(
-    asking: AllRows,
+    asking: RowScorer,
     tables: Tables,
     mapped: Mapped,
     *,
@@ -296,7 +346,7 @@ def score_rows(
     `judgments` batch by batch; an interrupted run continues from them and gives the same bytes.
 
     Args:
-        asking: the judge, ladders and scale, and which rows the judge gets.
+        asking: scores the rows, and says which of them a judge gets.
         tables: the table and the output.
         mapped: the columns of the table by field.
         judgments: file that stores the judgments.
@@ -315,14 +365,11 @@ def score_rows(
             output or the judgments.
         BackendError: the judge failed; its judgments so far are stored.
     """
-    scorer, source, given = asking.scorer, tables.source, tables.given
-    total = check_input(source, given, mapped, scorer.ladders) if checked is None and not dry_run else checked
-    recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
-    if recorded is not None:
-        _check_recorded(recorded, scorer.ladders, source, given, mapped)
+    source, given, recorded = tables.source, tables.given, asking.recorded
+    total = check_input(source, given, mapped, asking.ladders) if checked is None and not dry_run else checked
+    if recorded is not None and asking.ladders is not None:
+        _check_recorded(recorded, asking.ladders, source, given, mapped)
     added, expected = added_by(asking, calibration)
-    stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
-    table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
     out = None if dry_run else tables.out
     with closing(read_rows(source, given)) as rows, _locked_output(out):
         columns = rows.columns() or []
@@ -332,20 +379,21 @@ def score_rows(
         read = items(rows, mapped, check_ids=read_once(source))
         if recorded is not None and read_once(source):
             read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
-        outputs = asking.rows(with_context(scorer, item) for item in read)
         with (
-            JudgmentLog(judgments, scorer.run, restart=restart, read_only=dry_run) as log,
+            asking.log(judgments, restart=restart, dry_run=dry_run) as log,
             nullcontext(_nowhere) if dry_run else table_sink(tables, added, columns) as write,
         ):
-            for batch in batches(outputs, scorer.judge, _context_of):
-                for item, values in zip(batch, asking.values(batch, table, log), strict=True):
+            for batch in asking.batches(read):
+                for item, values in zip(batch, asking.values(batch, log), strict=True):
+                    asking.count(values)
                     write(item.row, values if expected is None else values | expected.values(values))
                 if progress is not None:
-                    progress(scorer.report.rows, total)
-            log.finish()
+                    progress(asking.report.rows, total)
+            if log is not None:
+                log.finish()
         if config is not None and out is not None and out != STANDARD and not is_device(Path(out)):
-            write_json(Path(f"{out}.run.json"), {**config, "signature": scorer.report.signature})
-    return scorer.report
+            write_json(Path(f"{out}.run.json"), {**config, "signature": asking.report.signature})
+    return asking.report
 
 
 def table_sink(

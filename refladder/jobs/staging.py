@@ -25,6 +25,7 @@ from refladder.files.release import WHOLE_CERTIFICATE, Manifest, ladder_row, wri
 from refladder.files.tables import number_in, read_rows
 from refladder.parsing import parse_json
 from refladder.records import scale_of
+from refladder.report.dataset_card import Facts
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import read_judgments
 from refladder.version import __version__
@@ -45,28 +46,17 @@ _NOT_DETAILS = ("schema", "verdict", "dimension", "context_id", "level")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A release in a folder, and what the card needs to know of it."""
+    """A release in a folder, what its card says of it, and what the publisher should know."""
 
     folder: Path
-    manifest: Manifest
-    recipes: Mapping[Recipe, int]
-    lengths: Sequence[tuple[int, float, int]]
-    baseline: bool
-    certificate: Sequence[Mapping[str, str]]
+    facts: Facts
     notices: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extras:
-    """The files to publish beside the ladders; None for those left out."""
-
-    scores: Path | None
-    judgments: Path | None
-    certificate: Path | None
-
-
-def extras_in(ladders: str, include: Sequence[str], scores: str | Path | None, judgments: str | Path | None) -> Extras:
-    """The files to publish beside a ladder set; the arguments are those of `refladder.jobs.publish.publish`."""
+def extras_in(
+    ladders: str, include: Sequence[str], scores: str | Path | None, judgments: str | Path | None
+) -> dict[str, Path]:
+    """The files to publish beside a ladder set, by the names of EXTRAS; the arguments are those of `publish`."""
     folder = find_folder(ladders)
     for name, given in (("scores", scores), ("judgments", judgments)):
         if given is not None and name not in include:
@@ -85,7 +75,7 @@ def extras_in(ladders: str, include: Sequence[str], scores: str | Path | None, j
             raise DataError(f"{path}: a folder; score into one file, such as --out scored.jsonl, to publish it")
         if not path.is_file():
             raise DataError(f"{path}: no such file; make it first, or leave out --with {name}")
-    return Extras(**{name: wanted.get(name) for name in EXTRAS})
+    return wanted
 
 
 def _scored_table(folder: Path) -> Path:
@@ -129,17 +119,15 @@ class _Tally:
             parts.name, parts.dimensions, {context_id: task for context_id, (task, _) in contexts.items()}
         )
         self.lengths: dict[int, array[int]] = {}
-        self.local, self.public = new_digest(), new_digest()  # of the ladders as they are here, and as published
+        self.public = new_digest()  # of the ladders as they are published; that of the checks is of those here
         self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
         self._parts = parts
         self._contexts = contexts
 
     def rows(self, progress: Progress | None) -> Iterator[dict[str, Any]]:
         """The rows of the config `ladders`."""
-        for ladder in self._parts.ladders:
-            self.checks.add(ladder)
+        for ladder in self.checks.passed(self._parts.ladders):
             public = replace(ladder, recipe=_public(ladder.recipe))
-            self.local.update(to_line(ladder))
             self.public.update(to_line(public))
             self.recipes[public.recipe] += 1
             for rung in ladder.rungs:
@@ -160,7 +148,7 @@ def stage(
     folder: Path,
     ladders: str,
     *,
-    extras: Extras,
+    extras: Mapping[str, Path],
     without_contexts: bool,
     baseline: bool,
     progress: Progress | None,
@@ -182,21 +170,20 @@ def stage(
             pass
     tally = _Tally(parts, contexts)
     rows = write_shards(folder, "ladders", tally.rows(progress))
-    tally.checks.finish()
     _check_writer(ladders, tally.recipes, baseline=baseline)
     failures = write_shards(folder, "failures", map(_failure_row, parts.failures))
-    shards, run, digest = [*rows, *texts, *failures], None, tally.local.hexdigest()
-    if extras.judgments is not None:
-        run, judged = _judgments(extras.judgments, digest)
+    shards, run, digest = [*rows, *texts, *failures], None, tally.checks.digest
+    if "judgments" in extras:
+        run, judged = _judgments(extras["judgments"], digest)
         shards += write_shards(folder, "judgments", judged)
-    if extras.scores is not None:
+    if (scores := extras.get("scores")) is not None:
         scored = added_columns(parts.dimensions)
         numbers = {name: "double" for name, kind in scored.items() if kind is float}
-        hidden = _context_columns(extras.scores) if without_contexts else frozenset()
-        shards += write_shards(folder, "scores", _scored_rows(extras.scores, digest, scored, hidden), numbers)
+        hidden = _context_columns(scores) if without_contexts else frozenset()
+        shards += write_shards(folder, "scores", _scored_rows(scores, digest, scored, hidden), numbers)
     checks = []
-    if extras.certificate is not None:
-        certificate = checked_certificate(_object(extras.certificate), str(extras.certificate), digest)
+    if (path := extras.get("certificate")) is not None:
+        certificate = checked_certificate(_object(path), str(path), digest)
         checks = certificate_rows(public_certificate(certificate, tally.public.hexdigest()))
     shards += write_shards(folder, "certificate", checks)
     manifest = Manifest(
@@ -212,18 +199,15 @@ def stage(
         files=tuple(shards),
         run=run,
     )
-    notices: tuple[str, ...] = ()
-    if tally.local.digest() != tally.public.digest():
-        notices = ("paths of this machine are left out of the recipes, which changes the digest of the ladders",)
-    return Staged(
-        folder=folder,
+    changed = "paths of this machine are left out of the recipes, which changes the digest of the ladders"
+    facts = Facts(
         manifest=manifest,
         recipes=tally.recipes,
         lengths=tally.spans,
         baseline=baseline,
         certificate=[row for row in checks if not row["context_id"]],  # not those of single ladders
-        notices=notices,
     )
+    return Staged(folder=folder, facts=facts, notices=() if digest == manifest.digest else (changed,))
 
 
 def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) -> None:

@@ -65,21 +65,14 @@ class Draft:
         if first != where and not (repeated and previous == output):
             difference = " with a different text" if repeated and previous != output else ""
             raise DataError(f"{where}: output {output.id!r} already appears at {first}{difference}; {advice}")
-        self._check_system(where, output)
+        other = self._of_system.setdefault((context_id, system), output) if system else output
+        if other.id != output.id:  # of an unknown system there are any number
+            raise DataError(
+                f"{where}: output {output.id!r} is of system {system!r} for context {context_id!r}, and so is output "
+                f"{other.id!r} at {self._origins['output', other.id]}; a context has one output of each system, give "
+                "them different system names"
+            )
         return output.id
-
-    def _check_system(self, where: str, output: Output) -> None:
-        if not output.system:  # unknown: any number of them
-            return
-        other = self._of_system.setdefault((output.context_id, output.system), output)
-        if other.id == output.id:
-            return
-        first = self._origins["output", other.id]
-        raise DataError(
-            f"{where}: output {output.id!r} is of system {output.system!r} for context {output.context_id!r}, and so "
-            f"is output {other.id!r} at {first}; a context has one output of each system, give them different "
-            "system names"
-        )
 
     def rater_for(self, where: str, output_id: str, name: str = "", *, limit: int | None = None) -> str:
         """A rater name that is new for an output: the name in the source, or `rater K` without one.

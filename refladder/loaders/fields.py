@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, did_you_mean
@@ -96,11 +97,9 @@ def numbers_of(row: Row, column: str) -> list[float | None]:
     Returns:
         Finite numbers, and None for null or blank; one None without such a column.
     """
-    value = cell_of(row.fields, column)
-    values = _list_in(row, column, value)
     return [
         None if item is None or (isinstance(item, str) and not item.strip()) else as_number(row.where, column, item)
-        for item in ([value] if values is None else values)
+        for item in _items_of(row, column, cell_of(row.fields, column))
     ]
 
 
@@ -109,29 +108,25 @@ def texts_of(row: Row, column: str) -> tuple[str, ...]:
     value = value_of(row, column)
     if value is None or (isinstance(value, str) and not value.strip()):
         return ()
-    values = _list_in(row, column, value)
-    return tuple(as_text(row.where, column, item) for item in ([value] if values is None else values))
+    return tuple(as_text(row.where, column, item) for item in _items_of(row, column, value))
 
 
-def _list_in(row: Row, column: str, value: object) -> list[Any] | None:
-    """The list in a cell, or None if it holds a single value."""
+def _items_of(row: Row, column: str, value: object) -> list[Any]:
+    """The items of the list in a cell, or the single value that it holds."""
+    parsed = value
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = parse_json(value, f"{row.where}: column {column!r}")
-        except DataError:
-            return None  # a text that begins with a bracket
-    return value if isinstance(value, list) else None
+        with suppress(DataError):  # else a text that begins with a bracket
+            parsed = parse_json(value, f"{row.where}: column {column!r}")
+    return parsed if isinstance(parsed, list) else [value]
 
 
 def as_number(where: str, column: str, value: object) -> float:
     """Check that a value is a finite number, or text with one, and return the number."""
-    number = math.nan
-    if not isinstance(value, bool) and isinstance(value, numbers.Real | str):
-        try:
-            number = math.nan if isinstance(value, str) and parse_number(value) is None else float(value)
-        except OverflowError:  # an integer beyond the largest float
-            number = math.nan
-    if not math.isfinite(number):
+    number = parse_number(value) if isinstance(value, str) else None
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):
+        with suppress(OverflowError):  # an integer beyond the largest float
+            number = float(value)
+    if number is None or not math.isfinite(number):
         raise DataError(f"{where}: column {column!r}: expected a finite number, found {value!r:.80}")
     return number
 

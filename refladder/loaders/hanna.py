@@ -8,43 +8,15 @@ from refladder.errors import DataError, UsageError
 from refladder.loaders.draft import Draft
 from refladder.loaders.fields import name_of, number_of, text_of
 from refladder.loaders.sources import fetch_table, find_file, read_table
-from refladder.records import Benchmark, Dimension, text_id
+from refladder.loaders.task_files import TASKS, read_task
+from refladder.records import text_id
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DIMENSIONS = (
-    Dimension(
-        name="relevance",
-        description="Whether the story answers its prompt. The worst story has nothing to do with the prompt; the "
-        "best takes up every element of it.",
-    ),
-    Dimension(
-        name="coherence",
-        description="Whether the story makes sense. The worst is a string of contradictions and unconnected events; "
-        "in the best everything follows and fits together.",
-    ),
-    Dimension(
-        name="empathy",
-        description="Whether the reader understands the feelings of the characters. The worst story leaves them "
-        "lifeless or unclear; the best lets the reader feel with them.",
-    ),
-    Dimension(
-        name="surprise",
-        description="Whether the story, and above all its end, surprises. The worst is obvious from the start or has "
-        "no end; the best takes an unexpected turn that makes sense afterwards.",
-    ),
-    Dimension(
-        name="engagement",
-        description="Whether the story holds the reader's interest. The worst is a bore to get through; the best is "
-        "hard to put down.",
-    ),
-    Dimension(
-        name="complexity",
-        description="Whether the story is elaborate. The worst is bare, with flat characters, one event and simple "
-        "words; the best has a rich world, developed characters and several threads.",
-    ),
-)
+    from refladder.records import Benchmark
+
+TASK, DIMENSIONS = read_task(TASKS / "hanna.toml")
 HUB = "llm-aes/hanna"
 ADVICE = (
     "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg "
@@ -73,7 +45,7 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
         raise UsageError(f"hanna: option human must be true or false, found {human!r}")
     table = fetch_table(HUB, "train", ADVICE) if source is None else read_table(find_file(source, FILES))
     story_column = "Story_ID" if "Story_ID" in table.rows[0].fields else "Story ID"
-    draft = Draft("story", DIMENSIONS)
+    draft = Draft(TASK, DIMENSIONS)
     stories: dict[str, str] = {}
     for row in table.rows:
         system = name_of(row, "Model")

@@ -10,36 +10,16 @@ from refladder.loaders.draft import Draft
 from refladder.loaders.fields import name_of, number_of, text_of
 from refladder.loaders.flat import add_flat
 from refladder.loaders.sources import find_file, named, read_table
-from refladder.records import Benchmark, Dimension
+from refladder.loaders.task_files import TASKS, read_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from refladder.files.tables import Row
+    from refladder.records import Benchmark
 
-DIMENSIONS = (
-    Dimension(
-        name="coherence",
-        description="Whether the sentences of the summary fit together and make sense as a whole. The worst summary "
-        "jumps between unconnected fragments; in the best every sentence follows from the ones before it.",
-    ),
-    Dimension(
-        name="fluency",
-        description="Whether the sentences of the summary are well written and grammatical. The worst is hard to read "
-        "because of broken, cut off or repeated words; the best reads like carefully edited news.",
-    ),
-    Dimension(
-        name="informativeness",
-        description="Whether the summary captures the key points of the article. The worst tells the reader nothing "
-        "of what the article is about; the best tells all that matters in it.",
-    ),
-    Dimension(
-        name="relevance",
-        description="Whether the details in the summary are consistent with the article. The worst speaks of things "
-        "that are not in the article or gets them wrong; in the best all details come from the article.",
-    ),
-)
+TASK, DIMENSIONS = read_task(TASKS / "newsroom.toml")
 COLUMNS = {f"{dimension.name.capitalize()}Rating": dimension.name for dimension in DIMENSIONS}
 FILES = ("newsroom-human-eval.csv", "newsroom.json")
 COPY = "newsroom-human-eval.csv from https://github.com/lil-lab/newsroom/tree/master/humaneval"
@@ -60,7 +40,7 @@ def load(source: Path | None) -> Benchmark:
         DataError: the source cannot be read or does not follow its schema; the text has path:line.
     """
     table = read_table(find_file(named(source, "newsroom", COPY), FILES))
-    draft = Draft("summarization", DIMENSIONS)
+    draft = Draft(TASK, DIMENSIONS)
     if "system_output" in table.rows[0].fields:
         names = [dimension.name for dimension in DIMENSIONS]
         add_flat(draft, table.rows, dimensions=names, clean=_clean)

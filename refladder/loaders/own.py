@@ -15,25 +15,22 @@ column names are mapped, and `scores.clarity` is the field of an object. The tas
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UnknownNameError, UsageError, did_you_mean, similar
-from refladder.files.jsonl import read_bytes
+from refladder.errors import DataError, UnknownNameError, UsageError, similar
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row, Rows, cell_of, read_rows
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import missing_column, name_of, numbers_of, text_of, texts_of
 from refladder.loaders.flat import output_text_id
-from refladder.loaders.sources import decode, fetch_table, read_table, table_of
-from refladder.parsing import parse_toml
+from refladder.loaders.sources import fetch_table, read_table, table_of
+from refladder.loaders.task_files import FIELDS, read_task
 from refladder.records import Benchmark, Context, Dimension, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-FIELDS = ("context_id", "context", "background", "system", "output", "output_id", "references", "rater")
 CONTEXT_FIELDS = FIELDS[:3]
 HUB_PREFIX = "hub:"
 NEAR = 0.9  # similarity above which an unused column counts as a misspelt field
@@ -168,52 +165,6 @@ def load_contexts(
     for row in rows:
         _add_context(draft, row, columns)
     return draft.finish(name="own", revision="", licence="").contexts
-
-
-def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
-    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low and high per dimension."""
-    head = parse_toml(decode(path, read_bytes(path)), str(path))
-    _check_keys(f"{path}", head, ("task", "dimensions"))
-    task = head["task"]
-    if not isinstance(task, str) or not task.strip():
-        raise DataError(f"{path}: task must be a name such as 'summarization', found {task!r}")
-    tables = head["dimensions"]
-    if not isinstance(tables, list) or not tables:
-        raise DataError(f"{path}: dimensions must be one or more tables [[dimensions]], found {tables!r:.80}")
-    dimensions = tuple(_read_dimension(f"{path}: dimension {k}", table) for k, table in enumerate(tables, start=1))
-    names = [dimension.name for dimension in dimensions]
-    for name in names:
-        if names.count(name) > 1 or name in FIELDS:
-            reason = "appears twice" if names.count(name) > 1 else "is the name of another field"
-            raise DataError(f"{path}: dimension {name!r} {reason}; choose another name")
-    return task, dimensions
-
-
-def _read_dimension(where: str, table: object) -> Dimension:
-    if not isinstance(table, dict):
-        raise DataError(f"{where}: expected a table [[dimensions]], found {table!r:.80}")
-    _check_keys(where, table, ("name", "description", "low", "high"))
-    for key in ("name", "description"):
-        if not isinstance(table[key], str) or not table[key].strip():
-            raise DataError(f"{where}: {key} must be text, found {table[key]!r}")
-    for key in ("low", "high"):
-        value = table[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise DataError(f"{where}: {key} must be a finite number, found {value!r}")
-    if not table["low"] < table["high"]:
-        raise DataError(f"{where}: low must be below high, found {table['low']} and {table['high']}")
-    return Dimension(
-        name=table["name"], description=table["description"], low=float(table["low"]), high=float(table["high"])
-    )
-
-
-def _check_keys(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
-    for key in table:
-        if key not in keys:
-            raise DataError(f"{where}: unknown key {key!r}{did_you_mean(key, keys)} Known: {', '.join(keys)}")
-    for key in keys:
-        if key not in table:
-            raise DataError(f"{where}: no key {key!r}; it needs {', '.join(keys)}")
 
 
 def _read_source(source: Path | str | Rows) -> Iterator[Row]:

@@ -8,20 +8,14 @@ from refladder.errors import DataError
 from refladder.loaders.draft import Draft
 from refladder.loaders.fields import name_of, text_of
 from refladder.loaders.sources import fetch_table, find_file, read_table
-from refladder.records import Benchmark, Dimension
+from refladder.loaders.task_files import TASKS, read_task
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DIMENSIONS = (
-    Dimension(
-        name="overall",
-        description="How good the summary of the podcast episode is as a whole. The worst tells nothing right or "
-        "useful about the episode; the best gives all its main points in good, readable language.",
-        low=0.0,
-        high=3.0,
-    ),
-)
+    from refladder.records import Benchmark
+
+TASK, DIMENSIONS = read_task(TASKS / "podcast.toml")
 HUB = "potsawee/podcast_summary_assessment"
 ADVICE = (
     "download podcast_summary_assessment.json as https://github.com/potsawee/podcast_summary_assessment describes "
@@ -44,7 +38,7 @@ def load(source: Path | None) -> Benchmark:
         DataError: the source cannot be read or does not follow its schema; the text has path: item k.
     """
     table = fetch_table(HUB, "evaluation", ADVICE) if source is None else read_table(find_file(source, FILES))
-    draft = Draft("summarization", DIMENSIONS)
+    draft = Draft(TASK, DIMENSIONS)
     for row in table.rows:
         context_id = name_of(row, "episode_id")
         draft.add_context(row.where, context_id, text_of(row, "transcript").rstrip())

@@ -11,36 +11,17 @@ from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import as_number, as_row, list_of, missing_column, name_of, number_of, text_of
 from refladder.loaders.flat import add_flat
 from refladder.loaders.sources import Table, fetch_table, find_beside, find_file, read_json, read_table
-from refladder.records import Benchmark, Dimension, text_id
+from refladder.loaders.task_files import TASKS, read_task
+from refladder.records import text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from refladder.files.tables import Row
+    from refladder.records import Benchmark
 
-DIMENSIONS = (
-    Dimension(
-        name="coherence",
-        description="Whether the sentences of the summary build one well-organised account. The worst summary is a "
-        "heap of sentences that do not belong together; the best leads from sentence to sentence as one text.",
-    ),
-    Dimension(
-        name="consistency",
-        description="Whether the facts of the summary agree with the article. The worst summary states things that "
-        "the article does not say or contradicts; in the best every statement is supported by the article.",
-    ),
-    Dimension(
-        name="fluency",
-        description="Whether each sentence of the summary is well written. The worst has broken grammar, wrong "
-        "formatting or missing words and is hard to read; the best has no mistake in any sentence.",
-    ),
-    Dimension(
-        name="relevance",
-        description="Whether the summary selects what is important in the article. The worst misses the main points "
-        "or is full of side matters and repetition; the best holds all the main points and nothing else.",
-    ),
-)
+TASK, DIMENSIONS = read_task(TASKS / "summeval.toml")
 NAMES = tuple(dimension.name for dimension in DIMENSIONS)
 LICENCE = "annotations MIT; article texts belong to CNN and the Daily Mail"
 HUB = "mteb/summeval"
@@ -82,7 +63,7 @@ def load(source: Path | None, raters: Literal["experts", "crowd", "all"] = "expe
     """
     if raters not in RATERS:
         raise UnknownNameError("group of SummEval raters", raters, RATERS)
-    draft = Draft("summarization", DIMENSIONS)
+    draft = Draft(TASK, DIMENSIONS)
     if source is None:
         table = fetch_table(HUB, "test", ADVICE)
         revision = table.revision

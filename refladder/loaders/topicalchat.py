@@ -9,58 +9,17 @@ from refladder.loaders.draft import Draft
 from refladder.loaders.fields import as_number, as_row, list_of, name_of, text_of
 from refladder.loaders.flat import add_flat
 from refladder.loaders.sources import find_file, named, read_table
-from refladder.records import Benchmark, Dimension, text_id
+from refladder.loaders.task_files import TASKS, read_task
+from refladder.records import text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from refladder.files.tables import Row
+    from refladder.records import Benchmark
 
-DIMENSIONS = (
-    Dimension(
-        name="understandability",
-        description="Whether the response can be understood, given the dialogue. The worst leaves the reader at a "
-        "loss what is meant; the best is clear at once.",
-        low=0.0,
-        high=1.0,
-    ),
-    Dimension(
-        name="naturalness",
-        description="Whether the response is what a person would naturally say. The worst sounds like a machine, "
-        "with broken or repeated words; the best could come from any fluent speaker.",
-        low=1.0,
-        high=3.0,
-    ),
-    Dimension(
-        name="coherence",
-        description="Whether the response carries on the dialogue. The worst ignores or contradicts what was said "
-        "before; the best takes up the last turn and stays on the topic.",
-        low=1.0,
-        high=3.0,
-    ),
-    Dimension(
-        name="engagingness",
-        description="Whether the response is interesting. The worst is dull and generic and ends the talk; the best "
-        "brings up something specific that makes one want to go on.",
-        low=1.0,
-        high=3.0,
-    ),
-    Dimension(
-        name="groundedness",
-        description="Whether the response uses the given fact. The worst makes no use of it; the best works what the "
-        "fact says into the response correctly.",
-        low=0.0,
-        high=1.0,
-    ),
-    Dimension(
-        name="overall",
-        description="How good the response is as a whole. The worst is unusable: unclear, off the topic or dull; the "
-        "best is clear, natural, fitting, interesting and informed.",
-        low=1.0,
-        high=5.0,
-    ),
-)
+TASK, DIMENSIONS = read_task(TASKS / "topicalchat.toml")
 COLUMNS = {
     "Understandable": "understandability",
     "Natural": "naturalness",
@@ -89,7 +48,7 @@ def load(source: Path | None) -> Benchmark:
             has path: item k.
     """
     table = read_table(find_file(named(source, "topicalchat", "http://shikib.com/tc_usr_data.json"), FILES))
-    draft = Draft("dialogue", DIMENSIONS)
+    draft = Draft(TASK, DIMENSIONS)
     if "system_output" in table.rows[0].fields:
         for row in table.rows:
             _refuse_persona_chat(row, str(row.fields.get("system_id")))

@@ -10,32 +10,16 @@ from refladder.files.jsonl import read_lines
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import name_of, number_of, text_of
 from refladder.loaders.sources import find_beside, find_file, named, read_table
-from refladder.records import Benchmark, Dimension, text_id
+from refladder.loaders.task_files import TASKS, read_task
+from refladder.records import text_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-DIMENSIONS = (
-    Dimension(
-        name="fluency",
-        description="Whether the text sounds natural. The worst is stilted, repetitive or incomplete and no speaker "
-        "would say it; the best flows as a native speaker would write it.",
-        high=3.0,
-    ),
-    Dimension(
-        name="grammar",
-        description="Whether the text is free of errors of grammar and spelling. The worst has errors in every part; "
-        "the best has none.",
-        high=3.0,
-    ),
-    Dimension(
-        name="semantics",
-        description="Whether the text says what the data say. The worst leaves out facts of the data, or states "
-        "others; the best expresses every fact in the data correctly and adds none.",
-        high=3.0,
-    ),
-)
+    from refladder.records import Benchmark
+
+TASK, DIMENSIONS = read_task(TASKS / "webnlg.toml")
 AVERAGED = {name: name for name in ("fluency", "grammar", "semantics")}
 INDIVIDUAL = {"fluency": "fluency", "grammar": "grammaticality", "semantics": "semantic_adequacy"}
 FILES = ("all_data_final_scores_anonymised.csv", "all_data_final_averaged.csv")
@@ -74,7 +58,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
             raise UnknownNameError("WebNLG system", system, teams)
     selected = teams - {REFERENCE_TEAM} if systems is None else set(systems)
     references = _references(path.parent)
-    draft = Draft("data-to-text", DIMENSIONS)
+    draft = Draft(TASK, DIMENSIONS)
     for row in table.rows:
         triples = text_of(row, "mr")
         text = "\n".join(part.strip() for part in re.split(r"<br\s*/?>", triples))

@@ -331,7 +331,7 @@ def _figure(
     return replace(figure, difference=difference, permuted=permuted, common=common)
 
 
-def _partial_rows(grid: Grid, control: Mapping[str, float]) -> FloatArray:
+def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
     missing = [output for line in grid.output_ids for output in line if output is not None and output not in control]
     if missing:
         raise UsageError(
@@ -339,11 +339,7 @@ def _partial_rows(grid: Grid, control: Mapping[str, float]) -> FloatArray:
         )
     controls = [[math.nan if output is None else control[output] for output in line] for line in grid.output_ids]
     third = np.array(controls, dtype=np.float64).reshape(grid.human.shape)
-    return partial_correlate_rows(grid.predicted, grid.human, third)
-
-
-def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
-    rows = _partial_rows(grid, control)
+    rows = partial_correlate_rows(grid.predicted, grid.human, third)
     constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
     return _Figure(correlation=average_over_contexts(rows, constant), left_out=resample_mean(rows, weights))
 

@@ -30,30 +30,6 @@ if TYPE_CHECKING:
 
 _CHUNK = 2**20  # numbers held at once by each temporary array
 _SWAPS = 2**22  # swaps of contexts held at once
-_LEAST_DEFINED = 0.95  # an interval needs a correlation in at least this share of the resamples
-
-
-def draw_contexts(contexts: int, resamples: int = 1000, seed: int = 0) -> FloatArray:
-    """Draw contexts with replacement.
-
-    Args:
-        contexts: number of contexts, and of draws per resample.
-        resamples: number of resamples, at least 1.
-        seed: seed of the generator.
-
-    Returns:
-        Shape (resamples, contexts): number of times each context was drawn; rows sum to `contexts`.
-
-    Raises:
-        UsageError: fewer than one resample.
-    """
-    if resamples < 1:
-        raise UsageError(f"resamples must be at least 1; got {resamples}; 1000 is usual")
-    if contexts == 0:
-        return np.empty((resamples, 0))
-    generator = np.random.default_rng(seed)
-    shares = np.full(contexts, 1.0 / contexts)
-    return np.asarray(generator.multinomial(contexts, shares, size=resamples), dtype=np.float64)
 
 
 def resample(
@@ -121,29 +97,6 @@ def resample_mean(rows: FloatArray, weights: FloatArray) -> FloatArray:
     means = np.full(len(weights), np.nan)
     np.divide(sums, counts, out=means, where=counts > 0)
     return means
-
-
-def percentile_interval(values: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of resampled values.
-
-    Args:
-        values: shape (resamples,); NaN where a resample has no correlation.
-        confidence: between 0 and 1.
-
-    Returns:
-        The low and the high end. NaN, NaN if fewer than 95 % of the resamples have a value: the others would not
-        be representative.
-
-    Raises:
-        UsageError: confidence is not between 0 and 1.
-    """
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence must be between 0 and 1; got {confidence}; 0.95 is usual")
-    defined = values[~np.isnan(values)]
-    if len(defined) < _LEAST_DEFINED * len(values) or not len(defined):
-        return np.nan, np.nan
-    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
 
 
 def paired_differences(

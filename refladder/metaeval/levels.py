@@ -48,6 +48,10 @@ def correlate_level(
 ) -> Correlation:
     """Correlate predictions and ratings at one level.
 
+    `within_context` averages over contexts the correlation over systems. `pooled` correlates all outputs of all
+    contexts at once. `between_systems` correlates the mean prediction of each system with its mean rating, both over
+    the contexts with both values. Other names for these are in the table above.
+
     Args:
         predicted: shape (contexts, systems), finite or NaN.
         human: the same shape.
@@ -63,30 +67,21 @@ def correlate_level(
     """
     check_name("level", level, LEVELS)
     if level == "within_context":
-        return within_context(predicted, human, statistic, constant)
-    return (pooled if level == "pooled" else between_systems)(predicted, human, statistic)
-
-
-def within_context(
-    predicted: FloatArray, human: FloatArray, statistic: str = "spearman", constant: str = "skip"
-) -> Correlation:
-    """Average over contexts the correlation over systems.
-
-    Paper 2509.05440 calls it sample-level, UniEval summary-level.
-
-    Args:
-        predicted: shape (contexts, systems), finite or NaN.
-        human: the same shape.
-        statistic: `spearman`, `kendall` or `pearson`.
-        constant: `skip`, `zero` or `one`; see `correlate_rows`.
-
-    Raises:
-        ShapeError: the shapes differ, or there are not two axes.
-        UnknownNameError: no such statistic or convention.
-        UsageError: a value is infinite.
-    """
-    rows = correlate_rows(predicted, human, statistic, constant)
-    return average_over_contexts(rows, int(row_kinds(predicted, human).predicted_constant.sum()))
+        rows = correlate_rows(predicted, human, statistic, constant)
+        return average_over_contexts(rows, int(row_kinds(predicted, human).predicted_constant.sum()))
+    left, right = complete_pairs(predicted, human)
+    if level == "pooled":
+        value = correlate(left.ravel(), right.ravel(), statistic)
+    else:
+        means = system_means(left, right, np.ones((1, len(left))), statistic)
+        value = float(correlate_rows(*means, statistic)[0])
+    used = int((~np.isnan(left)).any(axis=1).sum())
+    return Correlation(
+        value=value,
+        contexts=used,
+        skipped=len(left) - used,
+        constant_predicted=int(row_kinds(left, right).predicted_constant.sum()),
+    )
 
 
 def average_over_contexts(rows: FloatArray, constant_predicted: int) -> Correlation:
@@ -103,45 +98,6 @@ def average_over_contexts(rows: FloatArray, constant_predicted: int) -> Correlat
         skipped=len(rows) - len(used),
         constant_predicted=constant_predicted,
     )
-
-
-def pooled(predicted: FloatArray, human: FloatArray, statistic: str = "spearman") -> Correlation:
-    """Correlate all outputs of all contexts at once.
-
-    Paper 2509.05440 calls it summary-level, UniEval sample-level. A context is used if it has a complete pair.
-
-    Args:
-        predicted: shape (contexts, systems), finite or NaN.
-        human: the same shape.
-        statistic: `spearman`, `kendall` or `pearson`.
-
-    Raises:
-        ShapeError: the shapes differ, or there are not two axes.
-        UnknownNameError: no such statistic.
-        UsageError: a value is infinite.
-    """
-    left, right = complete_pairs(predicted, human)
-    return _counted(correlate(left.ravel(), right.ravel(), statistic), left, right)
-
-
-def between_systems(predicted: FloatArray, human: FloatArray, statistic: str = "spearman") -> Correlation:
-    """Correlate the mean prediction of each system with its mean rating.
-
-    Both means of a system are over the contexts with both values. Publications call it system-level.
-
-    Args:
-        predicted: shape (contexts, systems), finite or NaN.
-        human: the same shape.
-        statistic: `spearman`, `kendall` or `pearson`.
-
-    Raises:
-        ShapeError: the shapes differ, or there are not two axes.
-        UnknownNameError: no such statistic.
-        UsageError: a value is infinite.
-    """
-    left, right = complete_pairs(predicted, human)
-    means = system_means(left, right, np.ones((1, len(left))), statistic)
-    return _counted(float(correlate_rows(*means, statistic)[0]), left, right)
 
 
 def system_means(
@@ -169,13 +125,3 @@ def system_means(
             mean = np.round(mean / largest, 12)
         means.append(mean)
     return means[0], means[1]
-
-
-def _counted(value: float, left: FloatArray, right: FloatArray) -> Correlation:
-    used = int((~np.isnan(left)).any(axis=1).sum())
-    return Correlation(
-        value=value,
-        contexts=used,
-        skipped=len(left) - used,
-        constant_predicted=int(row_kinds(left, right).predicted_constant.sum()),
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +17,15 @@ from refladder.methods.without_judge import (
     against_references,
     has_references,
     method_without_judge,
-    notes_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf.readers import Reader
-    from refladder.methods.contract import MethodResult, MethodSettings
-    from refladder.methods.without_judge import Opener
+    from refladder.methods.contract import MethodSettings
+    from refladder.methods.without_judge import Evaluator
     from refladder.records import Benchmark, Dimension
 
 
@@ -70,10 +68,10 @@ def greedy_f1(text: FloatArray, reference: FloatArray, text_inner: FloatArray, r
 
 def bert_score(
     name: str, layer: int | None = None, machine: Machine | None = None
-) -> tuple[ReferenceMetric, list[int]]:
+) -> tuple[ReferenceMetric, Counter[str]]:
     """BERTScore F1 without idf weights and without rescaling; of several references the best.
 
-    The metric, and a list of one number that counts the texts that were cut off at the model's length.
+    The metric, and what it counts under CUT: the texts that were cut off at the model's length.
     """
     reader = open_reader(name, ENCODER, "bertscore", SUGGESTION, machine or Machine())
     layers = int(_encoder(reader.opened.model).config.num_hidden_layers)
@@ -81,13 +79,13 @@ def bert_score(
     chosen = min(LAYERS.get(short, layers), layers) if layer is None else layer
     if not 0 <= chosen <= layers:
         raise UsageError(f"bertscore.layer={chosen}: {name} has the layers 0 to {layers}")
-    cut = [0]
+    amiss: Counter[str] = Counter()
 
     def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
         wanted = list(dict.fromkeys([*texts, *references]))
         embedded, shortened = _embed(reader, wanted, chosen)
         vectors = dict(zip(wanted, embedded, strict=True))
-        cut[0] += shortened
+        amiss[CUT] += shortened
         return [
             max(
                 greedy_f1(vectors[text][0], vectors[reference][0], vectors[text][1], vectors[reference][1])
@@ -98,7 +96,7 @@ def bert_score(
 
     fingerprint = reader.opened.fingerprint
     signature = f"bertscore|nrefs:best|f1|model:{fingerprint}|layer:{chosen}/{layers}|idf:no|rescaled:no"
-    return ReferenceMetric(signature=signature, score=score), cut
+    return ReferenceMetric(signature=signature, score=score), amiss
 
 
 def _encoder(model: Any) -> Any:  # noqa: ANN401  of transformers
@@ -121,9 +119,9 @@ def _embed(reader: Reader, texts: Sequence[str], layer: int) -> tuple[list[tuple
     return embedded, sum(row.cut for row in rows)
 
 
-def _prepare(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
+def _opened(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+) -> str | Evaluator:
     """`bertscore:PATH`; option `layer` takes another layer than the usual one."""
     layer = options["layer"]
     if layer and not layer.isdecimal():
@@ -132,17 +130,8 @@ def _prepare(
         return NO_CHECKPOINT + SUGGESTION
     if not has_references(benchmark):
         return NO_REFERENCES.format(name=benchmark.name)
-
-    def opened() -> Callable[[], MethodResult]:
-        metric, cut = bert_score(options["checkpoint"], int(layer) if layer else None, machine_of(options))
-
-        def compute() -> MethodResult:
-            result = against_references("bertscore", metric, benchmark, dimensions, settings)
-            return replace(result, notes=(*result.notes, *notes_of(Counter({CUT: cut[0]}))))
-
-        return compute
-
-    return opened
+    metric, amiss = bert_score(options["checkpoint"], int(layer) if layer else None, machine_of(options))
+    return against_references(metric, benchmark, dimensions, amiss)
 
 
-BERTSCORE = method_without_judge("bertscore", {"checkpoint": "", "layer": "", **MACHINE}, _prepare)
+BERTSCORE = method_without_judge("bertscore", {"checkpoint": "", "layer": "", **MACHINE}, _opened)

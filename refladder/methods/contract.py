@@ -43,7 +43,7 @@ from refladder.scoring.rules import DEFAULT_RULE
 from refladder.settings import LEAST_MASS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.arrays import FloatArray, IntArray
@@ -57,119 +57,62 @@ if TYPE_CHECKING:
     Judge = Callable[[], Backend]
 
 LADDER = "ladder"
+
+
+def _entry(place: str, description: str) -> Entry:
+    return Entry(f"refladder.methods.{place}", description)
+
+
 METHODS = {
-    LADDER: Entry(
-        "refladder.methods.ladder:ladder",
-        "compares each output with the rungs of a ladder, arXiv 2509.05440",
+    LADDER: _entry("ladder:ladder", "compares each output with the rungs of a ladder, arXiv 2509.05440"),
+    "win-ratio": _entry(
+        "pairwise:win_ratio", "share of comparisons with the other outputs that are won, arXiv 2307.07889"
     ),
-    "win-ratio": Entry(
-        "refladder.methods.pairwise:win_ratio",
-        "share of comparisons with the other outputs that are won, arXiv 2307.07889",
+    "win-ratio-debiased": _entry(
+        "pairwise:win_ratio_debiased", "win ratio, a preference for the first place taken out by a threshold"
     ),
-    "win-ratio-debiased": Entry(
-        "refladder.methods.pairwise:win_ratio_debiased",
-        "win ratio, a preference for the first place taken out by a threshold",
+    "mean-probability": _entry("pairwise:mean_probability", "mean probability of winning a comparison"),
+    "mean-probability-debiased": _entry(
+        "pairwise:mean_probability_debiased", "mean probability, a preference for the first place taken out by a weight"
     ),
-    "mean-probability": Entry(
-        "refladder.methods.pairwise:mean_probability",
-        "mean probability of winning a comparison",
+    "bradley-terry": _entry("pairwise:bradley_terry", "Bradley-Terry strengths from soft wins"),
+    "poe": _entry("pairwise:product_of_experts", "product of Gaussian experts, arXiv 2405.05894"),
+    "likelihood": _entry(
+        "pairwise:likelihood", "the ranking that makes the comparisons most likely, arXiv 2307.07889, appendix B"
     ),
-    "mean-probability-debiased": Entry(
-        "refladder.methods.pairwise:mean_probability_debiased",
-        "mean probability, a preference for the first place taken out by a weight",
+    "pairs-greedy": _entry("merge_sort:pairs_greedy", "PairS: merge sort by comparisons, arXiv 2403.16950"),
+    "pairs-beam": _entry("merge_sort:pairs_beam", "PairS: merge sort with a beam and uncertainty pruning"),
+    "zepo": _entry("zepo:zepo", "win ratio with the instruction that favours no place, arXiv 2406.11370"),
+    "direct-5": _entry("direct:direct_5", "the most probable grade of 1 to 5"),
+    "direct-10": _entry("direct:direct_10", "the most probable grade of 1 to 10, arXiv 2307.07889"),
+    "g-eval-5": _entry("direct:g_eval_5", "the expected grade of 1 to 5, arXiv 2303.16634"),
+    "g-eval-10": _entry("direct:g_eval_10", "the expected grade of 1 to 10"),
+    "gptscore": _entry(
+        "gptscore:gptscore", "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166"
     ),
-    "bradley-terry": Entry(
-        "refladder.methods.pairwise:bradley_terry",
-        "Bradley-Terry strengths from soft wins",
+    "bleu": _entry(
+        "reference_metrics:BLEU", "sentence BLEU of sacrebleu against the references; pip install sacrebleu"
     ),
-    "poe": Entry(
-        "refladder.methods.pairwise:product_of_experts",
-        "product of Gaussian experts, arXiv 2405.05894",
+    "chrf": _entry("reference_metrics:CHRF", "sentence chrF2 of sacrebleu against the references"),
+    "rouge-1": _entry(
+        "reference_metrics:ROUGE_1", "ROUGE-1 F1 of rouge-score, the best of the references; pip install rouge-score"
     ),
-    "likelihood": Entry(
-        "refladder.methods.pairwise:likelihood",
-        "the ranking that makes the comparisons most likely, arXiv 2307.07889, appendix B",
-    ),
-    "pairs-greedy": Entry(
-        "refladder.methods.merge_sort:pairs_greedy",
-        "PairS: merge sort by comparisons, arXiv 2403.16950",
-    ),
-    "pairs-beam": Entry(
-        "refladder.methods.merge_sort:pairs_beam",
-        "PairS: merge sort with a beam and uncertainty pruning",
-    ),
-    "zepo": Entry(
-        "refladder.methods.zepo:zepo",
-        "win ratio with the instruction that favours no place, arXiv 2406.11370",
-    ),
-    "direct-5": Entry(
-        "refladder.methods.direct:direct_5",
-        "the most probable grade of 1 to 5",
-    ),
-    "direct-10": Entry(
-        "refladder.methods.direct:direct_10",
-        "the most probable grade of 1 to 10, arXiv 2307.07889",
-    ),
-    "g-eval-5": Entry(
-        "refladder.methods.direct:g_eval_5",
-        "the expected grade of 1 to 5, arXiv 2303.16634",
-    ),
-    "g-eval-10": Entry(
-        "refladder.methods.direct:g_eval_10",
-        "the expected grade of 1 to 10",
-    ),
-    "gptscore": Entry(
-        "refladder.methods.gptscore:gptscore",
-        "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166",
-    ),
-    "bleu": Entry(
-        "refladder.methods.reference_metrics:BLEU",
-        "sentence BLEU of sacrebleu against the references; pip install sacrebleu",
-    ),
-    "chrf": Entry(
-        "refladder.methods.reference_metrics:CHRF",
-        "sentence chrF2 of sacrebleu against the references",
-    ),
-    "rouge-1": Entry(
-        "refladder.methods.reference_metrics:ROUGE_1",
-        "ROUGE-1 F1 of rouge-score, the best of the references; pip install rouge-score",
-    ),
-    "rouge-2": Entry(
-        "refladder.methods.reference_metrics:ROUGE_2",
-        "ROUGE-2 F1, likewise",
-    ),
-    "rouge-l": Entry(
-        "refladder.methods.reference_metrics:ROUGE_L",
-        "ROUGE-L F1, likewise",
-    ),
-    "meteor": Entry(
-        "refladder.methods.reference_metrics:METEOR",
+    "rouge-2": _entry("reference_metrics:ROUGE_2", "ROUGE-2 F1, likewise"),
+    "rouge-l": _entry("reference_metrics:ROUGE_L", "ROUGE-L F1, likewise"),
+    "meteor": _entry(
+        "reference_metrics:METEOR",
         "METEOR of nltk, with synonyms where WordNet is installed; the best of the references; pip install nltk",
     ),
-    "bertscore": Entry(
-        "refladder.methods.bert_score:BERTSCORE",
-        "bertscore:PATH, BERTScore F1 with an encoder, the best of the references",
+    "bertscore": _entry(
+        "bert_score:BERTSCORE", "bertscore:PATH, BERTScore F1 with an encoder, the best of the references"
     ),
-    "unieval": Entry(
-        "refladder.methods.trained:UNIEVAL",
-        "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197",
+    "unieval": _entry("trained:UNIEVAL", "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197"),
+    "nli": _entry("trained:NLI", "nli:PATH, entailment both ways between data and text"),
+    "regressor": _entry("trained:REGRESSOR", "regressor:PATH, the output of a trained sequence classifier"),
+    "questeval": _entry(
+        "questeval:QUESTEVAL", "questeval:GENERATOR+READER, questions answered from the other text, arXiv 2103.12693"
     ),
-    "nli": Entry(
-        "refladder.methods.trained:NLI",
-        "nli:PATH, entailment both ways between data and text",
-    ),
-    "regressor": Entry(
-        "refladder.methods.trained:REGRESSOR",
-        "regressor:PATH, the output of a trained sequence classifier",
-    ),
-    "questeval": Entry(
-        "refladder.methods.questeval:QUESTEVAL",
-        "questeval:GENERATOR+READER, questions answered from the other text, arXiv 2103.12693",
-    ),
-    "mqag": Entry(
-        "refladder.methods.mqag:MQAG",
-        "mqag:GENERATOR+DISTRACTORS+READER, multiple-choice questions, arXiv 2301.12307",
-    ),
+    "mqag": _entry("mqag:MQAG", "mqag:GENERATOR+DISTRACTORS+READER, multiple-choice questions, arXiv 2301.12307"),
 }
 CHECKPOINT = "checkpoint"  # the option that `METHOD:PATH` sets
 
@@ -288,6 +231,11 @@ class Comparisons:
         """The ids of the outputs."""
         return [output.id for output in self.outputs]
 
+    @property
+    def arrays(self) -> tuple[int, IntArray, FloatArray]:
+        """What an estimator takes: the number of outputs, the pairs and their probabilities."""
+        return len(self.outputs), self.pairs, self.probabilities
+
     def debiased(self, thresholds: Mapping[str, float]) -> Comparisons:
         """With the position bias taken out by the threshold of this dimension; unchanged where it has none."""
         threshold = thresholds.get(self.dimension.name)
@@ -341,6 +289,16 @@ class EvaluationMethod:
 
     run: RunMethod
     recorded: str | None = None
+
+
+def by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
+    """The contexts that have outputs, with these."""
+    outputs: dict[str, list[Output]] = {}
+    for output in benchmark.outputs:
+        outputs.setdefault(output.context_id, []).append(output)
+    for context in benchmark.contexts:
+        if context.id in outputs:
+            yield context, outputs[context.id]
 
 
 def method_named(name: str) -> EvaluationMethod:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import LabelsUnavailableError
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult
-from refladder.methods.measures import of_judgments
+from refladder.methods.tally import Tally
 from refladder.prompts import load_template
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
@@ -55,12 +55,12 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
         settings.own(name, {})
         asker = _asker(grades, benchmark, judge, settings)
         questions = _questions(benchmark, dimensions)
-        reused = asker.log.reused
+        tally = Tally()
         judgments: list[Judgment] = []
         with settings.progress(name) as progress:
             for batch in batches((question for _, question in questions), asker.backend):
                 try:
-                    judgments += asker.ask(batch)
+                    judgments += tally.ask(asker, batch)
                 except LabelsUnavailableError as error:
                     return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
                 if progress is not None:
@@ -74,11 +74,7 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
         signature = f"{asker.log.run.recipe.signature}|answers:{settings.answers or 'read'}|grades:{grades}|rule:{rule}"
         return MethodResult(
             method=Method(name=name, signature=f"{signature}|least-mass:{settings.least_mass:g}", scores=scores),
-            judgments=len(questions),
-            reused=asker.log.reused - reused,
-            unreadable=sum(judgment.logprobs is None for judgment in judgments),
-            characters=sum(asker.characters(question) for _, question in questions),
-            measures=of_judgments(judgments),
+            **tally.counts(),
         )
 
     return EvaluationMethod(run=run)

@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, LabelsUnavailableError
-from refladder.files.jsonl import within
-from refladder.methods.contract import EvaluationMethod, Method, MethodResult
-from refladder.methods.measures import Measures, joined, of_judgments
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult, by_context
+from refladder.methods.tally import Tally
 from refladder.prompts import criterion, fill, load_template
 from refladder.records import TEXT
 from refladder.scoring.asker import run_of
 from refladder.scoring.grades import grade_question
 from refladder.scoring.judging import judgment_of
-from refladder.scoring.judgment_file import JudgmentIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.prompts import Template
-    from refladder.records import Benchmark, Dimension, Judgment, Output, Prompt
+    from refladder.records import Benchmark, Dimension, Judgment, Prompt
     from refladder.scoring.question import Question
 
 NAME = "gptscore"
@@ -81,10 +79,8 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
         logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
     judgments = []
     for question in asked:
-        logprob = logprobs.get(question.texts["target"])
-        reason = (
-            None if logprob is not None else ((note or "unparsed") if question.texts["target"] else "the text is empty")
-        )
+        text = question.texts["target"]
+        logprob = logprobs.get(text)
         judgments.append(
             judgment_of(
                 question,
@@ -92,7 +88,7 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
                 outcomes=(TEXT,),
                 logprobs=None if logprob is None else (logprob,),
                 mass=None,
-                note=reason,
+                note=None if logprob is not None else note if text else "the text is empty",
                 cut=cut,
             )
         )
@@ -121,17 +117,6 @@ def mean_logprobs(
     return [read.get(question.texts["target"]) for question in asked]
 
 
-def _questions(
-    benchmark: Benchmark, dimensions: Sequence[Dimension]
-) -> Iterator[tuple[int, Dimension, list[Question]]]:
-    outputs: dict[str, list[Output]] = {}
-    for output in benchmark.outputs:
-        outputs.setdefault(output.context_id, []).append(output)
-    for number, context in enumerate(benchmark.contexts, start=1):
-        for dimension in dimensions if context.id in outputs else ():
-            yield number, dimension, [grade_question(output, context, dimension) for output in outputs[context.id]]
-
-
 def _run(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
@@ -143,35 +128,30 @@ def _run(
         check_reads_texts(backend, fill(template, criterion(benchmark.contexts[0], dimensions[0])))
     except LabelsUnavailableError as error:
         return MethodResult(method=None, skipped=str(error))
-    path = None if settings.work is None else within(settings.work / f"{NAME}.judgments.jsonl")
-    log = JudgmentIndex(path, run_of(backend, template), restart=settings.restart)
-    recipe = log.run.recipe
+    log = settings.judgments(f"{NAME}.judgments.jsonl", run_of(backend, template))
+    recipe, reused = log.run.recipe, log.reused
     scores: dict[tuple[str, str], float | None] = {}
-    count = unreadable = length = 0
-    measures: list[Measures] = []
+    tally = Tally()
 
     def read(questions: Sequence[Question]) -> list[list[Judgment]]:
         return [read_texts(backend, template, recipe.digest, questions)]
 
     with settings.progress(NAME) as progress:
-        for number, dimension, asked in _questions(benchmark, dimensions):
-            judgments = log.complete(asked, read)
-            values = mean_logprobs(backend, template, asked, judgments)
-            for question, value in zip(asked, values, strict=True):
-                scores[question.comparison.subject, dimension.name] = value
-            count += len(asked)
-            length += characters(_prompt(template, asked[0])) * len(_groups(asked))
-            unreadable += values.count(None)
-            measures.append(of_judgments(judgments))
+        for number, (context, outputs) in enumerate(by_context(benchmark), start=1):
+            for dimension in dimensions:
+                asked = [grade_question(output, context, dimension) for output in outputs]
+                judgments = log.complete(asked, read)
+                tally.add(judgments, characters(_prompt(template, asked[0])) * len(_groups(asked)))
+                values = mean_logprobs(backend, template, asked, judgments)
+                scores.update(
+                    ((output.id, dimension.name), value) for output, value in zip(outputs, values, strict=True)
+                )
             if progress is not None:
                 progress(number, len(benchmark.contexts))
+    tally.reused = log.reused - reused
     return MethodResult(
         method=Method(name=NAME, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),
-        judgments=count,
-        reused=log.reused,
-        unreadable=unreadable,
-        characters=length,
-        measures=joined(measures),
+        **tally.counts(),
         notes=(NO_ANSWERS,) if settings.answers else (),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,9 +9,9 @@ from refladder.backends.usage import characters
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away, within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
-from refladder.files.locks import locked_folder
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
-from refladder.methods.measures import Measures, joined, of_judgments, of_orders
+from refladder.methods.measures import of_orders
+from refladder.methods.tally import Tally
 from refladder.records import text_id
 from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog
@@ -57,7 +56,7 @@ def evaluation_ladders(
     """
     work = settings.work
     journal = None if work is None else work / JOURNAL
-    with nullcontext() if work is None else locked_folder(work), settings.progress("writing ladders") as progress:
+    with settings.progress("writing ladders") as progress:
         if journal is not None and settings.restart:
             throw_away(journal)
         ladders, failures = build_ladders(
@@ -136,14 +135,14 @@ def _run(
     settings.own(LADDER, {})
     rule_named(settings.rule)
     failures: Sequence[LadderFailure] = ()
-    lengths: list[int] = []  # of the prompts that were needed, reused or not
+    tally = Tally()  # of what was needed, reused or not
     if settings.ladders is not None:
         named = settings.ladders if isinstance(settings.ladders, LadderSet) else load_ladders(settings.ladders)
         ladders = ladders_for(benchmark, dimensions, named)
     else:
 
         def needed(prompts: Sequence[Prompt]) -> None:
-            lengths.extend(map(characters, prompts))
+            tally.characters += sum(map(characters, prompts))
 
         writer = (settings.writer or judge)()
         ladders, failures = evaluation_ladders(writer, benchmark, dimensions, settings, needed)
@@ -159,13 +158,9 @@ def _run(
         sampling=replace(settings.sampling, seed=settings.seed),
     )
     with settings.progress("judging") as progress:
-        measures: list[Measures] = []
 
         def watch(judgments: Sequence[Judgment], length: int) -> None:
-            lengths.append(length)
-            measures.append(of_judgments(judgments))
-            if settings.orders > 1:
-                measures.append(of_orders(judgments))
+            tally.add(judgments, length, of_orders(judgments) if settings.orders > 1 else None)
 
         scorer.watch = watch
         method, report = score_benchmark(
@@ -175,13 +170,10 @@ def _run(
             restart=settings.restart,
             progress=progress,
         )
+    tally.reused = report.reused
     return MethodResult(
         method=method,
-        judgments=report.judgments,
-        reused=report.reused,
-        unreadable=report.unreadable,
-        characters=sum(lengths),
-        measures=joined(measures),
+        **tally.counts(),
         report=report,
         notes=(f"{len(failures):,} rungs could not be written; their outputs have no score",) if failures else (),
     )

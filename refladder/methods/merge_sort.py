@@ -11,24 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.backends.estimate import Unanswered
 from refladder.errors import UsageError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
-from refladder.methods.measures import joined
-from refladder.methods.pairwise import groups, measures_of, open_pair_judge, seed_of, template_of
+from refladder.methods.pairwise import cells_of, measures_of, no_scores, open_pair_judge, template_of
 from refladder.methods.tally import Tally
 from refladder.ranking.sorting import beam_sort, comparisons_between, greedy_sort, run_together
-from refladder.scoring.pairs import first_probabilities, pair_question
+from refladder.scoring.pairs import first_probabilities
 from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.methods.contract import Judge
+    from refladder.methods.pairwise import Cell
     from refladder.ranking.sorting import Sort
-    from refladder.records import Benchmark, Context, Dimension, Output
+    from refladder.records import Benchmark, Dimension
     from refladder.scoring.asker import Asker
-    from refladder.scoring.question import Question
 
 _BEAM = {"beam": "10", "gap": "0.1"}
 
@@ -63,50 +61,26 @@ def _beam(settings: MethodSettings) -> _Sorting:
     return _Sorting(sort, beam, f"|beam:{beam}|gap:{gap:g}")
 
 
-class _Cell(NamedTuple):
-    """The outputs of one context to sort on one dimension, and the random order in which the sort begins."""
-
-    context: Context
-    dimension: Dimension
-    outputs: tuple[Output, ...]
-    start: list[int]
-
-    def question(self, first: int, second: int) -> Question:
-        return pair_question(self.context, self.dimension, self.outputs[first], self.outputs[second])
-
-
-def _cells(benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings) -> list[_Cell]:
-    cells = []
-    for context, outputs in groups(benchmark):
-        for dimension in dimensions:
-            random = np.random.default_rng(seed_of(settings, context.id, dimension.name))
-            cells.append(_Cell(context, dimension, outputs, random.permutation(len(outputs)).tolist()))
-    return cells
-
-
 def _orders(first: int, second: int, settings: MethodSettings) -> list[tuple[int, int]]:
     return [(first, second), (second, first)][: settings.orders]
 
 
 def _counted(
-    pair_judge: Asker, backend: Unanswered, cells: Sequence[_Cell], settings: MethodSettings, sorting: _Sorting
+    pair_judge: Asker,
+    starts: Sequence[tuple[Cell, Sequence[int]]],
+    settings: MethodSettings,
+    sorting: _Sorting,
 ) -> MethodResult:
     """Count every sort in a dry run: answers decide which of its comparisons are made.
 
     A merge shows the item of its left half first, so a sort can only ask the pairs in the order of its start.
     """
     least = most = 0
-    for cell in cells:
+    for cell, start in starts:
         fewest, limit = comparisons_between(len(cell.outputs), beam=sorting.beam)
-        least, most = least + fewest, most + limit
-        questions = [
-            cell.question(*pair)
-            for left, right in itertools.combinations(cell.start, 2)
-            for pair in _orders(left, right, settings)
-        ]
-        with backend.at_most(settings.orders * limit):
-            pair_judge.judge(pair_judge.log.unanswered(questions))
-    least, most = least * settings.orders, most * settings.orders
+        least, most = least + fewest * settings.orders, most + limit * settings.orders
+        pairs = [pair for left, right in itertools.combinations(start, 2) for pair in _orders(left, right, settings)]
+        pair_judge.count(cell.questions(pairs), settings.orders * limit)
     sentence = f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most"
     return MethodResult(method=None, notes=(sentence,))
 
@@ -117,53 +91,40 @@ def _method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> Eval
     ) -> MethodResult:
         """Sort every context and dimension; with two orders, a comparison is the mean of both."""
         sorting = sorting_of(settings)
-        pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
-        cells = _cells(benchmark, dimensions, settings)
-        if isinstance(pair_judge.backend, Unanswered):
-            return _counted(pair_judge, pair_judge.backend, cells, settings, sorting)
+        pair_judge = open_pair_judge(judge, settings, template_of(benchmark, settings))
+        starts = [
+            (cell, np.random.default_rng(cell.seed(settings)).permutation(len(cell.outputs)).tolist())
+            for cell in cells_of(benchmark, dimensions)
+        ]
+        if settings.dry_run:
+            return _counted(pair_judge, starts, settings, sorting)
         tally = Tally()
-        answered: list[dict[tuple[int, int], float]] = [{} for _ in cells]
+        answered: list[dict[tuple[int, int], float]] = [{} for _ in starts]
 
         def ask(asked: list[tuple[int, int, int]]) -> list[float]:
-            shown = [(number, *pair) for number, first, second in asked for pair in _orders(first, second, settings)]
-            questions = [cells[number].question(first, second) for number, first, second in shown]
+            shown = [(number, pair) for number, *both in asked for pair in _orders(both[0], both[1], settings)]
+            questions = [question for number, pair in shown for question in starts[number][0].questions([pair])]
             judgments = tally.ask(pair_judge, questions, "unparsed, so its context cannot be sorted")
             probabilities = first_probabilities(judgments)
-            for (number, first, second), probability in zip(shown, probabilities.tolist(), strict=True):
-                answered[number][first, second] = probability
+            for (number, pair), probability in zip(shown, probabilities.tolist(), strict=True):
+                answered[number][pair] = probability
             if settings.orders == 1:
                 return [float(value) for value in probabilities]
             return [float((there + 1 - back) / 2) for there, back in probabilities.reshape(-1, 2).tolist()]
 
         with settings.progress("sorting"):
-            orderings, _ = run_together([sorting.sort(cell.start) for cell in cells], ask)
-        scores: dict[tuple[str, str], float | None] = {
-            (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
-        }
+            orderings, _ = run_together([sorting.sort(start) for _, start in starts], ask)
+        scores = no_scores(benchmark, dimensions)
         comparisons = []
-        for cell, ordering, asked in zip(cells, orderings, answered, strict=True):
+        for (cell, _), ordering, asked in zip(starts, orderings, answered, strict=True):
             for output, value in zip(cell.outputs, ordering.scores(len(cell.outputs)), strict=True):
                 scores[output.id, cell.dimension.name] = value
-            comparisons.append(
-                Comparisons(
-                    context=cell.context,
-                    dimension=cell.dimension,
-                    outputs=cell.outputs,
-                    pairs=np.array(list(asked), dtype=np.int64).reshape(-1, 2),
-                    probabilities=np.array(list(asked.values()), dtype=np.float64),
-                )
-            )
+            pairs, probabilities = np.array(list(asked), dtype=np.int64), np.array(list(asked.values()))
+            comparisons.append(Comparisons(**cell._asdict(), pairs=pairs.reshape(-1, 2), probabilities=probabilities))
+        signature = f"{name}|{pair_judge.signature}|orders:{settings.orders}|seed:{settings.seed}{sorting.signature}"
         return MethodResult(
-            method=Method(
-                name=name,
-                signature=f"{name}|{pair_judge.signature}|orders:{settings.orders}|seed:{settings.seed}{sorting.signature}",
-                scores=scores,
-            ),
-            judgments=tally.judgments,
-            reused=tally.reused,
-            unreadable=tally.unreadable,
-            characters=tally.characters,
-            measures=joined([tally.measures, measures_of(comparisons)]),
+            method=Method(name=name, signature=signature, scores=scores),
+            **tally.counts(measures_of(comparisons)),
             comparisons=comparisons,
             notes=tally.notes(),
         )

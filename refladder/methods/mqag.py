@@ -28,18 +28,18 @@ from refladder.methods.checkpoints import (
     split_checkpoints,
     token_id,
 )
-from refladder.methods.without_judge import method_without_judge, trained_scores
+from refladder.methods.without_judge import Evaluator, method_without_judge
 from refladder.records import Sampling
+from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf import TransformersBackend
     from refladder.backends.hf.readers import Reader, Row
     from refladder.engine.sampling import GeneratedText
-    from refladder.methods.contract import MethodResult, MethodSettings
-    from refladder.methods.without_judge import Opener
+    from refladder.methods.contract import MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
 
@@ -168,8 +168,7 @@ def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice
     for choice in asked:
         numbers = np.array([next(logits)[0] for _ in range(2 * len(choice.options))]).reshape(2, -1)
         if np.isfinite(numbers).all():
-            weights = np.exp(numbers - numbers.max(axis=1, keepdims=True))
-            distances.append(total_variation(*(weights / weights.sum(axis=1, keepdims=True))))
+            distances.append(total_variation(*probabilities_from(numbers)))
     amiss[UNREADABLE] += len(choices) - len(distances)
     if not distances:
         amiss[NO_QUESTION] += 1
@@ -181,9 +180,9 @@ def _choice_logits(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN40
     return model(**{name: values[:, None] for name, values in arguments.items()}).logits
 
 
-def _prepare(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
+def _opened(
+    _benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
+) -> str | Evaluator:
     """`mqag:GENERATOR+DISTRACTORS+READER`; the same number on every dimension.
 
     Option `questions` is how many are drawn for each output.
@@ -193,19 +192,17 @@ def _prepare(
     if not options["checkpoint"]:
         return NO_CHECKPOINT + SUGGESTION
     names = split_checkpoints(options["checkpoint"], ROLES, "mqag", SUGGESTION)
-
-    def opened() -> Callable[[], MethodResult]:
-        machine = machine_of(options)
-        generator, distractors = (open_writer(name, "mqag", SUGGESTION, machine) for name in names[:2])
-        reader = open_reader(names[2], MULTIPLE_CHOICE, "mqag", SUGGESTION, machine)
-        models = "+".join(model.opened.fingerprint for model in (generator, distractors, reader))
-        signature = f"models:{models}|questions:{options['questions']}|seed:{settings.seed}|distance:total-variation"
-        count, seed = int(options["questions"]), settings.seed
-        score = functools.partial(mqag, generator, distractors, reader, questions=count, seed=seed)
-        functions = [([dimension.name for dimension in dimensions], score)]
-        return lambda: trained_scores("mqag", benchmark, settings, signature, functions)
-
-    return opened
+    machine, count = machine_of(options), int(options["questions"])
+    generator, distractors = (open_writer(name, "mqag", SUGGESTION, machine) for name in names[:2])
+    reader = open_reader(names[2], MULTIPLE_CHOICE, "mqag", SUGGESTION, machine)
+    models = "+".join(model.opened.fingerprint for model in (generator, distractors, reader))
+    score = functools.partial(mqag, generator, distractors, reader, questions=count, seed=settings.seed)
+    return Evaluator(
+        signature=(
+            f"mqag|models:{models}|questions:{options['questions']}|seed:{settings.seed}|distance:total-variation"
+        ),
+        functions=[(dimensions, score)],
+    )
 
 
-MQAG = method_without_judge("mqag", {"checkpoint": "", "questions": str(QUESTIONS), **MACHINE}, _prepare)
+MQAG = method_without_judge("mqag", {"checkpoint": "", "questions": str(QUESTIONS), **MACHINE}, _opened)

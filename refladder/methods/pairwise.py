@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
-from refladder.methods.measures import Measures, Part, add, joined
+from refladder.methods.contract import (
+    Comparisons,
+    EvaluationMethod,
+    Method,
+    MethodResult,
+    MethodSettings,
+    by_context,
+)
+from refladder.methods.measures import Measures, Part, add
 from refladder.methods.tally import Tally
 from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
@@ -22,7 +29,7 @@ from refladder.scoring.pairs import first_probabilities, pair_question
 from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from refladder.arrays import FloatArray, IntArray
     from refladder.methods.contract import Judge
@@ -36,34 +43,19 @@ _MORE = "; read label probabilities instead (--answers 0), or sample more answer
 PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
 
 
-def open_pair_judge(benchmark: Benchmark, judge: Judge, settings: MethodSettings, template: Template) -> Asker:
-    """The judge of pairs of a run; what it answers is shared by the run's methods and kept in the work folder."""
+def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
+    """The benchmark's template of role pairwise."""
     if not benchmark.contexts:
         raise UsageError(f"{benchmark.name} has no contexts; there is nothing to compare")
+    return load_template(benchmark.contexts[0].task, "pairwise", settings.prompts)
+
+
+def open_pair_judge(judge: Judge, settings: MethodSettings, template: Template) -> Asker:
+    """The judge of pairs of a run; what it answers is shared by the run's methods and kept in the work folder."""
     backend = judge()
     run = run_of(backend, template, answers=settings.answers, sampling=settings.sampling)
     name = f"{run.recipe.digest}-{settings.answers}"
     return Asker(backend, template, settings.judgments(f"pairwise-{name}.jsonl", run), settings.least_mass)
-
-
-def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
-    """The benchmark's template of role pairwise."""
-    task = benchmark.contexts[0].task if benchmark.contexts else ""
-    return load_template(task, "pairwise", settings.prompts)
-
-
-def groups(benchmark: Benchmark) -> list[tuple[Context, tuple[Output, ...]]]:
-    """The contexts that have two outputs or more, with these."""
-    outputs: dict[str, list[Output]] = {context.id: [] for context in benchmark.contexts}
-    for output in benchmark.outputs:
-        outputs[output.context_id].append(output)
-    compared = [(context, tuple(outputs[context.id])) for context in benchmark.contexts if len(outputs[context.id]) > 1]
-    if not compared:
-        raise UsageError(
-            f"{benchmark.name} has no context with two outputs, so there is no pair to compare; use a method that "
-            "scores outputs one by one, such as ladder"
-        )
-    return compared
 
 
 def seed_of(settings: MethodSettings, *names: str) -> int:
@@ -72,37 +64,52 @@ def seed_of(settings: MethodSettings, *names: str) -> int:
     return int.from_bytes(hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-class Choice(NamedTuple):
-    """The pairs to compare in one context on one dimension: `pairs` has shape (R, 2), positions of the outputs."""
+class Cell(NamedTuple):
+    """The outputs of one context, two or more, that are compared on one dimension."""
 
     context: Context
     dimension: Dimension
     outputs: tuple[Output, ...]
-    pairs: IntArray
 
-    @property
-    def questions(self) -> list[Question]:
-        """A question for each pair."""
+    def seed(self, settings: MethodSettings) -> int:
+        """A seed of its own."""
+        return seed_of(settings, self.context.id, self.dimension.name)
+
+    def questions(self, pairs: Iterable[Sequence[int]]) -> list[Question]:
+        """A question for each pair of positions of outputs."""
         return [
             pair_question(self.context, self.dimension, self.outputs[first], self.outputs[second])
-            for first, second in self.pairs.tolist()
+            for first, second in pairs
         ]
 
 
-def choose_pairs(benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings) -> list[Choice]:
-    """The pairs of every context and dimension: all of them, or as many as the budget allows."""
+def cells_of(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Cell]:
+    """The contexts that have two outputs or more, on each dimension."""
+    compared = [(context, tuple(outputs)) for context, outputs in by_context(benchmark) if len(outputs) > 1]
+    if not compared:
+        raise UsageError(
+            f"{benchmark.name} has no context with two outputs, so there is no pair to compare; use a method that "
+            "scores outputs one by one, such as ladder"
+        )
+    return [Cell(context, dimension, outputs) for context, outputs in compared for dimension in dimensions]
+
+
+def choose_pairs(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings
+) -> list[tuple[Cell, IntArray]]:
+    """The pairs of every context and dimension, shape (R, 2): all of them, or as many as the budget allows."""
     chosen = []
-    for context, outputs in groups(benchmark):
-        for dimension in dimensions:
-            if settings.budget is None:
-                pairs = all_pairs(len(outputs))
-            else:
-                seed = seed_of(settings, context.id, dimension.name)
-                try:
-                    pairs = select_pairs(len(outputs), settings.budget, settings.selection, seed)
-                except UsageError as error:
-                    raise UsageError(f"context {context.id!r}: {error}") from error
-            chosen.append(Choice(context, dimension, outputs, pairs))
+    for cell in cells_of(benchmark, dimensions):
+        items = len(cell.outputs)
+        try:
+            pairs = (
+                all_pairs(items)
+                if settings.budget is None
+                else select_pairs(items, settings.budget, settings.selection, cell.seed(settings))
+            )
+        except UsageError as error:
+            raise UsageError(f"context {cell.context.id!r}: {error}") from error
+        chosen.append((cell, pairs))
     return chosen
 
 
@@ -111,94 +118,77 @@ def compare_all(
 ) -> tuple[Sequence[Comparisons], Tally]:
     """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons."""
     made = settings.shared.comparisons
-    pairs = (settings.budget, settings.selection, settings.seed)
-    key = (id(benchmark), tuple(dimensions), judge.signature, settings.work, *pairs)
+    key = (id(benchmark), tuple(dimensions), signature_of(judge, settings), settings.work, settings.seed)
     if key in made:
         _, comparisons, tally = made[key]
         return comparisons, replace(tally, reused=tally.judgments, reasons=tally.reasons.copy())
     chosen = choose_pairs(benchmark, dimensions, settings)
-    questions = [question for choice in chosen for question in choice.questions]
+    questions = [question for cell, pairs in chosen for question in cell.questions(pairs.tolist())]
     tally = Tally()
     with settings.progress("comparing") as progress:
         judgments = tally.ask(judge, questions, progress=progress)
-    probabilities = first_probabilities(judgments)
-    comparisons, start = [], 0
-    for choice in chosen:
-        count = len(choice.pairs)
-        comparisons.append(Comparisons(**choice._asdict(), probabilities=probabilities[start : start + count]))
-        start += count
+    ends = np.cumsum([len(pairs) for _, pairs in chosen])
+    probabilities = np.split(first_probabilities(judgments), ends[:-1])
+    comparisons = [
+        Comparisons(**cell._asdict(), pairs=pairs, probabilities=read)
+        for (cell, pairs), read in zip(chosen, probabilities, strict=True)
+    ]
     made[key] = benchmark, comparisons, replace(tally, reasons=tally.reasons.copy())
     return comparisons, tally
+
+
+def signature_of(judge: Asker, settings: MethodSettings) -> str:
+    """What determines the answers about all pairs, or those that the budget allows."""
+    chosen = "all" if settings.budget is None else f"{settings.selection},{settings.budget},seed{settings.seed}"
+    return f"{judge.signature}|pairs:{chosen}"
 
 
 def measures_of(comparisons: Sequence[Comparisons]) -> Measures:
     """The shares of the report card that comparisons give beside those of their judgments."""
     measures: Measures = {}
     for compared in comparisons:
-        items, cell = len(compared.outputs), (compared.dimension.name, compared.context.id)
+        cell = compared.dimension.name, compared.context.id
         hard = estimators.decisions(compared.probabilities)
         read = hard[~np.isnan(hard)]
         add(measures, Part("first", *cell), float(read.sum()), read.size)
-        add(measures, Part("inconsistency", *cell), *bias.inconsistency(items, compared.pairs, compared.probabilities))
-        add(
-            measures,
-            Part("intransitive", *cell),
-            *bias.intransitive_triples(items, compared.pairs, compared.probabilities),
-        )
+        add(measures, Part("inconsistency", *cell), *bias.inconsistency(*compared.arrays))
+        add(measures, Part("intransitive", *cell), *bias.intransitive_triples(*compared.arrays))
     return measures
 
 
-def result_of(
+def no_scores(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> dict[tuple[str, str], float | None]:
+    """None for every output on every dimension."""
+    return {(output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions}
+
+
+def scores_of(
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
-    judge: Asker,
-    settings: MethodSettings,
-    *,
-    name: str,
+    comparisons: Sequence[Comparisons],
     estimator: Estimator,
-    debiased: bool = False,
-) -> MethodResult:
-    """Compare, and score every output; a context whose answers give no scores is told, and its outputs have None.
+    tally: Tally,
+) -> dict[tuple[str, str], float | None]:
+    """The score of every output; a context whose answers give none is told in the tally, and its outputs have None.
 
     The estimator is given the comparisons of a context, and the mean probability of its dimension over all contexts.
-    With `debiased`, the estimator and the measures of the report card get probabilities from which the position bias
-    was taken out, by a threshold for each dimension that was fitted over all contexts. The comparisons of the result
-    stay as the judge gave them.
     """
-    comparisons, tally = compare_all(benchmark, dimensions, judge, settings)
-    if settings.dry_run:
-        return MethodResult(method=None)
-    scores: dict[tuple[str, str], float | None] = {
-        (output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions
-    }
-    thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
-    used = [context.debiased(thresholds) for context in comparisons]
-    means = {name: _mean(probabilities) for name, probabilities in _by_dimension(used).items()}
-    for compared in used:
+    means = {name: _mean(probabilities) for name, probabilities in _by_dimension(comparisons).items()}
+    scores = no_scores(benchmark, dimensions)
+    for compared in comparisons:
+        dimension = compared.dimension.name
         try:
-            values = estimator(compared, means[compared.dimension.name])
+            values = estimator(compared, means[dimension]).tolist()
         except UsageError as error:
-            tally.reasons[f"context {compared.context.id!r}, {compared.dimension.name}: {error}"] += 1
+            tally.reasons[f"context {compared.context.id!r}, {dimension}: {error}"] += 1
             continue
-        for output, value in zip(compared.outputs, values.tolist(), strict=True):
-            scores[output.id, compared.dimension.name] = None if math.isnan(value) else value
-    pairs = "all" if settings.budget is None else f"{settings.selection},{settings.budget},seed{settings.seed}"
-    return MethodResult(
-        method=Method(name=name, signature=f"{name}|{judge.signature}|pairs:{pairs}", scores=scores),
-        judgments=tally.judgments,
-        reused=tally.reused,
-        unreadable=tally.unreadable,
-        characters=tally.characters,
-        measures=joined([tally.measures, measures_of(used)]),
-        comparisons=comparisons,
-        thresholds=thresholds,
-        notes=(*notes, *tally.notes()),
-    )
+        for output, value in zip(compared.outputs, values, strict=True):
+            scores[output.id, dimension] = None if math.isnan(value) else value
+    return scores
 
 
-def plain_mean_probability(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
-    """Mean probability as an estimator of this module."""
-    return estimators.mean_probability(len(comparisons.outputs), comparisons.pairs, comparisons.probabilities)
+def win_ratios(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
+    """Win ratio as an estimator of this module."""
+    return estimators.win_ratio(*comparisons.arrays)
 
 
 def _by_dimension(comparisons: Sequence[Comparisons]) -> dict[str, FloatArray]:
@@ -238,49 +228,58 @@ def _thresholds(comparisons: Sequence[Comparisons], *, sampled: bool) -> tuple[d
     return thresholds, notes
 
 
-def plain_win_ratio(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
-    """Win ratio as an estimator of this module."""
-    return estimators.win_ratio(len(comparisons.outputs), comparisons.pairs, comparisons.probabilities)
-
-
-def _strengths(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
-    items, names = len(comparisons.outputs), comparisons.names
-    return estimators.bradley_terry(items, comparisons.pairs, comparisons.probabilities, prior=PRIOR, names=names)
-
-
-def _expert_scores(comparisons: Comparisons, mean_of_dimension: float) -> FloatArray:
-    return estimators.product_of_experts(
-        len(comparisons.outputs),
-        comparisons.pairs,
-        comparisons.probabilities,
-        position_bias=mean_of_dimension,
-        names=comparisons.names,
-    )
+def _mean_probabilities(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
+    return estimators.mean_probability(*comparisons.arrays)
 
 
 def _ranks(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
-    items, names = len(comparisons.outputs), comparisons.names
-    return likelihood_ranking(items, comparisons.pairs, comparisons.probabilities, names=names)
+    return likelihood_ranking(*comparisons.arrays, names=comparisons.names)
+
+
+def _strengths(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
+    return estimators.bradley_terry(*comparisons.arrays, prior=PRIOR, names=comparisons.names)
+
+
+def _expert_scores(comparisons: Comparisons, mean_of_dimension: float) -> FloatArray:
+    return estimators.product_of_experts(*comparisons.arrays, position_bias=mean_of_dimension, names=comparisons.names)
 
 
 def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> EvaluationMethod:
-    """The method that asks about all pairs, or those that the budget allows, and applies an estimator."""
+    """The method that asks about all pairs, or those that the budget allows, and applies an estimator.
+
+    With `debiased`, the estimator and the measures of the report card get probabilities from which the position bias
+    was taken out, by a threshold for each dimension that was fitted over all contexts. The comparisons of the result
+    stay as the judge gave them.
+    """
 
     def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
     ) -> MethodResult:
         settings.own(name, {})
-        pair_judge = open_pair_judge(benchmark, judge, settings, template_of(benchmark, settings))
-        return result_of(benchmark, dimensions, pair_judge, settings, name=name, estimator=estimator, debiased=debiased)
+        pair_judge = open_pair_judge(judge, settings, template_of(benchmark, settings))
+        comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
+        if settings.dry_run:
+            return MethodResult(method=None)
+        thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
+        used = [context.debiased(thresholds) for context in comparisons]
+        scores = scores_of(benchmark, dimensions, used, estimator, tally)
+        signature = f"{name}|{signature_of(pair_judge, settings)}"
+        return MethodResult(
+            method=Method(name=name, signature=signature, scores=scores),
+            **tally.counts(measures_of(used)),
+            comparisons=comparisons,
+            thresholds=thresholds,
+            notes=(*notes, *tally.notes()),
+        )
 
     return EvaluationMethod(run=run, recorded=PAIRS)
 
 
 # arXiv 2307.07889: equation 6 (win ratio), 9 and 10 (debiasing a probability and a win), appendix B (likelihood).
-win_ratio = _method("win-ratio", plain_win_ratio)
-win_ratio_debiased = _method("win-ratio-debiased", plain_win_ratio, debiased=True)
-mean_probability = _method("mean-probability", plain_mean_probability)
-mean_probability_debiased = _method("mean-probability-debiased", plain_mean_probability, debiased=True)
+win_ratio = _method("win-ratio", win_ratios)
+win_ratio_debiased = _method("win-ratio-debiased", win_ratios, debiased=True)
+mean_probability = _method("mean-probability", _mean_probabilities)
+mean_probability_debiased = _method("mean-probability-debiased", _mean_probabilities, debiased=True)
 bradley_terry = _method("bradley-terry", _strengths)
 product_of_experts = _method("poe", _expert_scores)  # arXiv 2405.05894, with one position bias for each dimension
 likelihood = _method("likelihood", _ranks)

@@ -27,15 +27,14 @@ from refladder.methods.checkpoints import (
     token_id,
 )
 from refladder.methods.trained import first_logprobs, sentences
-from refladder.methods.without_judge import method_without_judge, trained_scores
+from refladder.methods.without_judge import Evaluator, method_without_judge
 from refladder.records import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends.hf import TransformersBackend
-    from refladder.methods.contract import MethodResult, MethodSettings
-    from refladder.methods.without_judge import Opener
+    from refladder.methods.contract import MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
 SUGGESTION = (
@@ -199,22 +198,19 @@ def _greedy_texts(writer: TransformersBackend, inputs: Sequence[Sequence[int]], 
     return [(writer.tokens.text(text.ids) or None) if text.ended and not text.has_nan else None for text in written]
 
 
-def _prepare(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
+def _opened(
+    _benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+) -> str | Evaluator:
     """`questeval:GENERATOR+READER`; the same number on every dimension."""
     if not options["checkpoint"]:
         return NO_CHECKPOINT + SUGGESTION
     names = split_checkpoints(options["checkpoint"], ROLES, "questeval", SUGGESTION)
-
-    def opened() -> Callable[[], MethodResult]:
-        generator, reader = (open_writer(name, "questeval", SUGGESTION, machine_of(options)) for name in names)
-        signature = f"models:{generator.opened.fingerprint}+{reader.opened.fingerprint}|spans:rule|weights:uniform"
-        score = functools.partial(questeval, generator, reader)
-        functions = [([dimension.name for dimension in dimensions], score)]
-        return lambda: trained_scores("questeval", benchmark, settings, signature, functions)
-
-    return opened
+    generator, reader = (open_writer(name, "questeval", SUGGESTION, machine_of(options)) for name in names)
+    models = f"{generator.opened.fingerprint}+{reader.opened.fingerprint}"
+    return Evaluator(
+        signature=f"questeval|models:{models}|spans:rule|weights:uniform",
+        functions=[(dimensions, functools.partial(questeval, generator, reader))],
+    )
 
 
-QUESTEVAL = method_without_judge("questeval", {"checkpoint": "", **MACHINE}, _prepare)
+QUESTEVAL = method_without_judge("questeval", {"checkpoint": "", **MACHINE}, _opened)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import UsageError
 from refladder.methods.without_judge import ReferenceMetric, reference_method
@@ -17,6 +18,7 @@ from refladder.methods.without_judge import ReferenceMetric, reference_method
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+T = TypeVar("T")
 ROUGE_TYPES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 
 
@@ -71,8 +73,11 @@ def rouge(name: str) -> ReferenceMetric:
         from nltk.stem.porter import PorterStemmer  # noqa: PLC0415  rouge-score needs nltk
         from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415  an extra
         from rouge_score.scoring import fmeasure  # noqa: PLC0415
+        from rouge_score.tokenize import tokenize  # noqa: PLC0415
     kind = ROUGE_TYPES[name]
-    tokenizer = _CachedTokenizer(_CachedStemmer(PorterStemmer()))
+    stemmer = SimpleNamespace(stem=_cached(PorterStemmer().stem))
+    # References are split once for all texts of a context.
+    tokenizer = SimpleNamespace(tokenize=_cached(lambda text: tokenize(text, stemmer), 256))
     scorer = RougeScorer([kind], tokenizer=tokenizer)
 
     def best_ngrams(text: str, references: Sequence[str]) -> float:
@@ -142,7 +147,7 @@ def meteor() -> ReferenceMetric:
         def synsets(_word: str) -> tuple[()]:
             return ()
 
-    stemmer, synonyms = _CachedStemmer(PorterStemmer()), _CachedSynonyms(synsets)
+    stemmer, synonyms = SimpleNamespace(stem=_cached(PorterStemmer().stem)), SimpleNamespace(synsets=_cached(synsets))
 
     def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
         split = [wordpunct_tokenize(reference) for reference in references]
@@ -154,27 +159,9 @@ def meteor() -> ReferenceMetric:
     return ReferenceMetric(signature=f"meteor|nrefs:best|{settings}", score=score, note=note)
 
 
-class _CachedSynonyms:
-    """Stands where nltk expects WordNet; a word is looked up once."""
-
-    def __init__(self, synsets: Callable[[str], Sequence[Any]]) -> None:
-        self.synsets = functools.lru_cache(maxsize=1 << 16)(synsets)
-
-
-class _CachedTokenizer:
-    """The tokenizer of rouge-score; references are split once for all texts of a context, and a word stemmed once."""
-
-    def __init__(self, stemmer: Any) -> None:  # noqa: ANN401
-        from rouge_score.tokenize import tokenize  # noqa: PLC0415  an extra
-
-        self.tokenize: Callable[[str], list[str]] = functools.lru_cache(maxsize=256)(
-            lambda text: tokenize(text, stemmer)
-        )
-
-
-class _CachedStemmer:
-    def __init__(self, stemmer: Any) -> None:  # noqa: ANN401
-        self.stem = functools.lru_cache(maxsize=1 << 16)(stemmer.stem)
+def _cached(function: Callable[[str], T], size: int = 1 << 16) -> Callable[[str], T]:
+    """A function of a word that the packages ask for again and again."""
+    return functools.lru_cache(maxsize=size)(function)
 
 
 BLEU = reference_method("bleu", bleu)

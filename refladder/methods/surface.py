@@ -15,8 +15,7 @@ import numpy as np
 
 from refladder.metaeval.agreement import build_grid, human_means
 from refladder.metaeval.leave_one_out import choose_on_other_contexts, standardise
-from refladder.methods.contract import Method
-from refladder.methods.without_judge import by_context
+from refladder.methods.contract import Method, by_context
 from refladder.version import __version__
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import functools
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,16 +32,16 @@ from refladder.methods.checkpoints import (
     open_writer,
     token_id,
 )
-from refladder.methods.without_judge import has_references, method_without_judge, trained_scores
+from refladder.methods.without_judge import Evaluator, has_references, method_without_judge
+from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf import TransformersBackend
-    from refladder.backends.hf.readers import Reader
-    from refladder.methods.contract import MethodResult, MethodSettings
-    from refladder.methods.without_judge import Opener, Score
+    from refladder.backends.hf.readers import Reader, Row
+    from refladder.methods.contract import EvaluationMethod, MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
 
@@ -55,67 +54,54 @@ REGRESSOR_SUGGESTION = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BooleanQuestion:
-    """UniEval's input for one dimension.
+    """UniEval's input for one dimension: a question, and texts after it as a template of the output and its context.
 
-    `parts` are (name, source) after the question, the source being output, context, background or reference.
     `sentences` says whether the output is asked about sentence by sentence, and how the answers are put together.
     """
 
-    question: str
-    parts: tuple[tuple[str, str], ...]
-    sentences: str | None = None
-
-    @property
-    def needs_reference(self) -> bool:
-        """Whether the output is compared with references."""
-        return any(source == "reference" for _, source in self.parts)
+    def __init__(self, question: str, *texts: str, sentences: str | None = None) -> None:
+        self.parts = (f"question: {question}", *texts)
+        self.sentences = sentences
+        self.needs_reference = any("{reference}" in text for text in texts)
 
 
 NO_REFERENCE = "{:,} outputs have no score on a dimension that needs a reference, since their context has none"
 
 # What the published checkpoints were trained on: arXiv 2210.07197, appendix.
-UNIEVAL_QUESTIONS: dict[tuple[str, str], BooleanQuestion] = {
+UNIEVAL_QUESTIONS = {
     ("summarization", "coherence"): BooleanQuestion(
-        question="Is this a coherent summary to the document?", parts=(("summary", "output"), ("document", "context"))
+        "Is this a coherent summary to the document?", "summary: {output}", "document: {context}"
     ),
     ("summarization", "consistency"): BooleanQuestion(
-        question="Is this claim consistent with the document?",
-        parts=(("claim", "output"), ("document", "context")),
-        sentences="mean",
+        "Is this claim consistent with the document?", "claim: {output}", "document: {context}", sentences="mean"
     ),
     ("summarization", "fluency"): BooleanQuestion(
-        question="Is this a fluent paragraph?", parts=(("paragraph", "output"),), sentences="mean"
+        "Is this a fluent paragraph?", "paragraph: {output}", sentences="mean"
     ),
     ("summarization", "relevance"): BooleanQuestion(
-        question="Is this summary relevant to the reference?", parts=(("summary", "output"), ("reference", "reference"))
+        "Is this summary relevant to the reference?", "summary: {output}", "reference: {reference}"
     ),
-    ("dialogue", "naturalness"): BooleanQuestion(
-        question="Is this a natural response in the dialogue?", parts=(("response", "output"),)
-    ),
+    ("dialogue", "naturalness"): BooleanQuestion("Is this a natural response in the dialogue?", "response: {output}"),
     ("dialogue", "coherence"): BooleanQuestion(
-        question="Is this a coherent response given the dialogue history?",
-        parts=(("response", "output"), ("dialogue history", "context")),
+        "Is this a coherent response given the dialogue history?", "response: {output}", "dialogue history: {context}"
     ),
     ("dialogue", "engagingness"): BooleanQuestion(
-        question="Is this an engaging and informative response according to the dialogue history and fact?",
-        parts=(("response", "output"), ("dialogue history", "context"), ("fact", "background")),
+        "Is this an engaging and informative response according to the dialogue history and fact?",
+        "response: {output}",
+        "dialogue history: {context}",
+        "fact: {background}",
         sentences="sum",
     ),
     ("dialogue", "groundedness"): BooleanQuestion(
-        question="Is this response consistent with knowledge in the fact?",
-        parts=(("response", "output"), ("fact", "background")),
+        "Is this response consistent with knowledge in the fact?", "response: {output}", "fact: {background}"
     ),
     ("dialogue", "understandability"): BooleanQuestion(
-        question="Is this an understandable response in the dialogue?", parts=(("response", "output"),)
+        "Is this an understandable response in the dialogue?", "response: {output}"
     ),
-    ("data-to-text", "fluency"): BooleanQuestion(
-        question="Is this a fluent utterance?", parts=(("utterance", "output"),)
-    ),
+    ("data-to-text", "fluency"): BooleanQuestion("Is this a fluent utterance?", "utterance: {output}"),
     ("data-to-text", "semantics"): BooleanQuestion(
-        question="Is this sentence informative according to the reference?",
-        parts=(("sentence", "output"), ("reference", "reference")),
+        "Is this sentence informative according to the reference?", "sentence: {output}", "reference: {reference}"
     ),
 }
 
@@ -134,13 +120,7 @@ def unieval_inputs(question: BooleanQuestion, context: Context, text: str, refer
     """
     sources = {"context": context.text, "background": context.background, "reference": reference}
     outputs = sentences(text) if question.sentences else [text.strip()] * bool(text.strip())
-    return [
-        (
-            f"question: {question.question}",
-            *(f"{name}: {output if source == 'output' else sources[source]}" for name, source in question.parts),
-        )
-        for output in outputs
-    ]
+    return [tuple(part.format(output=output, **sources) for part in question.parts) for output in outputs]
 
 
 def yes_shares(writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:
@@ -188,18 +168,18 @@ def unieval(writer: TransformersBackend, question: BooleanQuestion, context: Con
     references = context.references if question.needs_reference else ("",)
     if not references:
         return Found([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
-    inputs = [[unieval_inputs(question, context, text, reference) for reference in references] for text in texts]
-    shares, cut = yes_shares(writer, [ids for by_reference in inputs for asked in by_reference for ids in asked])
+    asked = [unieval_inputs(question, context, text, reference) for text in texts for reference in references]
+    shares, cut = yes_shares(writer, [parts for inputs in asked for parts in inputs])
     amiss = Counter({CUT: cut})
-    values: list[float | None] = []
-    start = 0
     put_together = np.sum if question.sentences == "sum" else np.mean
-    for by_reference in inputs:
-        per_reference = []
-        for asked in by_reference:
-            per_reference.append(float(put_together(shares[start : start + len(asked)])) if asked else None)
-            start += len(asked)
-        values.append(_finite(None if None in per_reference else float(np.max(np.array(per_reference))), amiss))
+    scores = [
+        float(put_together(own)) if len(own) else None
+        for own in np.split(shares, np.cumsum([len(inputs) for inputs in asked])[:-1])
+    ]
+    values: list[float | None] = []
+    for start in range(0, len(scores), len(references)):
+        of_text = [score for score in scores[start : start + len(references)] if score is not None]
+        values.append(_finite(float(np.max(of_text)) if of_text else None, amiss))
     return Found(values, amiss)
 
 
@@ -255,8 +235,7 @@ def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> F
         return [(" ".join(facts), text), *((text, fact) for fact in facts)]
 
     def least(logits: FloatArray) -> float:
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return float((weights[:, label] / weights.sum(axis=1)).min())
+        return float(probabilities_from(logits)[:, label].min())
 
     return _of_pairs(reader, texts, pairs, least)
 
@@ -285,40 +264,36 @@ def _of_pairs(
 ) -> Found:
     """A number for each text, computed from the logits of its pairs, shape (pairs, classes)."""
     amiss: Counter[str] = Counter()
-    rows = []
-    counts: list[int | None] = []  # rows of each text; None for an empty one, 0 for one that does not fit
+    rows_of: list[list[Row] | None] = []  # None for an empty text, no rows for one that does not fit
+    plain = reader.tokens.plain
     for text in texts:
         if not text.strip():
-            counts.append(None)
+            rows_of.append(None)
             continue
-        plain = reader.tokens.plain
         pair_rows = [reader.pair(plain(first), plain(second)) for first, second in pairs(text)]
         fitting = [row for row in pair_rows if row is not None]
-        counts.append(len(fitting) if len(fitting) == len(pair_rows) else 0)
-        rows += fitting if len(fitting) == len(pair_rows) else []
+        rows_of.append(fitting if len(fitting) == len(pair_rows) else [])
+    rows = [row for own in rows_of for row in own or ()]
     amiss[CUT] += sum(row.cut for row in rows)
-    logits = reader.run(rows, lambda model, arguments: model(**arguments).logits)
+    logits = iter(reader.run(rows, lambda model, arguments: model(**arguments).logits))
     values: list[float | None] = []
-    start = 0
-    for count in counts:
-        if count == 0:
+    for own in rows_of:
+        if own is None or own:
+            values.append(_finite(value(np.stack([next(logits) for _ in own])) if own else None, amiss))
+        else:
             amiss[TOO_LONG] += 1
             values.append(None)
-        else:
-            mine = None if count is None else value(np.stack(logits[start : start + count]))
-            values.append(_finite(mine, amiss))
-        start += count or 0
     return Found(values, amiss)
 
 
-def _prepare_unieval(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
+def _opened_unieval(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+) -> str | Evaluator:
     """`unieval:PATH`. Dimensions that UniEval has no question for have no score."""
     if not options["checkpoint"]:
         return NO_CHECKPOINT + UNIEVAL_SUGGESTION
     task = benchmark.contexts[0].task
-    asked: dict[str, BooleanQuestion] = {}
+    asked: list[tuple[Dimension, BooleanQuestion]] = []
     unscored, unreferenced = [], []
     for dimension in dimensions:
         question = UNIEVAL_QUESTIONS.get((task, dimension.name))
@@ -327,65 +302,45 @@ def _prepare_unieval(
         elif question.needs_reference and not has_references(benchmark):
             unreferenced.append(dimension.name)
         else:
-            asked[dimension.name] = question
-    unscored += unreferenced
+            asked.append((dimension, question))
+    without = ", ".join(unscored + unreferenced)
     if not asked:
-        return f"UniEval has no question for {task} on {', '.join(unscored)} with the available data"
-
-    def opened() -> Callable[[], MethodResult]:
-        writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))
-        functions: list[tuple[list[str], Score]] = [
-            ([dimension], functools.partial(unieval, writer, question)) for dimension, question in asked.items()
-        ]
-        signature = f"model:{writer.opened.fingerprint}|nrefs:best|sentences:rule"
-
-        def compute() -> MethodResult:
-            result = trained_scores("unieval", benchmark, settings, signature, functions)
-            notes = (f"UniEval has no question for {', '.join(unscored)}; no score there",) if unscored else ()
-            return replace(result, notes=(*notes, *result.notes))
-
-        return compute
-
-    return opened
+        return f"UniEval has no question for {task} on {without} with the available data"
+    writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))
+    return Evaluator(
+        signature=f"unieval|model:{writer.opened.fingerprint}|nrefs:best|sentences:rule",
+        functions=[([dimension], functools.partial(unieval, writer, question)) for dimension, question in asked],
+        notes=(f"UniEval has no question for {without}; no score there",) if without else (),
+    )
 
 
-def _prepare_nli(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
-    """`nli:PATH`: entailment both ways between data and text; the same number on every dimension."""
-    task = benchmark.contexts[0].task
-    if task != "data-to-text":
-        return f"it reads triples of data, and the task of {benchmark.name} is {task}"
-    return _classified("nli", NLI_SUGGESTION, data_entailment, benchmark, dimensions, options, settings)
-
-
-def _prepare_regressor(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
-) -> str | Opener:
-    """`regressor:PATH`: the output of a trained sequence classifier; the same number on every dimension."""
-    return _classified("regressor", REGRESSOR_SUGGESTION, regression, benchmark, dimensions, options, settings)
-
-
-def _classified(  # noqa: PLR0917  what `_prepare_*` are given, behind three of their own
+def _of_a_classifier(
     name: str,
     suggestion: str,
     score: Callable[[Reader, Context, Sequence[str]], Found],
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    options: dict[str, str],
-    settings: MethodSettings,
-) -> str | Opener:
-    if not options["checkpoint"]:
-        return NO_CHECKPOINT + suggestion
+    unfit: Callable[[Benchmark], str | None] = lambda _benchmark: None,
+) -> EvaluationMethod:
+    """`NAME:PATH`: the same number on every dimension; `unfit` says why a benchmark cannot be scored."""
 
-    def opened() -> Callable[[], MethodResult]:
+    def opened(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+    ) -> str | Evaluator:
+        if reason := unfit(benchmark):
+            return reason
+        if not options["checkpoint"]:
+            return NO_CHECKPOINT + suggestion
         reader = open_reader(options["checkpoint"], CLASSIFIER, name, suggestion, machine_of(options))
-        functions = [([dimension.name for dimension in dimensions], functools.partial(score, reader))]
-        return lambda: trained_scores(name, benchmark, settings, f"model:{reader.opened.fingerprint}", functions)
+        signature = f"{name}|model:{reader.opened.fingerprint}"
+        return Evaluator(signature=signature, functions=[(dimensions, functools.partial(score, reader))])
 
-    return opened
+    return method_without_judge(name, {"checkpoint": "", **MACHINE}, opened)
 
 
-UNIEVAL = method_without_judge("unieval", {"checkpoint": "", **MACHINE}, _prepare_unieval)
-NLI = method_without_judge("nli", {"checkpoint": "", **MACHINE}, _prepare_nli)
-REGRESSOR = method_without_judge("regressor", {"checkpoint": "", **MACHINE}, _prepare_regressor)
+def _no_triples(benchmark: Benchmark) -> str | None:
+    task = benchmark.contexts[0].task
+    return None if task == "data-to-text" else f"it reads triples of data, and the task of {benchmark.name} is {task}"
+
+
+UNIEVAL = method_without_judge("unieval", {"checkpoint": "", **MACHINE}, _opened_unieval)
+NLI = _of_a_classifier("nli", NLI_SUGGESTION, data_entailment, _no_triples)
+REGRESSOR = _of_a_classifier("regressor", REGRESSOR_SUGGESTION, regression)

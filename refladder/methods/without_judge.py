@@ -1,33 +1,62 @@
-"""What methods without a judge share: references or checkpoints, outputs by context, and sentences for the user."""
+"""What methods without a judge share: they open references or checkpoints, and score the outputs of each context."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.methods.checkpoints import NO_NUMBER
-from refladder.methods.contract import EvaluationMethod, Method, MethodResult
+from refladder.methods.checkpoints import NO_NUMBER, Found
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult, by_context
 from refladder.scoring.recorded import ANY
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from refladder.methods.checkpoints import Found
     from refladder.methods.contract import Judge, MethodSettings
-    from refladder.records import Benchmark, Context, Dimension, Output
+    from refladder.records import Benchmark, Context, Dimension
 
-    Scores = dict[tuple[str, str], float | None]
     Score = Callable[[Context, Sequence[str]], Found]  # of the outputs of one context
-    Opener = Callable[[], Callable[[], MethodResult]]  # opens what the method needs, then computes its scores
-    # Gives an opener, or the reason why the method has nothing to work on.
-    Prepare = Callable[[Benchmark, Sequence[Dimension], dict[str, str], MethodSettings], str | Opener]
+    # Opens what the method needs, or gives the reason why it has nothing to work on.
+    Open = Callable[[Benchmark, Sequence[Dimension], dict[str, str], MethodSettings], "str | Evaluator"]
 
 WITHOUT = "{:,} contexts have no references; their outputs have no score"
 NO_REFERENCES = "{name} has no references to compare with, so this method has nothing to work on; leave it out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluator:
+    """A method that is open: each of `functions` scores some dimensions.
+
+    `signature` lacks the version of refladder. `amiss` counts what went amiss beside what a function says.
+    """
+
+    signature: str
+    functions: Sequence[tuple[Sequence[Dimension], Score]]
+    notes: tuple[str, ...] = ()
+    amiss: Counter[str] = field(default_factory=Counter)
+
+    def result(self, name: str, benchmark: Benchmark, settings: MethodSettings) -> MethodResult:
+        """Scores of every output, and what the user should know of them."""
+        scores: dict[tuple[str, str], float | None] = {}
+        amiss: Counter[str] = Counter()
+        with settings.progress(name) as progress:
+            for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
+                for dimensions, score in self.functions:
+                    found = score(context, [output.text for output in outputs])
+                    amiss += found.amiss
+                    for output, value in zip(outputs, found.values, strict=True):
+                        scores.update(dict.fromkeys(((output.id, dimension.name) for dimension in dimensions), value))
+                if progress is not None:
+                    progress(done, len(benchmark.contexts))
+        counts = [*amiss.items(), *self.amiss.items()]
+        return MethodResult(
+            method=Method(name=name, signature=f"{self.signature}|refladder:{__version__}", scores=scores),
+            notes=(*self.notes, *(sentence.format(count) for sentence, count in counts if count)),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,18 +72,17 @@ class ReferenceMetric:
     note: str | None = None
 
 
-def method_without_judge(name: str, defaults: Mapping[str, str], prepare: Prepare) -> EvaluationMethod:
-    """A method that asks no judge."""
+def method_without_judge(name: str, defaults: Mapping[str, str], opened: Open) -> EvaluationMethod:
+    """A method that asks no judge; a dry run only opens it."""
 
     def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], _judge: Judge, settings: MethodSettings, /
     ) -> MethodResult:
-        opener = prepare(benchmark, dimensions, settings.own(name, defaults), settings)
-        if isinstance(opener, str):
-            return MethodResult(method=None, skipped=opener)
         try:
-            compute = opener()
-            return MethodResult(method=None) if settings.dry_run else compute()
+            evaluator = opened(benchmark, dimensions, settings.own(name, defaults), settings)
+            if isinstance(evaluator, str):
+                return MethodResult(method=None, skipped=evaluator)
+            return MethodResult(method=None) if settings.dry_run else evaluator.result(name, benchmark, settings)
         except BackendUnavailableError as error:
             return MethodResult(method=None, skipped=str(error))
 
@@ -64,18 +92,17 @@ def method_without_judge(name: str, defaults: Mapping[str, str], prepare: Prepar
 def reference_method(name: str, open_metric: Callable[[], ReferenceMetric]) -> EvaluationMethod:
     """A metric that compares outputs with the references of their context: one number for all dimensions."""
 
-    def prepare(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], _options: dict[str, str], settings: MethodSettings
-    ) -> str | Opener:
+    def opened(
+        benchmark: Benchmark, dimensions: Sequence[Dimension], _options: dict[str, str], _settings: MethodSettings
+    ) -> str | Evaluator:
         if not has_references(benchmark):
             return NO_REFERENCES.format(name=benchmark.name)
         try:
-            metric = open_metric()
+            return against_references(open_metric(), benchmark, dimensions)
         except UsageError as error:
             return str(error)
-        return lambda: lambda: against_references(name, metric, benchmark, dimensions, settings)
 
-    return method_without_judge(name, {}, prepare)
+    return method_without_judge(name, {}, opened)
 
 
 def has_references(benchmark: Benchmark) -> bool:
@@ -83,62 +110,23 @@ def has_references(benchmark: Benchmark) -> bool:
     return any(context.references for context in benchmark.contexts)
 
 
-def notes_of(amiss: Counter[str]) -> tuple[str, ...]:
-    """Sentences for the user, from templates and their counts."""
-    return tuple(sentence.format(count) for sentence, count in amiss.items() if count)
-
-
-def by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
-    """The contexts that have outputs, with these."""
-    outputs: dict[str, list[Output]] = {}
-    for output in benchmark.outputs:
-        outputs.setdefault(output.context_id, []).append(output)
-    for context in benchmark.contexts:
-        if context.id in outputs:
-            yield context, outputs[context.id]
-
-
 def against_references(
-    name: str, metric: ReferenceMetric, benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings
-) -> MethodResult:
+    metric: ReferenceMetric, benchmark: Benchmark, dimensions: Sequence[Dimension], amiss: Counter[str] | None = None
+) -> Evaluator:
     """One number for each output, the same on every dimension; None in a context without references."""
-    scores: Scores = {}
-    broken = 0
-    with settings.progress(name) as progress:
-        for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
-            texts = [output.text for output in outputs]
-            numbers = metric.score(texts, context.references) if context.references else [None] * len(texts)
-            for output, number in zip(outputs, numbers, strict=True):
-                value = number if number is None or math.isfinite(number) else None
-                broken += value is not number
-                scores.update(dict.fromkeys(((output.id, dimension.name) for dimension in dimensions), value))
-            if progress is not None:
-                progress(done, len(benchmark.contexts))
+
+    def score(context: Context, texts: Sequence[str]) -> Found:
+        if not context.references:
+            return Found([None] * len(texts), Counter())
+        numbers = metric.score(texts, context.references)
+        values = [number if math.isfinite(number) else None for number in numbers]
+        return Found(values, Counter({NO_NUMBER: values.count(None)}))
+
     without = sum(not context.references for context in benchmark.contexts)
-    return MethodResult(
-        method=Method(name=name, signature=f"{metric.signature}|refladder:{__version__}", scores=scores),
-        notes=(*((metric.note,) if metric.note else ()), *notes_of(Counter({WITHOUT: without, NO_NUMBER: broken}))),
+    notes = (metric.note, WITHOUT.format(without) if without else None)
+    return Evaluator(
+        signature=metric.signature,
+        functions=[(dimensions, score)],
+        notes=tuple(filter(None, notes)),
+        amiss=Counter() if amiss is None else amiss,
     )
-
-
-def trained_scores(
-    name: str,
-    benchmark: Benchmark,
-    settings: MethodSettings,
-    signature: str,
-    functions: Sequence[tuple[Sequence[str], Score]],
-) -> MethodResult:
-    """Scores of a trained evaluator."""
-    scores: Scores = {}
-    amiss: Counter[str] = Counter()
-    with settings.progress(name) as progress:
-        for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
-            for dimensions, score in functions:
-                numbers = score(context, [output.text for output in outputs])
-                amiss += numbers.amiss
-                for output, value in zip(outputs, numbers.values, strict=True):
-                    scores.update(dict.fromkeys(((output.id, dimension) for dimension in dimensions), value))
-            if progress is not None:
-                progress(done, len(benchmark.contexts))
-    signature = f"{name}|{signature}|refladder:{__version__}"
-    return MethodResult(method=Method(name=name, signature=signature, scores=scores), notes=notes_of(amiss))

@@ -14,31 +14,32 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.backends.estimate import Unanswered
 from refladder.errors import DataError, PromptError, UsageError
 from refladder.files.jsonl import read_bytes
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, MethodSettings
-from refladder.methods.measures import joined
 from refladder.methods.pairwise import (
+    cells_of,
     choose_pairs,
-    groups,
+    compare_all,
+    measures_of,
     open_pair_judge,
-    plain_win_ratio,
-    result_of,
+    scores_of,
     seed_of,
+    signature_of,
     template_of,
+    win_ratios,
 )
-from refladder.methods.tally import Tally
+from refladder.methods.tally import Tally, total
 from refladder.prompts import Template, fill, text_of, with_text
 from refladder.ranking.bias import share_of_first
 from refladder.records import Prompt, Unwritten
-from refladder.scoring.pairs import first_probabilities, pair_question
+from refladder.scoring.pairs import first_probabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
-    from refladder.methods.contract import Judge
+    from refladder.methods.contract import Comparisons, Judge
     from refladder.records import Benchmark, Dimension, Judgment
     from refladder.scoring.question import Question
 
@@ -75,23 +76,16 @@ class _Candidate(NamedTuple):
     fairness: float | None
 
 
-class _Options(NamedTuple):
-    pairs: int
-    instructions: str
-    rewrites: int
-    rounds: int
-
-
-def _options(settings: MethodSettings) -> _Options:
-    given = settings.own("zepo", _DEFAULTS)
-    shown = ", ".join(f"zepo.{name}={given[name]}" for name in ("pairs", "rewrites", "rounds"))
+def _numbers(options: Mapping[str, str]) -> tuple[int, int, int]:
+    """How many pairs, rewrites and rounds the options ask for."""
+    shown = ", ".join(f"zepo.{name}={options[name]}" for name in ("pairs", "rewrites", "rounds"))
     try:
-        count, rewrites, rounds = int(given["pairs"]), int(given["rewrites"]), int(given["rounds"])
+        pairs, rewrites, rounds = int(options["pairs"]), int(options["rewrites"]), int(options["rounds"])
     except ValueError:
         raise UsageError(f"{shown}: all must be whole numbers") from None
-    if count < 1 or rewrites < 0 or rounds < 1:
+    if pairs < 1 or rewrites < 0 or rounds < 1:
         raise UsageError(f"{shown}: at least 1 pair, no less than 0 rewrites, and at least 1 round")
-    return _Options(count, given["instructions"], rewrites, rounds)
+    return pairs, rewrites, rounds
 
 
 def _run(
@@ -108,32 +102,32 @@ def _run(
     one instruction in each paragraph, in place of the shipped ones; `rewrites`, how many the writer makes of the
     fairest so far in each of `rounds`; a search ends before where no instruction could be fairer.
     """
-    options = _options(settings)
+    options = settings.own("zepo", _DEFAULTS)
+    pairs, rewrites, rounds = _numbers(options)
     template = template_of(benchmark, settings)
-    initial = [template, *_reworded(template, options.instructions)]
-    notes: list[str] = []
-    total = Tally()
-    parts = []
+    initial = [template, *_reworded(template, options["instructions"])]
+    search, tallies = Tally(), list[Tally]()
+    notes, signatures = list[str](), list[str]()
+    comparisons: list[Comparisons] = []
+    scores: dict[tuple[str, str], float | None] = {}
     for dimension in dimensions:
-        questions = _search_questions(benchmark, dimension, settings, options.pairs)
+        questions = _search_questions(benchmark, dimension, settings, pairs)
 
         def tried(template: Template, questions: Sequence[Question] = questions) -> _Candidate:
-            pair_judge = open_pair_judge(benchmark, judge, settings, template)
-            return _Candidate(template, _fairness(total.ask(pair_judge, questions, "unparsed, in the search")))
+            pair_judge = open_pair_judge(judge, settings, template)
+            return _Candidate(template, _fairness(search.ask(pair_judge, questions, "unparsed, in the search")))
 
         candidates = [tried(template) for template in initial]
         failed: list[str] = []
         asked = 0
-        for number in range(options.rounds if options.rewrites else 0):
+        for number in range(rounds if rewrites else 0):
             best = _fairest(candidates)
             if best.fairness == 0:
                 break
             writer = (settings.writer or judge)()
-            made, unusable = rewritten(
-                writer, best.template, options.rewrites, settings, start=number * options.rewrites
-            )
+            made, unusable = rewritten(writer, best.template, rewrites, settings, start=number * rewrites)
             failed += unusable
-            asked += options.rewrites
+            asked += rewrites
             known = {candidate.template.digest for candidate in candidates}
             candidates += [tried(template) for template in made if template.digest not in known]
         if settings.dry_run:
@@ -145,23 +139,31 @@ def _run(
                 f"{dimension.name}: {len(failed)} of {asked} rewritten instructions cannot be used, e.g. {failed[0]}"
             )
         best = _fairest(candidates)
-        if best.fairness is None:
-            notes.append(
-                f"{dimension.name}: no pair was read in both orders with any instruction; the template's own is used"
-            )
-        else:
-            listed = ", ".join(
-                "unparsed" if candidate.fairness is None else f"{-candidate.fairness:.3f}" for candidate in candidates
-            )
-            number, last = candidates.index(best), len(candidates) - 1
-            notes.append(f"{dimension.name}: instruction {number} of 0-{last}, |P(first) - 1/2| {listed}")
-        pair_judge = open_pair_judge(benchmark, judge, settings, best.template)
-        parts.append(result_of(benchmark, [dimension], pair_judge, settings, name="zepo", estimator=plain_win_ratio))
+        notes.append(f"{dimension.name}: {_outcome(candidates, best)}")
+        pair_judge = open_pair_judge(judge, settings, best.template)
+        compared, tally = compare_all(benchmark, [dimension], pair_judge, settings)
+        scores |= scores_of(benchmark, [dimension], compared, win_ratios, tally)
+        comparisons += compared
+        tallies.append(tally)
+        signatures.append(f"zepo|{signature_of(pair_judge, settings)}")
     if settings.dry_run:
         return MethodResult(method=None, notes=tuple(notes))
-    searched = f"|zepo:{options.pairs}x2of{len(initial)}"
-    searched += f"+{options.rewrites}x{options.rounds}" if options.rewrites else ""
-    return _joined(parts, total, notes, searched)
+    searched = f"|zepo:{pairs}x2of{len(initial)}" + (f"+{rewrites}x{rounds}" if rewrites else "")
+    return MethodResult(
+        method=Method(name="zepo", signature="+".join(dict.fromkeys(signatures)) + searched, scores=scores),
+        **total([search, *tallies]).counts(measures_of(comparisons)),
+        comparisons=comparisons,
+        notes=(*notes, *search.notes(), *(note for tally in tallies for note in tally.notes())),
+    )
+
+
+def _outcome(candidates: Sequence[_Candidate], best: _Candidate) -> str:
+    if best.fairness is None:
+        return "no pair was read in both orders with any instruction; the template's own is used"
+    listed = ", ".join(
+        "unparsed" if candidate.fairness is None else f"{-candidate.fairness:.3f}" for candidate in candidates
+    )
+    return f"instruction {candidates.index(best)} of 0-{len(candidates) - 1}, |P(first) - 1/2| {listed}"
 
 
 def _count_longest(
@@ -173,7 +175,7 @@ def _count_longest(
 ) -> None:
     """Count the comparisons in a dry run, with the longest instruction: the fairest is not known yet."""
     chosen = choose_pairs(benchmark, [dimension], settings)
-    questions = [question for choice in chosen for question in choice.questions]
+    questions = [question for cell, pairs in chosen for question in cell.questions(pairs.tolist())]
 
     def length(template: Template) -> int:
         """In tokens, with an unwritten instruction at its limit; in characters where tokens are unknown."""
@@ -182,10 +184,7 @@ def _count_longest(
             return len(text_of(template))
         return tokens[0] + (0 if template.ending is None else template.ending.tokens)
 
-    pair_judge = open_pair_judge(benchmark, judge, settings, max(templates, key=length))
-    if isinstance(pair_judge.backend, Unanswered):
-        with pair_judge.backend.at_most(len(questions)):
-            pair_judge.judge(pair_judge.log.unanswered(questions))
+    open_pair_judge(judge, settings, max(templates, key=length)).count(questions, len(questions))
 
 
 zepo = EvaluationMethod(run=_run)
@@ -193,24 +192,6 @@ zepo = EvaluationMethod(run=_run)
 
 def _fairest(candidates: Sequence[_Candidate]) -> _Candidate:
     return max(candidates, key=lambda candidate: -1.0 if candidate.fairness is None else candidate.fairness)
-
-
-def _joined(parts: Sequence[MethodResult], total: Tally, notes: Sequence[str], signature: str) -> MethodResult:
-    methods = [part.method for part in parts if part.method is not None]
-    return MethodResult(
-        method=Method(
-            name="zepo",
-            signature="+".join(dict.fromkeys(method.signature for method in methods)) + signature,
-            scores={key: value for method in methods for key, value in method.scores.items()},
-        ),
-        judgments=total.judgments + sum(part.judgments for part in parts),
-        reused=total.reused + sum(part.reused for part in parts),
-        unreadable=total.unreadable + sum(part.unreadable for part in parts),
-        characters=total.characters + sum(part.characters or 0 for part in parts),
-        measures=joined([total.measures, *(part.measures for part in parts)]),
-        comparisons=[comparison for part in parts for comparison in part.comparisons],
-        notes=(*notes, *total.notes(), *(note for part in parts for note in part.notes)),
-    )
 
 
 def _head_and_instruction(template: Template) -> tuple[str, str]:
@@ -264,10 +245,9 @@ def rewritten(
     words = (_REWRITE.format(names=names) + instruction,)
     prompt = Prompt(task=template.task, role="rewrite", literals=words, names=(), slots={})
     drawn = settings.sampling
-    completions = []
-    for number in range(count):
-        tokens, seed = min(drawn.max_tokens, _REWRITE_TOKENS), drawn.seed + start + number
-        completions += writer.write([prompt], replace(drawn, max_tokens=tokens, seed=seed))
+    drawn = replace(drawn, max_tokens=min(drawn.max_tokens, _REWRITE_TOKENS))
+    seeds = range(drawn.seed + start, drawn.seed + start + count)
+    completions = [text for seed in seeds for text in writer.write([prompt], replace(drawn, seed=seed))]
     templates: dict[str, Template] = {}
     failed = []
     for completion in completions:
@@ -293,13 +273,11 @@ def _search_questions(
 ) -> list[Question]:
     """Random pairs in both orders, the swapped pair behind each."""
     random = np.random.default_rng(seed_of(settings, "zepo", dimension.name))
-    cells = groups(benchmark)
+    cells = cells_of(benchmark, [dimension])
     questions = []
     for number in random.integers(len(cells), size=count).tolist():
-        context, outputs = cells[number]
-        first, second = random.choice(len(outputs), 2, replace=False).tolist()
-        questions.append(pair_question(context, dimension, outputs[first], outputs[second]))
-        questions.append(pair_question(context, dimension, outputs[second], outputs[first]))
+        first, second = random.choice(len(cells[number].outputs), 2, replace=False).tolist()
+        questions += cells[number].questions([(first, second), (second, first)])
     return questions
 
 

@@ -20,6 +20,7 @@ from refladder.report.rendering import DASH, PlainTable, with_interval
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from refladder.arrays import FloatArray
     from refladder.methods.contract import Comparisons
     from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension
@@ -57,25 +58,26 @@ class _Evidence:
     def count(self, name: str) -> int:
         return sum(count for _, (_, count) in self.measures.get(name, ()))
 
-    @property
-    def characters(self) -> int | None:
-        result = self.run.result
-        if result.characters is None and result.reused > 0:
-            return None
-        return result.characters or self.run.characters
+
+def _characters_of(run: MethodRun) -> int | None:
+    unknown = run.result.characters is None and run.result.reused > 0
+    return None if unknown else run.result.characters or run.characters
 
 
 class _Shown(NamedTuple):
-    """A column of a table: which table, its head, its line in the legend, and how a value becomes a cell."""
+    """A column of a table: its head, its line in the legend, how a value becomes a cell, and which table has it."""
 
-    table: str
     head: str
     legend: str
     cell: Callable[[Any, Card], str]
+    table: str = _COST
 
 
-def _count(value: int | None, _card: Card) -> str:
-    return DASH if value is None else f"{value:,}"
+def _formatted(spec: str) -> Callable[[float | None, Card], str]:
+    return lambda value, _card: DASH if value is None else format(value, spec)
+
+
+_count, _usd, _seconds = map(_formatted, (",", ".4f", ".1f"))
 
 
 def _characters(value: int | None, card: Card) -> str:
@@ -84,14 +86,6 @@ def _characters(value: int | None, card: Card) -> str:
 
 def _tokens(value: int | None, card: Card) -> str:
     return UNKNOWN if value is None and card.calls else _count(value, card)
-
-
-def _usd(value: float | None, _card: Card) -> str:
-    return DASH if value is None else f"{value:.4f}"
-
-
-def _seconds(value: float | None, _card: Card) -> str:
-    return DASH if value is None else f"{value:.1f}"
 
 
 def _share(value: Share | None, _card: Card) -> str:
@@ -115,8 +109,9 @@ def _cost(compute: Callable[[MethodRun], Any], *shown: _Shown) -> dict[str, Any]
     return _column(lambda evidence: compute(evidence.run) if evidence.whole else None, *shown)
 
 
-def _share_column(name: str, *shown: _Shown) -> dict[str, Any]:
-    return _column(lambda evidence: evidence.share(name), *shown)
+def _share_of(name: str, table: str, head: str, legend: str, *more: _Shown) -> dict[str, Any]:
+    """A column with the share of a measure."""
+    return _column(lambda evidence: evidence.share(name), _Shown(head, legend, _share, table), *more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,21 +134,18 @@ class Card:
     benchmark: str
     dimension: str
     judgments: int | None = field(
-        metadata=_column(
-            lambda evidence: evidence.count("unread"),
-            _Shown(_COST, "judgments", "judgments needed", _count),
-        )
+        metadata=_column(lambda evidence: evidence.count("unread"), _Shown("judgments", "judgments needed", _count))
     )
     unparsed: int | None = field(
         metadata=_column(
             lambda evidence: evidence.points("unread"),
-            _Shown(_JUDGMENTS, "unparsed", "judgments without a usable answer", _count),
+            _Shown("unparsed", "judgments without a usable answer", _count, _JUDGMENTS),
         )
     )
     low_mass: int | None = field(
         metadata=_column(
             lambda evidence: evidence.points("faint"),
-            _Shown(_JUDGMENTS, "low mass", "judgments whose labels have a total probability under 0.5", _count),
+            _Shown("low mass", "judgments whose labels have a total probability under 0.5", _count, _JUDGMENTS),
         )
     )
     unreadable: int | None = field(metadata=_column(lambda evidence: evidence.points("unread")))  # old names, for one
@@ -162,67 +154,55 @@ class Card:
     unscored: int = field(metadata=_column(lambda evidence: evidence.unscored))
     calls: int | None = field(
         metadata=_cost(
-            lambda run: run.calls,
-            _Shown(_COST, "calls", "prompts sent in this run, without reused answers", _count),
+            lambda run: run.calls, _Shown("calls", "prompts sent in this run, without reused answers", _count)
         )
     )
     characters: int | None = field(
-        metadata=_column(
-            lambda evidence: evidence.characters if evidence.whole else None,
-            _Shown(_COST, "characters", "length of all prompts, as if no answer had been reused", _characters),
+        metadata=_cost(
+            _characters_of,
+            _Shown("characters", "length of all prompts, as if no answer had been reused", _characters),
         )
     )
     prompt_tokens: int | None = field(
-        metadata=_cost(lambda run: run.spent.sent, _Shown(_COST, "tokens", "prompt tokens sent in this run", _tokens))
+        metadata=_cost(lambda run: run.spent.sent, _Shown("tokens", "prompt tokens sent in this run", _tokens))
     )
     distinct_tokens: int | None = field(
         metadata=_cost(
             lambda run: run.spent.distinct,
-            _Shown(_COST, "distinct", "tokens that the model processed, with shared beginnings counted once", _tokens),
+            _Shown("distinct", "tokens that the model processed, with shared beginnings counted once", _tokens),
         )
     )
     usd: float | None = field(
-        metadata=_cost(lambda run: run.spent.usd, _Shown(_COST, "USD", "price by the table of --prices", _usd))
+        metadata=_cost(lambda run: run.spent.usd, _Shown("USD", "price by the table of --prices", _usd))
     )
     seconds: float | None = field(
-        metadata=_cost(lambda run: run.seconds, _Shown(_COST, "seconds", "wall-clock time", _seconds))
+        metadata=_cost(lambda run: run.seconds, _Shown("seconds", "wall-clock time", _seconds))
     )
     judge_seconds: float | None = field(metadata=_cost(lambda run: run.judge_seconds))
-    tied: Share | None = field(
-        metadata=_share_column("tied", _Shown(_JUDGMENTS, "ties", "judgments that prefer neither text", _share))
-    )
+    tied: Share | None = field(metadata=_share_of("tied", _JUDGMENTS, "ties", "judgments that prefer neither text"))
     first: Share | None = field(
-        metadata=_share_column(
-            "first",
-            _Shown(_JUDGMENTS, "P(first)", "how often the first text wins (0.5 = no position bias)", _share),
-        )
+        metadata=_share_of("first", _JUDGMENTS, "P(first)", "how often the first text wins (0.5 = no position bias)")
     )
     longer: Share | None = field(
-        metadata=_share_column(
-            "longer", _Shown(_SCORES, "longer", "pairs of outputs in which the longer one has the higher score", _share)
-        )
+        metadata=_share_of("longer", _SCORES, "longer", "pairs of outputs in which the longer one has the higher score")
     )
     inconsistency: Share | None = field(
-        metadata=_share_column(
-            "inconsistency", _Shown(_JUDGMENTS, "inconsistent", "pairs whose two orders disagree", _share)
-        )
+        metadata=_share_of("inconsistency", _JUDGMENTS, "inconsistent", "pairs whose two orders disagree")
     )
     intransitive: Share | None = field(
-        metadata=_share_column(
+        metadata=_share_of(
             "intransitive",
-            _Shown(_JUDGMENTS, "intransitive", "triples without a consistent ranking", _share),
-            _Shown(_JUDGMENTS, "triples", "triples whose three pairs were parsed", _of),
+            _JUDGMENTS,
+            "intransitive",
+            "triples without a consistent ranking",
+            _Shown("triples", "triples whose three pairs were parsed", _of, _JUDGMENTS),
         )
     )
     conflict: Share | None = field(
-        metadata=_share_column(
-            "conflict", _Shown(_SCORES, "discordance", "comparisons that contradict the scores", _share)
-        )
+        metadata=_share_of("conflict", _SCORES, "discordance", "comparisons that contradict the scores")
     )
     accuracy: Share | None = field(
-        metadata=_share_column(
-            "accuracy", _Shown(_SCORES, "accuracy", "comparisons that agree with the human ratings", _share)
-        )
+        metadata=_share_of("accuracy", _SCORES, "accuracy", "comparisons that agree with the human ratings")
     )
 
 
@@ -251,16 +231,9 @@ def report_cards(
             for part, counts in measures.items():
                 if part.dimension in covered:
                     by_name.setdefault(part.name, []).append((part.context, counts))
-            evidence = _Evidence(
-                run=run,
-                whole=name == ALL,
-                unscored=sum(
-                    _number(scores.get((output.id, dimension))) is None
-                    for output in benchmark.outputs
-                    for dimension in covered
-                ),
-                measures=by_name,
-            )
+            keys = [(output.id, dimension) for output in benchmark.outputs for dimension in covered]
+            unscored = sum(_number(scores.get(key)) is None for key in keys)
+            evidence = _Evidence(run=run, whole=name == ALL, unscored=unscored, measures=by_name)
             values = {column.name: column.metadata["compute"](evidence) for column in _COLUMNS}
             cards.append(Card(method=run.result.method.name, benchmark=benchmark.name, dimension=name, **values))
     return cards
@@ -302,14 +275,15 @@ def _measures(
     measures = dict(result.measures)
     for dimension in dimensions:
         measures.update(_longer(benchmark, scores, dimension))
-    for comparisons in compared:
-        choices = comparisons.debiased(result.thresholds)
-        part = Part("conflict", comparisons.dimension.name, comparisons.context.id)
-        add(measures, part, *_conflict(choices, scores))
-    for comparisons in result.comparisons:
-        choices = comparisons.debiased(result.thresholds)
-        part = Part("accuracy", comparisons.dimension.name, comparisons.context.id)
-        add(measures, part, *_accuracy(choices, human))
+    for name, measured, of_choices, reference in (
+        ("conflict", compared, bias.discordance, scores),
+        ("accuracy", result.comparisons, bias.comparative_accuracy, human),
+    ):
+        for comparisons in measured:
+            choices = comparisons.debiased(result.thresholds)
+            values = _values(choices, reference)
+            part = Part(name, comparisons.dimension.name, comparisons.context.id)
+            add(measures, part, *of_choices(choices.pairs, choices.probabilities, values))
     return measures
 
 
@@ -332,13 +306,7 @@ def _longer(benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None]
     return measures
 
 
-def _conflict(comparisons: Comparisons, scores: Mapping[tuple[str, str], float | None]) -> tuple[float, int]:
-    name = comparisons.dimension.name
-    given = [_number(scores.get((output.id, name))) for output in comparisons.outputs]
-    values = np.array([math.nan if value is None else value for value in given])
-    return bias.discordance(comparisons.pairs, comparisons.probabilities, values)
-
-
-def _accuracy(comparisons: Comparisons, human: Mapping[tuple[str, str], float]) -> tuple[float, int]:
-    ratings = [human.get((output.id, comparisons.dimension.name), math.nan) for output in comparisons.outputs]
-    return bias.comparative_accuracy(comparisons.pairs, comparisons.probabilities, np.array(ratings))
+def _values(comparisons: Comparisons, given: Mapping[tuple[str, str], float | None]) -> FloatArray:
+    """The number of each output that was compared; NaN where it has none."""
+    values = [given.get((output.id, comparisons.dimension.name)) for output in comparisons.outputs]
+    return np.array([math.nan if value is None else value for value in values])

@@ -123,18 +123,18 @@ def consistency_rows(
             for number, context in enumerate(compared)
         ]
     )
-    rows = []
-    for column, size in enumerate(sizes):
-        final, gold = (values[~np.isnan(values)] for values in shares[:, column, 1:].T)
-        rows.append(
-            ConsistencyRow(
-                dimension=dimension,
-                size=size,
-                final=float(final.mean()) if final.size else None,
-                gold=float(gold.mean()) if gold.size else None,
-            )
+    return [
+        ConsistencyRow(
+            dimension=dimension, size=size, final=_mean(shares[:, column, 1]), gold=_mean(shares[:, column, 2])
         )
-    return rows
+        for column, size in enumerate(sizes)
+    ]
+
+
+def _mean(values: FloatArray) -> float | None:
+    """The mean of the values that are not NaN; None without any."""
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if values.size else None
 
 
 def _compared(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, list[Comparisons]]:
@@ -170,30 +170,23 @@ def _draw(
                 for pairs, answer in zip(chosen, answers, strict=True)
             ]
         )
-        rows = correlate_rows(scores, ratings, "spearman", "zero")
-        values = rows[~np.isnan(rows)]
-        points.append(
-            (
-                float(values.mean()) if values.size else float("nan"),
-                float(np.isnan(scores).mean()),
-                bias.share_of_first(together, limit),
-            )
-        )
+        value = _mean(correlate_rows(scores, ratings, "spearman", "zero"))
+        unscored = float(np.isnan(scores).mean())
+        points.append((float("nan") if value is None else value, unscored, bias.share_of_first(together, limit)))
     return points
 
 
 def _point(drawn: FloatArray, dimension: str, scheme: str, budget: int, *, debiased: bool) -> CurvePoint:
     values = drawn[~np.isnan(drawn[:, 0]), 0]
-    shares = drawn[~np.isnan(drawn[:, 2]), 2]
     low, high = np.percentile(values, [5, 95]).tolist() if values.size else (None, None)
     return CurvePoint(
         dimension=dimension,
         selection=scheme,
         debiased=debiased,
         budget=budget,
-        value=float(values.mean()) if values.size else None,
+        value=_mean(values),
         low=low,
         high=high,
         unscored=float(drawn[:, 1].mean()),
-        first=float(shares.mean()) if shares.size else None,
+        first=_mean(drawn[:, 2]),
     )

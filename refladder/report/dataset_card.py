@@ -7,57 +7,66 @@ the other configs.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from refladder.files.hub import Head
     from refladder.files.release import Manifest
     from refladder.records import Recipe
+
+T = TypeVar("T")
 
 BEGIN = "<!-- refladder: begin. `refladder publish` writes this part again; your own words belong above or below it -->"
 END = "<!-- refladder: end -->"
 TAGS = ("refladder", "synthetic")
 _CHECKS = 20  # most checks of a certificate that the card shows; the config has all
 _BLOCK = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)(?:\r?\n)?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_TEMPLATE = Path(__file__).with_name("templates") / "dataset_card.md"
+_BASELINE = (
+    "**This set is a baseline.** Fixed rules of refladder wrote its texts, not a language model. It shows what scores "
+    "without a model are worth; do not use it to judge quality.\n\n"
+)
 _OURS = re.compile(rf"{re.escape(BEGIN[:21])}.*?{re.escape(END)}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a card says.
+    """What a card says of a set.
 
     Attributes:
-        repository: ORG/NAME.
-        revision: a tag, or None.
         manifest: of the set.
         recipes: how many ladders each recipe made.
         lengths: shortest, median and longest rung of each level, in characters.
-        licence: as the publisher stated it, or None.
         baseline: whether the ladders are of the built-in writer.
         certificate: name, verdict and details of each check.
     """
 
-    repository: str
-    revision: str | None
     manifest: Manifest
     recipes: Mapping[Recipe, int]
     lengths: Sequence[tuple[int, float, int]]
-    licence: str | None
     baseline: bool
     certificate: Sequence[Mapping[str, str]]
 
 
-def merged_card(facts: Facts, existing: str | None, previous: Iterable[str]) -> str:
-    """The card of a set: a new one, or an existing one with our part put in."""
-    data, text = _parsed(existing or "", facts.repository)
-    if facts.licence is not None:
-        data["license"] = facts.licence
-    merged = _metadata(facts, data, set(previous))
-    part = f"{BEGIN}\n{_page(facts, ', '.join(_texts(data.get('license'))))}\n{END}"
+def merged_card(facts: Facts, repository: str, tag: str | None, licence: str | None, head: Head | None) -> str:
+    """The card of a set in ORG/NAME: a new one, or the one of its newest commit with our part put in.
+
+    `licence` is as the publisher stated it.
+    """
+    existing = None if head is None else head.card
+    data, text = _parsed(existing or "", repository)
+    if licence is not None:
+        data["license"] = licence
+    merged = _metadata(facts.manifest, repository, data, {shard.config for shard in (head.shards if head else ())})
+    address = f"hub:{repository}@{tag or 'REVISION'}"
+    part = f"{BEGIN}\n{_page(facts, repository, address, ', '.join(_entries(data.get('license'), str)))}\n{END}"
     if existing is None or not text.strip():
         text = f"# {facts.manifest.name.rpartition('/')[2]}\n\n{part}\n"
     elif _OURS.search(text):
@@ -91,29 +100,27 @@ def _parsed(card: str, repository: str) -> tuple[dict[str, Any], str]:
     return data, card[match.end() :]
 
 
-def _metadata(facts: Facts, data: dict[str, Any], previous: set[str]) -> dict[str, Any]:
-    ours = list(dict.fromkeys(shard.config for shard in facts.manifest.files))
-    configs = _listed(data.get("configs"))
-    names = [config.get("config_name", "default") for config in configs]
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(
-                f"{facts.repository}: README.md has two configs named {name!r}; rename or remove one on the Hub"
-            )
+def _metadata(manifest: Manifest, repository: str, data: dict[str, Any], previous: set[str]) -> dict[str, Any]:
+    ours = list(dict.fromkeys(shard.config for shard in manifest.files))
+    configs: list[dict[str, Any]] = _entries(data.get("configs"), dict)
+    for name, count in Counter(config.get("config_name", "default") for config in configs).items():
+        if count > 1:
+            raise DataError(f"{repository}: README.md has two configs named {name!r}; rename or remove one on the Hub")
     for config in configs:
         name = config.get("config_name", "default")
         if name in ours and name not in previous and config != _config(name, default=bool(config.get("default"))):
             raise UsageError(
-                f"{facts.repository}: README.md has a config named {name!r} with other files already; rename it on "
+                f"{repository}: README.md has a config named {name!r} with other files already; rename it on "
                 "the Hub, or publish to another repository"
             )
     others = [config for config in configs if config.get("config_name") not in previous | set(ours)]
     taken = any(config.get("default") for config in others)
-    infos = [info for info in _listed(data.get("dataset_info")) if info.get("config_name") not in previous | set(ours)]
+    infos: list[dict[str, Any]] = _entries(data.get("dataset_info"), dict)
+    infos = [info for info in infos if info.get("config_name") not in previous | set(ours)]
     merged: dict[str, Any] = {"license": data["license"]} if data.get("license") else {}
     merged |= {key: value for key, value in data.items() if key not in ("license", "configs", "dataset_info", "tags")}
-    merged.setdefault("pretty_name", facts.manifest.name.rpartition("/")[2])
-    merged["tags"] = list(dict.fromkeys([*_texts(data.get("tags")), *TAGS]))
+    merged.setdefault("pretty_name", manifest.name.rpartition("/")[2])
+    merged["tags"] = list(dict.fromkeys([*_entries(data.get("tags"), str), *TAGS]))
     if infos:
         merged["dataset_info"] = infos
     merged["configs"] = [*(_config(name, default=not taken and name == "ladders") for name in ours), *others]
@@ -125,116 +132,72 @@ def _config(name: str, *, default: bool) -> dict[str, Any]:
     return {**config, "default": True} if default else config
 
 
-def _listed(value: object) -> list[dict[str, Any]]:
-    values = value if isinstance(value, list) else [value]
-    return [entry for entry in values if isinstance(entry, dict)]
+def _entries(value: object, kind: type[T]) -> list[T]:
+    """The entries of a kind, of a list or of a single value."""
+    return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, kind)]
 
 
-def _texts(value: object) -> list[str]:
-    values = value if isinstance(value, list) else [value]
-    return [entry for entry in values if isinstance(entry, str)]
-
-
-def _page(facts: Facts, licence: str) -> str:
+def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
     manifest = facts.manifest
-    address = f"hub:{facts.repository}@{facts.revision or 'REVISION'}"
     texts = "not included: they may not be distributed" if manifest.contexts is None else f"{manifest.contexts:,}"
-    about = (
-        f"Reference texts of rising quality (*ladders*) for absolute scores of generated text, task "
-        f"`{manifest.task}`. A ladder has {manifest.rungs} texts for one context and one dimension, the worst first. "
-        "An output gets its score by comparison with the texts of its context's ladder."
-    )
-    commands = (
-        "    pip install huggingface_hub pyarrow  # beside refladder\n"
-        f"    refladder show {address}\n"
-        f"    refladder score outputs.jsonl --ladders {address} --judge BACKEND --out scored.jsonl"
-    )
-    rows = (
-        f'`datasets.load_dataset("{facts.repository}", "ladders")` gives the same rows. Scores are comparable only '
-        "between runs with the same commit: another revision of a ladder is another scale."
-    )
-    parts = [about]
-    if facts.baseline:
-        parts.append(
-            "**This set is a baseline.** Fixed rules of refladder wrote its texts, not a language model. It shows what "
-            "scores without a model are worth; do not use it to judge quality."
-        )
-    parts += [
-        "## Use",
-        commands,
-        rows,
-        "## Contents",
-        _table(
-            ["", ""],
-            [
-                ["ladders", f"{manifest.ladders:,}"],
-                ["rungs of each ladder", str(manifest.rungs)],
-                ["context texts", texts],
-                ["ladders that failed", f"{manifest.failures:,}"],
-                ["digest of the ladders", f"`{manifest.digest}`"],
-                ["licence", licence or "not stated by the publisher"],
-            ],
-        ),
-        _table(
+    template = _TEMPLATE.read_text(encoding="utf-8").rstrip()
+    return template.format(
+        manifest=manifest,
+        repository=repository,
+        address=address,
+        baseline=_BASELINE if facts.baseline else "",
+        texts=texts,
+        licence=_cell(licence or "not stated by the publisher"),
+        dimensions=_table(
             ["dimension", "human scale", "description"],
             [[f"`{each.name}`", f"{each.low:g} to {each.high:g}", each.description] for each in manifest.dimensions],
         ),
-        "## Recipe",
-        _table(
+        recipes=_table(
             ["writer", "prompts", "sampling", "refladder", "ladders"],
             [
-                [
-                    f"`{each.backend}`",
-                    ", ".join(f"`{prompt}`" for prompt in each.prompts),
-                    _sampling(each),
-                    each.version,
-                    f"{count:,}",
-                ]
+                [f"`{each.backend}`", _prompts(each), _sampling(each), each.version, f"{count:,}"]
                 for each, count in facts.recipes.items()
             ],
         ),
-        "A prompt is its task, its role and the digest of its text.",
-        "Lengths of the texts in characters:",
-        _table(
+        lengths=_table(
             ["rung", "shortest", "median", "longest"],
             [
                 [str(level), f"{low:,}", f"{median:,g}", f"{high:,}"]
                 for level, (low, median, high) in enumerate(facts.lengths, start=1)
             ],
         ),
-    ]
-    parts += _judgments(facts, address)
-    if facts.certificate:
-        parts += [
-            "## Certificate",
-            _table(
-                ["check", "verdict", "details"],
-                [[each["name"], f"**{each['verdict']}**", each["details"]] for each in facts.certificate[:_CHECKS]],
-            ),
-        ]
-    return "\n\n".join(parts)
+        judgments=_judgments(manifest, address),
+        certificate=_certificate(facts.certificate[:_CHECKS]),
+    )
 
 
-def _judgments(facts: Facts, address: str) -> list[str]:
-    run = facts.manifest.run
+def _judgments(manifest: Manifest, address: str) -> str:
+    run = manifest.run
     if run is None:
-        return []
-    rows = {config: sum(shard.rows for shard in facts.manifest.of(config)) for config in ("judgments", "scores")}
+        return ""
+    judgments, scores = (sum(shard.rows for shard in manifest.of(config)) for config in ("judgments", "scores"))
     asked = "label probabilities" if not run.answers else f"{run.answers} sampled answers per question"
-    return [
-        "## Judgments",
-        _table(
-            ["", ""],
-            [
-                ["judge", f"`{run.recipe.backend}`"],
-                ["prompt", ", ".join(f"`{prompt}`" for prompt in run.recipe.prompts)],
-                ["reading", f"{asked}, {'both orders' if run.orders > 1 else 'one order'}"],
-                ["ladders", f"`{run.ladders}`"],
-                ["judgments, scored rows", f"{rows['judgments']:,}, {rows['scores']:,}"],
-            ],
-        ),
-        f"`refladder rescore {address}` computes the scores again, without a model.",
-    ]
+    table = _table(
+        ["", ""],
+        [
+            ["judge", f"`{run.recipe.backend}`"],
+            ["prompt", _prompts(run.recipe)],
+            ["reading", f"{asked}, {'both orders' if run.orders > 1 else 'one order'}"],
+            ["ladders", f"`{run.ladders}`"],
+            ["judgments, scored rows", f"{judgments:,}, {scores:,}"],
+        ],
+    )
+    again = f"`refladder rescore {address}` computes the scores again, without a model."
+    return f"\n\n## Judgments\n\n{table}\n\n{again}"
+
+
+def _certificate(checks: Sequence[Mapping[str, str]]) -> str:
+    rows = [[check["name"], f"**{check['verdict']}**", check["details"]] for check in checks]
+    return f"\n\n## Certificate\n\n{_table(['check', 'verdict', 'details'], rows)}" if rows else ""
+
+
+def _prompts(recipe: Recipe) -> str:
+    return ", ".join(f"`{prompt}`" for prompt in recipe.prompts)
 
 
 def _sampling(recipe: Recipe) -> str:

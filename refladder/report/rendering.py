@@ -9,14 +9,17 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import asdict
+from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from _typeshed import DataclassInstance
 
 DASH = "—"
+_TEMPLATE = Path(__file__).with_name("templates") / "table.tex"
 
 _LATEX = str.maketrans(
     {
@@ -98,32 +101,22 @@ def markdown(tables: Iterable[PlainTable]) -> str:
 
 def latex(tables: Iterable[PlainTable]) -> str:
     """`table` environments for the booktabs package, each with its legend."""
-    return "\n".join(map(_latex_table, tables))
+    template = Template(_TEMPLATE.read_text(encoding="utf-8"))
 
+    def line(cells: Iterable[str]) -> str:
+        return "  " + " & ".join(map(_latex_text, cells)) + " \\\\"
 
-def _latex_table(table: PlainTable) -> str:
-    def line(cells: Sequence[str]) -> str:
-        return "  " + " & ".join(map(_latex_text, cells)) + r" \\"
+    def text(table: PlainTable) -> str:
+        legend = [rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par" for term, meaning in table.legend]
+        return template.substitute(
+            caption=_latex_text(table.caption),
+            figures="r" * (len(table.heads) - 1),
+            heads=line(table.heads),
+            rows="".join(f"{line(row)}\n" for row in table.rows),
+            legend="\n".join([r"  \par\medskip\raggedright\footnotesize", *legend, ""]) if legend else "",
+        )
 
-    legend = [rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par" for term, meaning in table.legend]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"  \centering",
-            rf"  \caption{{{_latex_text(table.caption)}}}",
-            rf"  \begin{{tabular}}{{l{'r' * (len(table.heads) - 1)}}}",
-            r"  \toprule",
-            line(table.heads),
-            r"  \midrule",
-            *map(line, table.rows),
-            r"  \bottomrule",
-            r"  \end{tabular}",
-            *([r"  \par\medskip\raggedright\footnotesize"] if legend else []),
-            *legend,
-            r"\end{table}",
-            "",
-        ]
-    )
+    return "\n".join(map(text, tables))
 
 
 def _latex_text(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends import in_batches, whole
+from refladder.backends.estimate import Unanswered
 from refladder.backends.labels import possible
 from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
@@ -35,14 +36,7 @@ NOT_RECORDED = LabelReading(logprobs=None, mass=None, reason="not among the reco
 def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: Sampling | None = None) -> Run:
     """The first line of a file whose judgments are found by key: any dimension, no ladders.
 
-    Args:
-        backend: the judge.
-        template: of a judging role.
-        answers: sampled answers for each question; 0 reads label probabilities.
-        sampling: how those answers are drawn.
-
-    Raises:
-        UsageError: answers are to be sampled, and `sampling` is None.
+    `answers` sampled answers for each question are drawn by `sampling`; 0 reads label probabilities.
     """
     if answers and sampling is None:
         raise UsageError("sampled answers need a sampling; give one, or read label probabilities (answers=0)")
@@ -84,35 +78,16 @@ class Asker:
     batch: int = BATCH
 
     @property
-    def answers(self) -> int:
-        """Sampled answers for each question; 0: label probabilities."""
-        return self.log.run.answers
-
-    @property
-    def sampling(self) -> Sampling | None:
-        """How answers are sampled; None: label probabilities."""
-        return self.log.run.recipe.sampling
-
-    @property
     def signature(self) -> str:
         """Everything that determines a judgment."""
-        source = f"answers:{self.answers}" if self.answers else "answers:logprobs"
-        return f"{self.log.run.recipe.signature}|{source}|least-mass:{self.least_mass:g}"
+        run = self.log.run
+        return f"{run.recipe.signature}|answers:{run.answers or 'logprobs'}|least-mass:{self.least_mass:g}"
 
     def ask(self, questions: Sequence[Question], progress: Progress | None = None) -> list[Judgment]:
         """A judgment for every question, in order; stored ones are reused and counted in `log.reused`.
 
-        Args:
-            questions: of this template's role.
-            progress: called with the new questions answered so far, and all of them.
-
-        Returns:
-            A judgment without a readable answer has `logprobs` None and a note.
-
-        Raises:
-            LabelsUnavailableError: the judge gives no label probabilities.
-            BackendError: the judge failed as a whole, or broke its contract.
-            DataError: the judgments cannot be read or stored.
+        One without a readable answer has `logprobs` None and a note. `progress` is called with the new questions
+        answered so far, and all of them.
         """
 
         def batches(new: Sequence[Question]) -> Iterator[list[Judgment]]:
@@ -129,33 +104,32 @@ class Asker:
                 if progress is not None:
                     progress(done, len(new))
 
-        return trusted(self.log.complete(self._by_ids(questions), batches), self.least_mass)
+        if self.backend.recorded is not None and not self.log.run.rungs:
+            # The key of a pair covers its ids too: equal texts may have different recorded judgments.
+            questions = [replace(question, key=_key_by_ids(question)) for question in questions]
+        return trusted(self.log.complete(questions, batches), self.least_mass)
 
     def judge(self, questions: Sequence[Question], answered: dict[int, Judgment] | None = None) -> list[Judgment]:
-        """Ask a batch of questions, whatever is stored.
+        """Ask a batch of questions, whatever is stored: one judgment for each, in order.
 
-        Args:
-            questions: those of one context are put next to each other before the judge sees them.
-            answered: gets the judgments so far, by the position of their question, if the judge fails.
-
-        Returns:
-            One judgment for each question, in order.
-
-        Raises:
-            LabelsUnavailableError, BackendError: as `ask`.
+        If the judge fails, `answered` gets the judgments so far, by the position of their question.
         """
         if not questions:
             return []
         if self.backend.recorded is not None:
             outcomes = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
-            read = [self.backend.recorded.get(question.comparison, NOT_RECORDED) for question in questions]
+            recorded = self.backend.recorded
             return [
-                self._judged(question, reading, outcomes) for question, reading in zip(questions, read, strict=True)
+                self._judged(question, recorded.get(question.comparison, NOT_RECORDED), outcomes)
+                for question in questions
             ]
+        # The questions of one context are next to each other, so that a backend can share what they begin with.
         order = sorted(range(len(questions)), key=lambda position: questions[position].context.id)
         prompts = [prompt for position in order for prompt in self.prompts(questions[position])]
         count = len(prompts) // len(questions)
         readings: dict[int, LabelReading] = {}
+        answers, sampling = self.log.run.answers, self.log.run.recipe.sampling
+        reader = self.backend if sampling is None else Sampled(self.backend, answers=answers, sampling=sampling)
 
         def judgments() -> dict[int, Judgment]:
             found = {}
@@ -167,7 +141,7 @@ class Asker:
 
         try:
             # What was read before a failure stays.
-            readings.update(self._reader().read_labels_each(prompts, list(self.template.labels.values())))
+            readings.update(reader.read_labels_each(prompts, list(self.template.labels.values())))
         except (BackendError, KeyboardInterrupt):
             if answered is not None:
                 answered.update(judgments())
@@ -176,10 +150,16 @@ class Asker:
         judged = judgments()
         return [judged[position] for position in range(len(questions))]
 
+    def count(self, questions: Sequence[Question], most: int) -> None:
+        """In a dry run, count these questions, of which `most` prompts are asked at most, as the answers make it."""
+        if isinstance(self.backend, Unanswered):
+            with self.backend.at_most(most):
+                self.judge(self.log.unanswered(questions))
+
     @property
     def calls(self) -> int:
         """Calls of the judge for each question."""
-        return calls_of(self.template, self.answers)
+        return calls_of(self.template, self.log.run.answers)
 
     def prompts(self, question: Question) -> list[Prompt]:
         """The prompt of a question, or one for each claim of a yes/no template."""
@@ -187,23 +167,11 @@ class Asker:
             return [fill(self.template, question.slots)]
         return [fill(self.template, question.slots, claim) for claim in OUTCOMES]
 
-    def _by_ids(self, questions: Sequence[Question]) -> Sequence[Question]:
-        """For recorded judgments of pairs, questions whose key covers ids too: equal texts may have different ones."""
-        if self.backend.recorded is None or self.log.run.rungs:
-            return questions
-        return [replace(question, key=_key_by_ids(question)) for question in questions]
-
     def characters(self, question: Question) -> int:
         """The length of a question's prompts in characters, times the sampled answers; 0 for recorded judgments."""
         if self.backend.recorded is not None:
             return 0
-        return sum(map(characters, self.prompts(question))) * max(self.answers, 1)
-
-    def _reader(self) -> Backend:
-        """The backend, or what reads labels from answers that it writes."""
-        if self.sampling is None:
-            return self.backend
-        return Sampled(self.backend, answers=self.answers, sampling=self.sampling)
+        return sum(map(characters, self.prompts(question))) * max(self.log.run.answers, 1)
 
     def _judgment(self, question: Question, readings: Sequence[LabelReading]) -> Judgment:
         answers = tuple(self.template.labels)

@@ -9,29 +9,29 @@ grow with the file. `JudgmentIndex` finds the judgments of pairs, grades and sin
 from __future__ import annotations
 
 import itertools
-import os
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+import shutil
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from refladder.errors import DataError, OtherRunError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
+    append_lines,
     append_records,
     appended_text,
     atomic,
-    cannot_write,
     from_line,
     from_lines,
     is_device,
     is_torn,
-    mend_end,
     numbered_lines,
     read_appended,
     refuse_pipe,
     throw_away,
     to_line,
+    write_record,
 )
 from refladder.files.locks import locked
 from refladder.files.remote import is_url
@@ -56,7 +56,6 @@ from refladder.records import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from types import TracebackType
     from typing import IO
 
     from refladder.scoring.question import Question
@@ -65,22 +64,13 @@ if TYPE_CHECKING:
 
 JUDGMENTS_FOLDER = f"{RUN_FOLDER}/judgments"  # in a folder of scored shards
 _CHUNK = 1024  # lines read at a time
-_BLOCK = 2**20  # bytes copied at a time
 _YES_NO = "/compare-yesno@"  # in the prompts of a recipe
 _START = len(b'{"schema":"')  # of every line
 _GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
 
 
 def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
-    """A judgments file: its Run, and its judgments with the path:line of each.
-
-    Args:
-        path: the file, or a folder of scored shards, whose judgments are read one after another; on this machine or at
-            a URL.
-
-    Raises:
-        DataError: the file is empty, damaged, or not a judgments file; files of a folder are of several runs.
-    """
+    """A judgments file, or all of a folder of scored shards: its Run, and its judgments with the path:line of each."""
     path = str(path)
     if is_many(path):
         return _read_folder(path)
@@ -126,17 +116,7 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 
 def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:
-    """Check that a stored judgment is a choice between the outcomes of its question.
-
-    Args:
-        where: path:line, for the error.
-        judgment: as it was read.
-        allowed: the outcomes that could be chosen.
-        all_of: whether all of them must be in the judgment, in any order.
-
-    Raises:
-        DataError: its outcomes are others.
-    """
+    """Check that a stored judgment is a choice between all outcomes of its question, or some of them."""
     if judgment.outcomes == allowed:  # nearly always, and quick
         return
     outcomes = set(judgment.outcomes)
@@ -153,6 +133,10 @@ def _located(path: str, lines: Iterator[tuple[int, str]], run: Run) -> Iterator[
             yield where, _possible(run, where, judgment)
 
 
+def _judgment(run: Run, where: str, line: str) -> Judgment:
+    return _possible(run, where, from_line(Judgment, line, where))
+
+
 def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
     """A judgment whose label probabilities add to 1 at most; those of yes/no questions are of three questions."""
     apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
@@ -164,16 +148,8 @@ def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
 class JudgmentLog:
     """An open judgments file in canonical order; use it in a `with` block.
 
-    Args:
-        path: the file, or None to store nothing.
-        run: what this run is; a file of another run is refused.
-        restart: throw away what the file holds.
-        read_only: return what the file holds and store nothing new.
-
-    Raises:
-        OtherRunError: the file is of another run.
-        UsageError: another process has it open.
-        DataError: it cannot be read or written.
+    Without a path nothing is stored. A file of another run is refused. `read_only` gives what the file holds and stores
+    nothing new; `restart` throws away what it holds.
     """
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
@@ -182,10 +158,9 @@ class JudgmentLog:
         self._path = path
         self._read_only = read_only
         self._number = 0  # of the last line that was read
-        self._ahead: tuple[str, Judgment] | None = None  # read, and of a later output than the last that was looked up
+        self._ahead: tuple[str, Judgment] | None = None  # read, and not yet looked up
         self._early: dict[tuple[str, Comparison], Judgment] = {}  # of a batch that was not finished
         self._reader: IO[bytes] | None = None
-        self._writer: IO[bytes] | None = None
         self._lock = ExitStack()
         if path is None:
             return
@@ -197,7 +172,7 @@ class JudgmentLog:
             if restart:
                 throw_away(_early_path(path))
             for where, line in read_appended(_early_path(path)):
-                judgment = _possible(run, where, from_line(Judgment, line, where))
+                judgment = _judgment(run, where, line)
                 if judgment.recipe == run.recipe.digest:
                     self._early[judgment.key, _comparison(judgment)] = judgment
         except BaseException:
@@ -205,36 +180,25 @@ class JudgmentLog:
             raise
 
     def _open(self, path: Path, *, restart: bool) -> None:
-        if restart or not path.exists() or path.stat().st_size == 0:
-            self._start(path)
-            return
-        try:
-            self._reader = path.open("rb")
-            first = self._reader.readline()
-            self._reader.seek(0)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-        if first.startswith(GZIP):
-            raise DataError(f"{path}: a gzip file, to which nothing can be added; unpack it first")
-        if is_torn(first) and not to_line(self.run).startswith(first[:_START]):
-            raise DataError(f"{path}:1: not a judgments file; name another file with --judgments")
-        head = self._next_line()
-        if head is None:  # torn in its first line: nothing is lost
-            self._close_file()
-            self._start(path)
-            return
-        if self._check_run(*head):
+        """Read the first line; without one, write it."""
+        head = None
+        if not restart and path.exists() and path.stat().st_size > 0:
+            try:
+                self._reader = path.open("rb")
+                first = self._reader.readline()
+                self._reader.seek(0)
+            except OSError as error:
+                raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+            if first.startswith(GZIP):
+                raise DataError(f"{path}: a gzip file, to which nothing can be added; unpack it first")
+            if is_torn(first) and not to_line(self.run).startswith(first[:_START]):
+                raise DataError(f"{path}:1: not a judgments file; name another file with --judgments")
+            head = self._next_line()
+        if head is None:  # also where it is torn: nothing is lost
+            if not self._read_only:
+                write_record(path, self.run)
+        elif self._check_run(*head) and not self._read_only:
             self._rewrite_run(path)
-
-    def _start(self, path: Path) -> None:
-        if self._read_only:
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = path.open("wb")
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        self._write(path, to_line(self.run))
 
     def _check_run(self, where: str, line: str) -> bool:
         """Refuse a file of another run; returns whether the ladders alone have got another certificate since."""
@@ -248,79 +212,51 @@ class JudgmentLog:
 
     def _rewrite_run(self, path: Path) -> None:
         """Put this run in the first line; the judgments stay, as a certificate changes no judgment."""
-        self._close_file()
-        if not self._read_only:
-            with path.open("rb") as source, atomic(path) as target:
-                source.readline()
-                target.write(to_line(self.run))
-                while block := source.read(_BLOCK):
-                    target.write(block)
-        self._number = 0
-        self._reader = path.open("rb")
-        self._next_line()
+        with path.open("rb") as source, atomic(path) as target:
+            source.readline()
+            target.write(to_line(self.run))
+            shutil.copyfileobj(source, target)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Close the file and let other processes have it; everything that was appended is on the disk already."""
-        self._close_file()
-        self._lock.close()
-
-    def _close_file(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-        if self._writer is not None:
-            with suppress(OSError):  # a full disk was reported by `append`; closing would only report it again
-                self._writer.close()
-            self._writer = None
+        self._lock.close()
 
     def _next_line(self) -> tuple[str, str] | None:
         """The next complete line with its path:line; None at the end, where a torn line is cut off."""
-        if self._reader is None:
+        if self._reader is None or self._path is None:
             return None
         line = self._reader.readline(LONGEST_LINE + 1)
         check_line(line, str(self._path), self._number + 1)
         if not line or is_torn(line):
-            self._append_from_here()
+            self._reader.close()
+            self._reader = None
+            if not self._read_only:
+                append_lines(self._path, [])
             return None
         self._number += 1
         where = f"{self._path}:{self._number}"
         return where, appended_text(line, where).rstrip("\n")
 
-    def _append_from_here(self) -> None:
-        if self._reader is None or self._path is None:
-            return
-        self._reader.close()
-        self._reader = None
-        if self._read_only:
-            return
-        try:
-            self._writer = self._path.open("ab")
-            mend_end(self._path, self._writer)
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
+    def _peek(self) -> tuple[str, Judgment] | None:
+        """The next judgment with its path:line; it stays the next until `_ahead` is None."""
+        if self._ahead is None and (line := self._next_line()) is not None:
+            self._ahead = line[0], _judgment(self.run, *line)
+        return self._ahead
 
     def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
-        """A judgment for every question: as many of the first as the file still holds, then new ones.
+        """A judgment for every question, the next ones in the canonical order: as the file holds them, then new ones.
 
-        Args:
-            questions: the next ones in the canonical order.
-            answer: given the questions without a judgment, yields judgments in their order, batch by batch; each batch
-                is appended before the next is asked for.
-
-        Returns:
-            The judgments as they are stored, in the order of the questions.
-
-        Raises:
-            DataError: the file continues with other questions (the texts, or their order, have changed since), or
-                cannot be written.
+        `answer` is given the questions without a judgment, and yields judgments in their order, batch by batch; each
+        batch is appended before the next is asked for.
         """
         judgments = self._next(questions)
         rest = questions[len(judgments) :]
@@ -341,11 +277,7 @@ class JudgmentLog:
         return judgments
 
     def keep(self, judgments: Sequence[Judgment]) -> None:
-        """Keep judgments of a batch that was not finished, in any order; `complete` puts them in their places.
-
-        Raises:
-            DataError: the disk is full, or the file cannot be written.
-        """
+        """Keep judgments of a batch that was not finished, in any order; `complete` puts them in their places."""
         if self._path is not None and judgments and not is_device(self._path):
             append_records(_early_path(self._path), judgments)
 
@@ -356,52 +288,40 @@ class JudgmentLog:
     def stored_of(self, questions: Sequence[Question]) -> dict[int, Judgment]:
         """The judgments of one output in a file of which asking stopped early, by the position of their question.
 
-        Args:
-            questions: all of the output; the file holds some of them, in any order, before those of the next output.
-
-        Raises:
-            DataError: a judgment of the output was made with other texts, or is damaged.
+        The file holds some of the output's, in any order, before those of the next output.
         """
         wanted = {question.comparison: position for position, question in enumerate(questions)}
         judgments: dict[int, Judgment] = {}
-        while True:
-            if self._ahead is None:
-                line = self._next_line()
-                if line is None:
-                    return judgments
-                self._ahead = line[0], _possible(self.run, line[0], from_line(Judgment, line[1], line[0]))
-            where, judgment = self._ahead
+        while (ahead := self._peek()) is not None:
+            where, judgment = ahead
             position = wanted.get(_comparison(judgment))
             if position is None or position in judgments:
                 if not judgments:
                     raise _changed(where, judgment, questions[0])
-                return judgments
+                break
             if judgment.key != questions[position].key:
                 raise _changed(where, judgment, questions[position])
             check_outcomes(where, judgment, OUTCOMES)
             judgments[position] = judgment
             self._ahead = None
+        return judgments
 
     def _next(self, questions: Sequence[Question]) -> list[Judgment]:
+        """The judgments of as many of the first questions as the file still holds."""
         judgments: list[Judgment] = []
         for question in questions:
-            line = self._next_line()
-            if line is None:
+            if (ahead := self._peek()) is None:
                 break
-            where = line[0]
-            judgment = _possible(self.run, where, from_line(Judgment, line[1], where))
+            where, judgment = ahead
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
                 raise _changed(where, judgment, question)
             check_outcomes(where, judgment, OUTCOMES)
             judgments.append(judgment)
+            self._ahead = None
         return judgments
 
     def finish(self) -> None:
-        """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off.
-
-        Raises:
-            DataError: it continues with further judgments: the input has fewer rows than before.
-        """
+        """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off."""
         if self._ahead is not None or self._next_line() is not None:
             raise DataError(
                 f"{self._path}:{self._number}: judgments go on after this run's last question; the input has "
@@ -411,47 +331,22 @@ class JudgmentLog:
             throw_away(_early_path(self._path))
 
     def append(self, judgments: Sequence[Judgment]) -> None:
-        """Put new judgments at the end, safely on disk when this returns.
-
-        Raises:
-            DataError: the disk is full, or the file cannot be written; earlier judgments stay.
-        """
+        """Put new judgments at the end, safely on disk when this returns."""
         if self._ahead is not None and judgments:
             raise DataError(
                 f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; throw "
                 "the judgments away with --restart"
             )
-        if self._path is not None and self._writer is not None and judgments:
-            self._write(self._path, b"".join(map(to_line, _answered(judgments))))
-
-    def _write(self, path: Path, lines: bytes) -> None:
-        if self._writer is None:
-            return
-        try:
-            self._writer.write(lines)
-            self._writer.flush()
-            if not is_device(path):  # /dev/null has no disk
-                os.fsync(self._writer.fileno())
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        if self._path is not None and not self._read_only and judgments:
+            append_records(self._path, _answered(judgments))
 
 
 class JudgmentIndex(JudgmentLog):
     """Judgments by the key of their question, in memory and, with a path, in a file.
 
     The file is read whole, closed, and opened again for each batch that is appended; whoever uses it has locked its
-    folder. Two questions that show the same texts are one.
-
-    Args:
-        path: the file, or None to store the judgments in memory only.
-        run: from `asker.run_of`. A file of an earlier version is read too: its first line is a recipe/1, or a run/1
-            with dimensions, and its name holds the number of sampled answers.
-        restart: throw away what the file holds.
-        read_only: store new judgments in memory only.
-
-    Raises:
-        UsageError: the file is of another judge or template, or another process has it open.
-        DataError: it cannot be read or written, or a line is no judgment.
+    folder. Two questions that show the same texts are one. A file of an earlier version is read too: its first line is
+    a recipe/1, or a run/1 with dimensions, and its name holds the number of sampled answers.
     """
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
@@ -459,13 +354,12 @@ class JudgmentIndex(JudgmentLog):
         super().__init__(path, run, restart=restart, read_only=read_only)
         with self:
             while (line := self._next_line()) is not None:
-                judgment = _possible(self.run, line[0], from_line(Judgment, line[1], line[0]))
+                judgment = _judgment(self.run, *line)
                 if judgment.against is None:
                     check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
-                    check_outcomes(
-                        line[0], judgment, (WIN, LOSS) if len(judgment.outcomes) < len(OUTCOMES) else OUTCOMES
-                    )
+                    between = OUTCOMES if len(judgment.outcomes) == len(OUTCOMES) else (WIN, LOSS)
+                    check_outcomes(line[0], judgment, between)
                 self.judgments[judgment.key] = judgment
 
     def _check_run(self, where: str, line: str) -> bool:
@@ -484,18 +378,7 @@ class JudgmentIndex(JudgmentLog):
         return False
 
     def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
-        """A judgment for every question; those without one are asked once each, the questions of a context together.
-
-        Args:
-            questions: in any order.
-            answer: as in `JudgmentLog.complete`.
-
-        Returns:
-            The judgments in the order of the questions, each with the ids that its question is about.
-
-        Raises:
-            DataError: the file cannot be written.
-        """
+        """A judgment for every question; those without one are asked once each, the questions of a context together."""
         self.reused += sum(question.key in self.judgments for question in questions)
         for batch in answer(self.unanswered(questions)):
             self.append(batch)
@@ -511,13 +394,8 @@ class JudgmentIndex(JudgmentLog):
         self.append(judgments)
 
     def append(self, judgments: Sequence[Judgment]) -> None:
-        """Put new judgments into the index and at the end of the file, safely on disk when this returns.
-
-        Raises:
-            DataError: the disk is full, or the file cannot be written; earlier judgments stay.
-        """
-        if self._path is not None and not self._read_only and judgments:
-            append_records(self._path, _answered(judgments))
+        """Put new judgments into the index and at the end of the file, safely on disk when this returns."""
+        super().append(judgments)
         self.judgments.update({judgment.key: judgment for judgment in judgments})
 
 
@@ -553,12 +431,7 @@ def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
     """The judgment with the ids of another question that shows the same texts."""
     if _comparison(judgment) == comparison:
         return judgment
-    return replace(
-        judgment,
-        context_id=comparison.context_id,
-        subject=comparison.subject,
-        against=comparison.against or None,
-    )
+    return replace(judgment, **asdict(comparison) | {"against": comparison.against or None})
 
 
 def _on_scale(run: Run) -> Run:

@@ -20,7 +20,7 @@ from refladder.records import Comparison, Context, Dimension
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from refladder.records import Ladder, Output
+    from refladder.records import Ladder, Output, Rung
 
 RUNG = "rung:"  # a rung's id in a Comparison is this and its level
 
@@ -82,14 +82,9 @@ def _add(state: hashlib.blake2b, text: str) -> None:
 def question_about(
     context: Context, dimension: Dimension, *, subject: str, against: str, texts: Mapping[str, str]
 ) -> Question:
-    """A question about texts of one context.
+    """A question about texts of one context; `texts` are those shown by slot name, and their order is part of the key.
 
-    Args:
-        context: the context of the texts.
-        dimension: the quality in question.
-        subject: the id of the text that the answer is about.
-        against: the id of the text that it is compared with; empty for a grade.
-        texts: the shown texts by slot name; their order is part of the key.
+    The answer is about the text `subject`, compared with the text `against`, which is empty for a grade.
     """
     return Question(
         comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=subject, against=against),
@@ -103,15 +98,7 @@ def question_about(
 def ladder_questions(
     output: Output, context: Context, dimension: Dimension, ladder: Ladder, *, orders: int
 ) -> Iterator[Question]:
-    """Every comparison of one output with one ladder, in the canonical order.
-
-    Args:
-        output: the text to be scored.
-        context: its context.
-        dimension: the dimension of the ladder.
-        ladder: rungs of that context and dimension.
-        orders: 1, or 2 to ask each pair in the swapped order also.
-    """
+    """Every comparison of one output with one ladder, in the canonical order; with two orders each pair swapped too."""
     shown_output = (output.id, output.text)
     for rung in ladder.rungs:
         shown_rung = (rung_id(rung.level), rung.text)
@@ -124,17 +111,15 @@ def ladder_questions(
 def rung_questions(context: Context, dimension: Dimension, ladder: Ladder) -> Iterator[Question]:
     """Every comparison of two rungs of a ladder: about the higher rung, then about the lower one.
 
-    Args:
-        context: the context of the ladder.
-        dimension: the dimension of the ladder.
-        ladder: its pairs are asked as (1, 2), (1, 3), ..., (N - 1, N).
+    Its pairs are asked as (1, 2), (1, 3), ..., (N - 1, N).
     """
     for low, high in itertools.combinations(ladder.rungs, 2):
-        for target, reference in ((high, low), (low, high)):
-            yield question_about(
-                context,
-                dimension,
-                subject=rung_id(target.level),
-                against=rung_id(reference.level),
-                texts={"target": target.text, "reference": reference.text},
-            )
+        yield rung_question(context, dimension, high, low)
+        yield rung_question(context, dimension, low, high)
+
+
+def rung_question(context: Context, dimension: Dimension, target: Rung, reference: Rung) -> Question:
+    """The question whether one rung of a ladder is better than another."""
+    subject, against = rung_id(target.level), rung_id(reference.level)
+    texts = {"target": target.text, "reference": reference.text}
+    return question_about(context, dimension, subject=subject, against=against, texts=texts)

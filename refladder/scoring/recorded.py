@@ -43,11 +43,7 @@ _SHOWN = 5  # names in a message
 class Recorded(Backend):
     """Judgments that were made elsewhere, in the place of a judge; nothing is asked of any model.
 
-    Args:
-        path: the file, for messages.
-        kind: `ladder` or `pairs`.
-        readings: log-probabilities of win, loss (and tie, for a ladder) by comparison.
-        lines: the line of each comparison in the file.
+    `kind` is `ladder` or `pairs`. Each comparison has its reading, and its line in the file.
     """
 
     def __init__(
@@ -106,16 +102,9 @@ class Recorded(Backend):
     def check(
         self, where: str, outputs: Mapping[str, Collection[str] | None], dimensions: Collection[str], *, rungs: int = 0
     ) -> None:
-        """Check that every judgment is about texts that exist.
+        """Check that every judgment is about texts that exist in `where`.
 
-        Args:
-            where: the benchmark or ladder set, for messages.
-            outputs: for each context the ids of its outputs; None where they are not known.
-            dimensions: names of all dimensions.
-            rungs: rungs of every ladder; 0 for judgments of pairs.
-
-        Raises:
-            DataError: with path:line, a context, dimension, output or rung does not exist.
+        `outputs` are the ids of each context's, None where they are not known; `rungs` is 0 for judgments of pairs.
         """
         for comparison, line in self._lines.items():
             row = f"{self.path}:{line}"
@@ -152,16 +141,7 @@ def _digest_of(readings: Mapping[Comparison, LabelReading]) -> str:
 
 
 def read_recorded(path: str, given: str | None = None) -> Recorded:
-    """Read a table of judgments. Memory grows with its rows.
-
-    Args:
-        path: JSON lines, CSV or Parquet; `-` is standard input.
-        given: the format; None to take it from the file's ending.
-
-    Raises:
-        DataError: with path:line, a column is missing, a value is wrong, or a comparison has two judgments.
-        UsageError: the format is unknown.
-    """
+    """Read a table of judgments. Memory grows with its rows."""
     rows = read_rows(path, given)
     first = rows.first()
     if first is None:

@@ -36,18 +36,10 @@ def ask_in_rounds(
 ) -> Asked:
     """Ask about rows until every decision is certain. A row with an unparsed judgment is not asked about again.
 
-    Each round is one call of the judge, with the next rung of every open row.
-
-    Args:
-        stop: the thresholds.
-        shape: dimensions, rungs, orders.
-        rows: the questions of each row, in the canonical order of all dimensions.
-        stored: judgments from before, by the position of their question; they are not asked again.
-        ask: gives one judgment for each question.
-        trust: judgments as they are scored.
-
-    Returns:
-        Every judgment that was needed, as it is stored.
+    Each round is one call of the judge, with the next rung of every open row. `shape` is dimensions, rungs, orders;
+    `rows` are the questions of each row in the canonical order of all dimensions. Judgments in `stored`, by the
+    position of their question, are not asked again. `trust` gives judgments as they are scored; the result has those
+    that were needed as they are stored.
     """
     dimensions, rungs, orders = shape
     probabilities = np.full((len(rows), dimensions, rungs, 3), NOT_ASKED)
@@ -78,14 +70,7 @@ def undecided(
     stored: Sequence[Mapping[int, Judgment]],
     trust: Callable[[Sequence[Judgment]], Sequence[Judgment]],
 ) -> list[int]:
-    """The rows that stored judgments do not decide.
-
-    Args:
-        stop: the thresholds.
-        shape: dimensions, rungs, orders.
-        stored: judgments of each row, by the position of their question.
-        trust: judgments as they are scored.
-    """
+    """The rows that stored judgments, by the position of their question, do not decide."""
     dimensions, rungs, orders = shape
     probabilities = np.full((len(stored), dimensions, rungs, 3), NOT_ASKED)
     for row, of_row in enumerate(stored):

@@ -29,7 +29,7 @@ from refladder.students.student_table import student_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 HELD_OUT = 0.2  # of the contexts
 LEAST_ROWS = 50
 HALF_WIDTH = 0.9  # quantile of the absolute errors
-_KINDS = ("hf",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +84,10 @@ def distil(
     if labels and label is None:
         raise UsageError("--labels needs --label COLUMN, the column of the labels in it")
     settings = settings_of(options or {})
-    target = _encoder_of(model)
-    if options and target is None:
+    kind, _, target = (model or "").partition(":")
+    if model is not None and not (kind == "hf" and target):
+        raise UsageError(f"--model {model!r}: must be hf:ORG/MODEL or hf:FOLDER, an encoder of transformers")
+    if options and model is None:
         raise UsageError("--model-option is for an encoder; name it with --model hf:ENCODER")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out}: a file; --out names a folder")
@@ -99,24 +100,14 @@ def distil(
         train = np.flatnonzero(~lessons.held_out)
         texts = [lessons.texts[row] for row in train]
         regressor: Regressor
-        if target is None:
+        if model is None:
             regressor = fit_ngrams(texts, lessons.scores[train], lessons.groups[train], progress)
         else:
             regressor = fit_encoder(target, texts, lessons.scores[train], settings, progress)
-        student = measured_student(regressor, column, lessons)
-        student = save_student(student, out)
+        student = save_student(measured_student(regressor, column, lessons), out)
         with atomic(out / "README.md") as stream:
             stream.write(student_card(student.record).encode())
     return student.record, lessons.notes
-
-
-def _encoder_of(model: str | None) -> str | None:
-    if model is None:
-        return None
-    kind, _, target = model.partition(":")
-    if kind not in _KINDS or not target:
-        raise UsageError(f"--model {model!r}: must be hf:ORG/MODEL or hf:FOLDER, an encoder of transformers")
-    return target
 
 
 def read_lessons(
@@ -130,7 +121,11 @@ def read_lessons(
             f"{source}: the numbers in {column!r} are estimates of a student; give the scores of a judge, from which a "
             "student learns"
         )
-    used, texts, names, with_text = _texts(source, column, mapped, given, ladders)
+    rows = list(_rows(source, column, mapped, given, ladders))
+    used = [position for position, *_ in rows]
+    names = [name for _, name, *_ in rows]
+    outputs = [output for _, _, output, _ in rows]
+    known = [text for *_, text in rows if text is not None]
     scores = pool.scores[used, 0]
     if len(scores) < LEAST_ROWS:
         raise DataError(
@@ -140,39 +135,37 @@ def read_lessons(
     notes = list(pool.notes)
     if pool.unscored:
         notes.append(f"{pool.unscored:,} rows have no {column} and are not used")
-    reads_context = with_text == len(texts)
+    reads_context = len(known) == len(rows)
     if not reads_context:
-        many = f"not every row ({with_text:,} of {len(texts):,})" if with_text else "no row"
+        many = f"not every row ({len(known):,} of {len(rows):,})" if known else "no row"
         notes.append(
             f"{many} has the text of its context, so the student reads outputs only; give a column 'context', or the "
             "ladder set with --ladders"
         )
-        texts = [("", output) for _, output in texts]
     else:  # contexts that share their text are one, so that a text that is held out is not learned from
         least: dict[str, str] = {}
-        for (context, _), name in zip(texts, names, strict=True):
+        for context, name in zip(known, names, strict=True):
             least[context] = min(name, least.get(context, name))
-        names = [least[context] for context, _ in texts]
+        names = [least[context] for context in known]
     human = np.full(len(pool.scores), np.nan)
     if asked.label:
-        human[pool.labelled] = np.asarray(pool.labels[0], dtype=np.float64)
-        if not len(pool.labelled):
+        if not pool.marked:
             raise DataError(f"{', '.join(asked.labels) or source}: no scored row has a number in {asked.label[0]!r}")
+        human[pool.labelled] = np.asarray(pool.labels[0], dtype=np.float64)
     contexts = _numbered(names)
     by_context = bool(contexts.max())
-    held_out = _held_out(names if by_context else [output for _, output in texts])
+    held_out = _held_out(names if by_context else outputs)
     if np.ptp(scores[~held_out]) == 0:
         which = "all numbers" if np.ptp(scores) == 0 else "all numbers that are not held out"
         raise DataError(f"{source}: {which} in {column!r} are {scores[~held_out][0]:g}, so there is nothing to learn")
-    groups = contexts if by_context else _numbered([output for _, output in texts])
     if not by_context:
         notes.append("all rows have one context, so texts are held out; the figures say nothing about other contexts")
     return Lessons(
-        texts=texts,
+        texts=list(zip(known if reads_context else [""] * len(rows), outputs, strict=True)),
         scores=scores,
         labels=human[used],
         contexts=contexts,
-        groups=groups,
+        groups=contexts if by_context else _numbered(outputs),
         held_out=held_out,
         held_out_by="context" if by_context else "text",
         reads_context=reads_context,
@@ -181,29 +174,16 @@ def read_lessons(
     )
 
 
-def _texts(
+def _rows(
     source: str, column: str, mapped: Mapped, given: str | None, ladders: LadderSet | None
-) -> tuple[list[int], list[tuple[str, str]], list[str], int]:
-    """Of each row with a score and an output: its number among the rows with a score, texts, and context.
-
-    And the number of rows with a text of their context.
-    """
-    position = with_text = 0
-    used: list[int] = []
-    texts: list[tuple[str, str]] = []
-    names: list[str] = []
-    same: dict[str, str] = {}  # one copy of each context's text
-    for item in items(read_rows(source, given), mapped, check_ids=False):
-        if number_in(item.row, column) is None:
-            continue
+) -> Iterator[tuple[int, str, str, str | None]]:
+    """Of each row with a score and an output: its number among those with a score, context id, output, context."""
+    rows = items(read_rows(source, given), mapped, check_ids=False)
+    same: dict[str | None, str | None] = {}  # one copy of each context's text
+    for position, item in enumerate(item for item in rows if number_in(item.row, column) is not None):
         if item.output is not None:
             text = context_text_of(item, ladders)
-            with_text += text is not None
-            used.append(position)
-            texts.append((same.setdefault(text or "", text or ""), item.output.text))
-            names.append(item.output.context_id)
-        position += 1
-    return used, texts, names, with_text
+            yield position, item.output.context_id, item.output.text, same.setdefault(text, text)
 
 
 def _numbered(names: Sequence[str]) -> IntArray:
@@ -227,8 +207,7 @@ def measured_student(regressor: Regressor, column: str, lessons: Lessons) -> Stu
     """The student with its record: agreement on the held-out rows with its teacher, and with people."""
     train, test = ~lessons.held_out, lessons.held_out
     low, high = float(lessons.scores[train].min()), float(lessons.scores[train].max())
-    held_out = [text for text, out in zip(lessons.texts, test.tolist(), strict=True) if out]
-    estimates = np.clip(regressor.estimate(held_out), low, high)
+    estimates = np.clip(regressor.estimate([lessons.texts[row] for row in np.flatnonzero(test)]), low, high)
     if not np.isfinite(estimates).all():
         raise DataError(
             "the training has diverged: the student's estimates are not finite; give a smaller rate with "
@@ -260,18 +239,16 @@ def agreement(estimates: FloatArray, lessons: Lessons) -> list[HeldOut]:
     The surface measure is the one with the greatest Spearman correlation with the target in the other rows, and its
     error that of a line through them.
     """
-    train, test = ~lessons.held_out, lessons.held_out
+    test = lessons.held_out
     surface = measured(lessons.texts)
-    contexts = lessons.contexts[test]
-    name, baseline = _best_measure(surface, lessons.scores, train, test)
-    teacher = lessons.scores[test]
+    teacher, labels, contexts = lessons.scores[test], lessons.labels[test], lessons.contexts[test]
+    name, baseline = _best_measure(surface, lessons.scores, test)
     rows = [
         _compared("student", "teacher", estimates, teacher, contexts, same_unit=True),
         _compared(f"surface: {name}", "teacher", baseline, teacher, contexts, same_unit=True),
     ]
-    labels = lessons.labels[test]
     if np.isfinite(labels).any():
-        name, baseline = _best_measure(surface, lessons.labels, train, test)
+        name, baseline = _best_measure(surface, lessons.labels, test)
         rows += [
             _compared("student", "people", estimates, labels, contexts),
             _compared("teacher", "people", teacher, labels, contexts),
@@ -280,9 +257,9 @@ def agreement(estimates: FloatArray, lessons: Lessons) -> list[HeldOut]:
     return rows
 
 
-def _best_measure(surface: FloatArray, target: FloatArray, train: BoolArray, test: BoolArray) -> tuple[str, FloatArray]:
-    """The measure that agrees best with the target in training rows, and its line for the held-out rows."""
-    known = train & np.isfinite(target)
+def _best_measure(surface: FloatArray, target: FloatArray, test: BoolArray) -> tuple[str, FloatArray]:
+    """The measure that agrees best with the target in the other rows, and its line for the held-out rows."""
+    known = ~test & np.isfinite(target)
     agreements = [correlate(measure[known], target[known]) for measure in surface.T]
     best = int(np.argmax(np.nan_to_num(agreements, nan=-2.0)))
     chosen = surface[:, best]

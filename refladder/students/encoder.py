@@ -92,14 +92,9 @@ def fit_encoder(
     settings: Mapping[str, float],
     progress: Progress | None = None,
 ) -> EncoderStudent:
-    """Train an encoder with a new output on standardised scores (mean squared error).
+    """Train an encoder (`ORG/MODEL` or a folder) with a new output on standardised scores, by mean squared error.
 
-    Args:
-        target: `ORG/MODEL` or a folder.
-        texts: context and output of each row.
-        scores: shape (rows,).
-        settings: see `DEFAULTS`.
-        progress: called with the steps done and the number of steps.
+    `texts` are context and output of each row, `scores` has shape (rows,), and `progress` counts steps.
     """
     name, revision = split_revision(target)
     opened = open_model(name, dtype="float32", revision=revision, kind=ENCODER)

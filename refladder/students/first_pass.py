@@ -6,40 +6,22 @@ import hashlib
 import itertools
 import math
 from collections import deque
-from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError
-from refladder.files.jsonl import is_device, write_json
-from refladder.files.locks import locked
-from refladder.files.tables import (
-    STANDARD,
-    read_once,
-    read_rows,
-)
-from refladder.jobs.score import AllRows, check_input, items, table_sink
+from refladder.jobs.score import AllRows, RowScorer
 from refladder.jobs.scored_tables import cascade_column, differing_parts
 from refladder.records import scale_of
-from refladder.scoring.columns import (
-    FirstPass,
-    ScoreReport,
-    added_columns,
-    bound_columns,
-    column_names,
-    overall_column,
-)
+from refladder.scoring.columns import FirstPass, ScoreReport, bound_columns, column_names, overall_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.score import Item, Mapped
-    from refladder.records import Progress
-    from refladder.scoring.columns import Columns
+    from refladder.jobs.score import Item
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.scorer import LadderScorer
-    from refladder.settings import Tables
     from refladder.students.student import Student
 
 PREFIX = "distilled:"  # of the name of a student, before its folder
@@ -127,52 +109,41 @@ def _chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
         yield chunk
 
 
-def score_with_student(
-    student: Student,
-    tables: Tables,
-    *,
-    mapped: Mapped,
-    ladders: LadderSet | None = None,
-    config: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-) -> ScoreReport:
-    """Estimate the score of every row: three columns more, which are the learned one, its note, and the signature.
+def estimate_columns(student: Student) -> dict[str, type]:
+    """The columns that a student alone adds, with their types: the estimate, its note, and the signature.
 
     Grade, spread and label mass are not known, so they are not columns.
-
-    The counts.
     """
-    source, given, out = tables.source, tables.given, tables.out
-    total = check_input(source, given, mapped)
-    added = estimate_columns(student)
-    column, note, _ = added
-    report = ScoreReport(signature=student.signature)
-    with closing(read_rows(source, given)) as rows, nullcontext() if out == STANDARD else locked(Path(out)):
-        columns = rows.columns() or []
-        if clash := sorted(set(columns) & set(added)):
-            raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
-        with table_sink(tables, added, columns) as write:
-            for chunk in _chunks(items(rows, mapped, check_ids=read_once(source))):
-                for item, estimate in zip(chunk, estimates_of(student, chunk, ladders), strict=True):
-                    reason = None
-                    if estimate is None:
-                        reason = item.note if item.output is None else NO_CONTEXT
-                        report.unscored[column] = report.unscored.get(column, 0) + 1
-                        report.reasons[reason or ""] = report.reasons.get(reason or "", 0) + 1
-                    write(item.row, {column: estimate, note: reason, "signature": report.signature})
-                report.rows += len(chunk)
-                if progress is not None:
-                    progress(report.rows, total)
-    if config is not None and out != STANDARD and not is_device(Path(out)):
-        write_json(Path(f"{out}.run.json"), {**config, "signature": report.signature})
-    return report
-
-
-def estimate_columns(student: Student) -> dict[str, type]:
-    """The columns that a student alone adds, with their types: the estimate, its note, and the signature."""
     column = student.record.column
     stem, _, kind = column.rpartition("_")
     return {column: float, f"{stem if kind in {'score', 'grade'} else column}_note": str, "signature": str}
+
+
+class StudentAlone(RowScorer):
+    """Estimates the score of every row, and asks no judge; `ladders` may have the texts of contexts."""
+
+    def __init__(self, student: Student, ladders: LadderSet | None) -> None:
+        added = estimate_columns(student)
+        self._column, self._note, _ = added
+        super().__init__(ScoreReport(signature=student.signature), added, [[self._column]])
+        self._student, self._texts = student, ladders
+
+    def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
+        """The rows that the student reads at a time."""
+        return _chunks(rows)
+
+    def values(self, batch: Sequence[Item], _log: JudgmentLog | None) -> list[dict[str, Any]]:
+        """The estimate of each row; the note says why there is none."""
+        values = []
+        for item, estimate in zip(batch, estimates_of(self._student, batch, self._texts), strict=True):
+            reason = None
+            if estimate is None:
+                reason = item.note if item.output is None else NO_CONTEXT
+                self.report.unscored[self._column] = self.report.unscored.get(self._column, 0) + 1
+                self.report.reasons[reason or ""] = self.report.reasons.get(reason or "", 0) + 1
+            values.append({self._column: estimate, self._note: reason, "signature": self.report.signature})
+        self.report.rows += len(batch)
+        return values
 
 
 class Cascade(AllRows):
@@ -206,32 +177,28 @@ class Cascade(AllRows):
                 f"the student learned from scores with another signature: {here} here, {there} in the student; distil "
                 "one from scores of this judge"
             )
-        threshold = (low + high) / 2
+        threshold, stopped_by = (low + high) / 2, []
         if scorer.stop is not None:
-            threshold = scorer.stop.thresholds.get(column, math.nan)
+            threshold, stopped_by = scorer.stop.thresholds.get(column, math.nan), [column]
             if set(scorer.stop.thresholds) != {column} or not low <= threshold <= high:
                 raise UsageError(
                     f"with --cascade, --stop-at must be {column}=NUMBER, and NUMBER must lie in --between {low:g} "
                     f"{high:g}"
                 )
-        self.counts = scorer.report.first_pass = FirstPass(low=low, high=high, threshold=threshold)
-        if scorer.stop is not None:
-            self.counts.changed_somewhere = None
+        self.counts = scorer.report.first_pass = FirstPass(
+            low=low, high=high, threshold=threshold, changed_somewhere=None if stopped_by else 0
+        )
         shown = f"first-pass:{student.fingerprint}|between:{low!r},{high!r}|check:{check:g}"
         scorer.report.signature = f"{scorer.report.signature}|{shown}"
-        self.column = column
-        self.student_column, self.cascade_column = cascade_column(column, "student"), cascade_column(column)
         super().__init__(scorer)
-        self.added = {self.student_column: float, self.cascade_column: float}
-        stopped_by = [] if scorer.stop is None else [column]
-        # The columns of bounds, those of the cascade with those of the judge; none without early stopping.
-        self._bounds = [
-            (of_cascade, of_judge)
-            for name in stopped_by
-            for of_cascade, of_judge in zip(bound_columns(self.cascade_column), bound_columns(name), strict=True)
-        ]
-        self.added |= {of_cascade: float for of_cascade, _ in self._bounds}
-        self._empty = dict.fromkeys([*self.added, *added_columns(scorer.dimensions, stopped_by)])
+        self.student_column, self.cascade_column = cascade_column(column, "student"), cascade_column(column)
+        # The judge's column of each column of the cascade: the score, and with early stopping its bounds.
+        self._of_judge = {self.cascade_column: column}
+        for name in stopped_by:
+            self._of_judge |= dict(zip(bound_columns(self.cascade_column), bound_columns(name), strict=True))
+        self.added = {**dict.fromkeys([self.student_column, *self._of_judge], float), **self.added}
+        self.complete[0] = [self.cascade_column]
+        self._empty = dict.fromkeys(self.added)
         self._notes = [column_names(dimension.name)[-1] for dimension in scorer.dimensions]
         self._student = student
         self._low, self._high, self._check = low, high, check
@@ -239,28 +206,26 @@ class Cascade(AllRows):
 
     def rows(self, rows: Iterable[Item]) -> Iterator[Item]:
         """The same rows, with their estimates made for `values`."""
-        for chunk in _chunks(rows):
+        for chunk in _chunks(super().rows(rows)):
             self._estimates += estimates_of(self._student, chunk, self.scorer.ladders)
             yield from chunk
 
-    def values(self, batch: Sequence[Item], table: Columns, log: JudgmentLog) -> list[dict[str, Any]]:
+    def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
         """The added columns of rows, in order; each row must have come from `rows`."""
         estimates = [self._estimates.popleft() for _ in batch]
         sides = [self._side(estimate) for estimate in estimates]
         checked = [side != 0 and self._is_checked(item) for item, side in zip(batch, sides, strict=True)]
         judged = [row for row, side in enumerate(sides) if side == 0 or checked[row]]
-        by_row = dict(zip(judged, super().values([batch[row] for row in judged], table, log), strict=True))
+        by_row = dict(zip(judged, super().values([batch[row] for row in judged], log), strict=True))
         report = self.scorer.report
         report.rows += len(batch) - len(judged)
         values = []
         for row, (item, estimate, side) in enumerate(zip(batch, estimates, sides, strict=True)):
             columns = {**self._empty, "signature": report.signature, **by_row.get(row, {})}
-            score = columns[self.column]
             columns[self.student_column] = estimate
-            bounds = [columns[of_judge] for _, of_judge in self._bounds]
-            unjudged = score is None and (not bounds or None in bounds)
-            columns[self.cascade_column] = estimate if side != 0 and unjudged else score
-            for of_cascade, of_judge in self._bounds:
+            score, *bounds = (columns[of_judge] for of_judge in self._of_judge.values())
+            unjudged = score is None and None in (bounds or [None])
+            for of_cascade, of_judge in self._of_judge.items():
                 columns[of_cascade] = estimate if side != 0 and unjudged else columns[of_judge]
             if checked[row]:
                 self._count_check(item, side, None if unjudged else bounds[0] if bounds else score)

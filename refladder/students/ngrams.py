@@ -103,11 +103,8 @@ def fit_ngrams(
 ) -> NgramStudent:
     """Fit a student; the penalty is the one with the least squared error on folds of whole groups.
 
-    Args:
-        texts: context and output of each row.
-        scores: shape (rows,).
-        groups: shape (rows,): rows of one group are in one fold.
-        progress: called with the rows done and the number of rows, while features are made.
+    `texts` are context and output of each row, `scores` and `groups` have shape (rows,), and `progress` counts rows
+    while features are made.
     """
     from scipy import sparse  # noqa: PLC0415  1 s
 

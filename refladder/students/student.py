@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,28 +23,13 @@ from refladder.students.ngrams import NgramStudent
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from refladder.arrays import FloatArray
 
 RECORD = "student.json"
-
-
-class Regressor(Protocol):
-    """What a kind of student does; see `NgramStudent`."""
-
-    kind: Literal["ngrams", "encoder"]
-    model: str
-    settings: Mapping[str, float]
-
-    def estimate(self, texts: Sequence[tuple[str, str]]) -> FloatArray:
-        """Estimates of scores, shape (texts,), for texts of (context, output)."""
-        ...
-
-    def save(self, folder: Path) -> str:
-        """Write the weights; returns their digest."""
-        ...
+Regressor = NgramStudent | EncoderStudent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.report.rendering import PlainTable, markdown, number
@@ -9,6 +10,7 @@ from refladder.report.rendering import PlainTable, markdown, number
 if TYPE_CHECKING:
     from refladder.records import Distilled
 
+_CARD = Path(__file__).with_name("templates") / "student_card.md"
 LEGEND = (
     ("agrees with", "teacher: the scores it learned from; people: the column of labels"),
     ("within", "mean over contexts of the correlation of their rows"),
@@ -20,18 +22,11 @@ LEGEND = (
 def student_table(record: Distilled) -> PlainTable:
     """Agreement on held-out rows."""
     heads = ["method", "agrees with", "rows", "contexts", "Pearson", "Spearman", "within: Pearson", "within: Spearman"]
+    measures = ("pearson", "spearman", "within_pearson", "within_spearman")
     rows = [
-        [
-            row.method,
-            row.target,
-            f"{row.rows:,}",
-            f"{row.contexts:,}",
-            number(row.pearson, 3),
-            number(row.spearman, 3),
-            number(row.within_pearson, 3),
-            number(row.within_spearman, 3),
-            number(row.error, 2),
-        ]
+        [row.method, row.target, f"{row.rows:,}", f"{row.contexts:,}"]
+        + [number(getattr(row, measure), 3) for measure in measures]
+        + [number(row.error, 2)]
         for row in record.held_out
     ]
     return PlainTable("", [*heads, "error"], rows, LEGEND)
@@ -75,33 +70,12 @@ def student_card(record: Distilled) -> str:
         else f"The encoder {record.model}, trained with one output."
     )
     read = "The output and the text of its context." if record.reads_context else "The output only."
-    held_out = "Whole contexts" if record.held_out_by == "context" else "Texts of the one context"
-    settings = ", ".join(f"{name} {value:g}" for name, value in record.settings.items())
-    return "\n".join(
-        [
-            f"# A student of `{record.column}`",
-            "",
-            f"{what} It estimates the scores of a judge, for a first pass over many rows.",
-            "",
-            f"- Learned: `{record.column}`, {record.low:g} to {record.high:g}. Estimates never leave this range.",
-            f"- Signature of these scores: `{record.teacher or 'none'}`",
-            f"- Rows: {record.rows:,} of {record.contexts:,} contexts.",
-            f"- Reads: {read}",
-            f"- Settings: {settings}.",
-            f"- Made by refladder {record.version}.",
-            "",
-            "## Agreement on rows that it has not seen",
-            "",
-            f"{held_out} were held out. 90 % of the estimates are within {record.half_width:.2f} of the score.",
-            "",
-            markdown([student_table(record)]).strip(),
-            "",
-            "## Limits",
-            "",
-            "- Agreement with a teacher is not agreement with people. Without a row for people, that is not known.",
-            "- The figures hold for texts like those that were held out. Texts from another source need new labels.",
-            "- A threshold of the teacher's scores promises nothing about estimates, whose signature is another one.",
-            "  Run `refladder calibrate` with labels of estimated rows.",
-            "",
-        ]
+    return _CARD.read_text(encoding="utf-8").format(
+        record=record,
+        what=what,
+        teacher=record.teacher or "none",
+        read=read,
+        settings=", ".join(f"{name} {value:g}" for name, value in record.settings.items()),
+        held_out="Whole contexts" if record.held_out_by == "context" else "Texts of the one context",
+        agreement=markdown([student_table(record)]).strip(),
     )

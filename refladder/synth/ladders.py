@@ -127,12 +127,13 @@ def build_ladders(
     total = sum(rungs - len(draft.texts) for draft in drafts)
     done = 0
     with opened as record:
+        writing = _Writing(backend=backend, sampling=sampling, attempts=attempts, journal=record, needed=needed)
         for wave in waves:
             missing = [(draft, step) for draft in drafts for step in wave if step.level not in draft.texts]
             todo = [(draft, step) for draft, step in missing if not draft.failures]
             done += len(missing) - len(todo)
             report(done, total)
-            for settled in _write_wave(backend, todo, sampling, attempts, record, needed=needed):
+            for settled in writing.wave(todo):
                 done += settled
                 report(done, total)
     steps = sorted((step for wave in waves for step in wave), key=lambda step: step.level)
@@ -244,81 +245,76 @@ def _identity(
     }
 
 
-def _write_wave(
-    backend: Backend,
-    todo: Sequence[tuple[_Draft, Step]],
-    sampling: Sampling,
-    attempts: int,
-    journal: Journal | None,
-    *,
-    needed: Callable[[Sequence[Prompt]], None],
-) -> Iterator[int]:
-    """Write one wave into its drafts; after each chunk, yield how many rungs it settled (written or given up)."""
-    pending = [(draft, step, list[str]()) for draft, step in todo]
-    for attempt in range(attempts):
-        seeded = replace(sampling, seed=sampling.seed + attempt)
-        unusable = []
-        for chunk in in_batches(backend, pending, backend.texts_at_once or CHUNK):
-            settled = 0
-            rungs = [(draft, step) for draft, step, _ in chunk]
-            needed([draft.prompt(step) for draft, step in rungs])
-            entries = _answers(backend, rungs, attempt, seeded, journal)
-            for (draft, step, reasons), entry in zip(chunk, entries, strict=True):
-                if entry.unusable is None:
-                    settled += 1
-                    continue
-                reasons.append(entry.unusable)
-                if len(reasons) < attempts:
-                    unusable.append((draft, step, reasons))
-                else:
-                    settled += 1
-                    draft.fail(step.level, reasons)
-            yield settled
-        pending = unusable
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writing:
+    """How the rungs of drafts are written; see `build_ladders`."""
 
+    backend: Backend
+    sampling: Sampling
+    attempts: int
+    journal: Journal | None
+    needed: Callable[[Sequence[Prompt]], None]
 
-def _answers(
-    backend: Backend,
-    chunk: Sequence[tuple[_Draft, Step]],
-    attempt: int,
-    sampling: Sampling,
-    journal: Journal | None,
-) -> list[Entry]:
-    """One attempt at each rung of a chunk, from the journal as far as that goes; usable texts are put in the drafts."""
-    entries: list[Entry] = []
-    if journal is not None:
+    def wave(self, todo: Sequence[tuple[_Draft, Step]]) -> Iterator[int]:
+        """Write one wave into its drafts; after each chunk, yield how many rungs it settled (written or given up)."""
+        pending = [(draft, step, list[str]()) for draft, step in todo]
+        for attempt in range(self.attempts):
+            unusable = []
+            for chunk in in_batches(self.backend, pending, self.backend.texts_at_once or CHUNK):
+                settled = 0
+                entries = self._answers([(draft, step) for draft, step, _ in chunk], attempt)
+                for (draft, step, reasons), entry in zip(chunk, entries, strict=True):
+                    if entry.unusable is None:
+                        settled += 1
+                        continue
+                    reasons.append(entry.unusable)
+                    if len(reasons) < self.attempts:
+                        unusable.append((draft, step, reasons))
+                    else:
+                        settled += 1
+                        draft.fail(step.level, reasons)
+                yield settled
+            pending = unusable
+
+    def _answers(self, chunk: Sequence[tuple[_Draft, Step]], attempt: int) -> list[Entry]:
+        """An attempt at each rung, from the journal as far as that goes; usable texts are put in the drafts."""
+        prompts = [draft.prompt(step) for draft, step in chunk]
+        self.needed(prompts)
+        entries: list[Entry] = []
         for draft, step in chunk:
-            entry = journal.replay(draft.context.id, draft.dimension.name, step.level, attempt)
+            place = draft.context.id, draft.dimension.name, step.level, attempt
+            entry = None if self.journal is None else self.journal.replay(*place)
             if entry is None:
                 break
             draft.take(entry)
             entries.append(entry)
-    rest = chunk[len(entries) :]
-    if not rest:
-        return entries
-    completions = backend.write([draft.prompt(step) for draft, step in rest], sampling)
-    if len(completions) != len(rest):
-        raise BadCompletionError(
-            f"backend {backend.fingerprint!r} gave {len(completions)} texts for {len(rest)} prompts; "
-            "test it with refladder.testing.check_backend"
-        )
-    fresh = []
-    for (draft, step), completion in zip(rest, completions, strict=True):
-        entry = Entry(
-            context_id=draft.context.id,
-            dimension=draft.dimension.name,
-            level=step.level,
-            attempt=attempt,
-            text=_legible(completion.text),
-            finish=completion.finish,
-            note=completion.note,
-            unusable=why_unusable(completion, draft.texts),
-        )
-        draft.take(entry)  # at once: the next text of this ladder must not equal it
-        fresh.append(entry)
-    if journal is not None:
-        journal.record(entry for entry in fresh if not isinstance(entry.text, Unwritten))
-    return entries + fresh
+        rest = chunk[len(entries) :]
+        if not rest:
+            return entries
+        seeded = replace(self.sampling, seed=self.sampling.seed + attempt)
+        completions = self.backend.write(prompts[len(entries) :], seeded)
+        if len(completions) != len(rest):
+            raise BadCompletionError(
+                f"backend {self.backend.fingerprint!r} gave {len(completions)} texts for {len(rest)} prompts; "
+                "test it with refladder.testing.check_backend"
+            )
+        fresh = []
+        for (draft, step), completion in zip(rest, completions, strict=True):
+            entry = Entry(
+                context_id=draft.context.id,
+                dimension=draft.dimension.name,
+                level=step.level,
+                attempt=attempt,
+                text=_legible(completion.text),
+                finish=completion.finish,
+                note=completion.note,
+                unusable=why_unusable(completion, draft.texts),
+            )
+            draft.take(entry)  # at once: the next text of this ladder must not equal it
+            fresh.append(entry)
+        if self.journal is not None:
+            self.journal.record(entry for entry in fresh if not isinstance(entry.text, Unwritten))
+        return entries + fresh
 
 
 def _legible(text: str) -> str:

@@ -329,9 +329,13 @@ def surely_complete(
 
 def _last_of_run(passed: BoolArray, tested: BoolArray) -> IntArray:
     """The last tested candidate before the first that does not pass; -1 if there is none."""
-    run = np.logical_and.accumulate(passed, axis=-1) & tested
-    last = run.shape[-1] - 1 - run[..., ::-1].argmax(axis=-1)
-    return cast("IntArray", np.where(run.any(axis=-1), last, -1))
+    return _last(np.logical_and.accumulate(passed, axis=-1) & tested)
+
+
+def _last(passed: BoolArray) -> IntArray:
+    """The last candidate that passes; -1 if there is none."""
+    last = passed.shape[-1] - 1 - passed[..., ::-1].argmax(axis=-1)
+    return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
 
 
 def precise_on_average(bad: ArrayLike, labels: ArrayLike, rows: IntArray, precision: float) -> IntArray:
@@ -353,9 +357,7 @@ def precise_on_average(bad: ArrayLike, labels: ArrayLike, rows: IntArray, precis
     """
     check_promise(precision, 0.5)
     p = (1 + np.asarray(bad)) / (np.asarray(labels)[..., np.newaxis] + 1)
-    passed = p <= (1 - precision) * rows / rows[-1] + _EQUAL
-    last = passed.shape[-1] - 1 - passed[..., ::-1].argmax(axis=-1)
-    return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
+    return _last(p <= (1 - precision) * rows / rows[-1] + _EQUAL)
 
 
 def lower_bound(bad: ArrayLike, labels: ArrayLike, sure: float, freedom: ArrayLike = math.inf) -> FloatArray:
@@ -380,9 +382,7 @@ def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArra
     Returns:
         Shape (...): its number, or -1 where none does.
     """
-    passed = (above > 0) & (bad <= (1 - precision) * above + _EQUAL)
-    last = passed.shape[-1] - 1 - passed[..., ::-1].argmax(axis=-1)
-    return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
+    return _last((above > 0) & (bad <= (1 - precision) * above + _EQUAL))
 
 
 def area_under_curve(scores: FloatArray, good: BoolArray) -> float | None:

@@ -13,7 +13,7 @@ from refladder.backends.builtin.quality import FACETS, facet_shares, feature_wei
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import load_benchmark
-from refladder.metaeval.levels import within_context
+from refladder.metaeval.levels import correlate_level
 from refladder.prompts import ROLES, TASKS, fill, load_template
 from refladder.records import OUTCOMES, Context, Dimension, Prompt, Sampling
 from refladder.scoring.judging import verdicts
@@ -359,5 +359,5 @@ def test_agreement_with_people(name):
                 total[place[rating.output_id]] += rating.value
                 count[place[rating.output_id]] += 1
         human = np.where(count > 0, np.round(total / np.maximum(count, 1), 9), np.nan)
-        agreement.append(within_context(predicted, human).value)
+        agreement.append(correlate_level(predicted, human).value)
     assert np.mean(agreement) >= least

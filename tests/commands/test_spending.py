@@ -323,13 +323,13 @@ def test_each_worker_of_shards_may_spend_its_share(capsys, table, tmp_path, pric
             tasks.append(json.loads(task))
             super().start(task)
 
-        def put(self, worker, shard):
-            self.queue = [*getattr(self, "queue", []), (worker, shard)]
+        def put(self, worker, *asked):
+            self.queue = [*getattr(self, "queue", []), (worker, asked)]
 
         def wait(self, tell):
             del tell
-            worker, shard = self.queue.pop(0)
-            return worker, self.worker.run(shard)
+            worker, asked = self.queue.pop(0)
+            return worker, self.worker.run(*asked)
 
     monkeypatch.setattr("refladder.fleet.workers.Processes", Two)
     budget = ("--prices", prices, "--budget", "90", "--workers", "2")

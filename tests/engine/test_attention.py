@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-from refladder.engine.attention import LayerParts, attend, parts_of
+from refladder.engine.attention import attend, parts_of
 from refladder.engine.cover import cover, windowed
 from refladder.engine.trie import Push, Row, build_trie, plan
 
@@ -90,32 +88,22 @@ def test_merged_parts_are_the_masked_softmax(seed, row, longer, window):
         tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
         torch.manual_seed(seed)
         query, key, value = torch.randn(1, 4, tokens, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
-        indices = sorted(np.random.default_rng(seed).choice(tokens, size=1 + tokens // 9, replace=False).tolist())
-        every = parts_of(segment, torch.float32, window=window)
-        full = LayerParts(every=parts_of(segment, torch.float32), last=None)
-        given = {"scaling": 0.7, "parts": full}
+        given = {"scaling": 0.7, "parts": parts_of(segment, torch.float32)}
         if window is not None:
-            given |= {"window_parts": LayerParts(every=every, last=None), "sliding_window": window}
+            given |= {"window_parts": parts_of(segment, torch.float32, window), "sliding_window": window}
         attended, _ = attend(None, query, key, value, None, **given)
         scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)
         scores = scores.masked_fill(~torch.from_numpy(allowed(segment, window)), -torch.inf)
         expected = torch.softmax(scores, dim=-1) @ value.repeat_interleave(2, dim=1)
         torch.testing.assert_close(attended, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
-        both = LayerParts(every=every, last=parts_of(segment, torch.float32, indices, window))
-        given["parts" if window is None else "window_parts"] = both
-        for number, computed in ((0, slice(None)), (1, indices)):  # the last of two layers computes these tokens only
-            layer = SimpleNamespace(layer_idx=number, config=SimpleNamespace(num_hidden_layers=2))
-            at_layer, _ = attend(layer, query, key, value, None, **given)
-            torch.testing.assert_close(at_layer[:, computed], attended[:, computed], atol=1e-5, rtol=1e-5)
-        assert torch.count_nonzero(at_layer.sum((0, 2, 3))) == len(indices)
 
 
 @pytest.mark.parametrize(("given", "message"), [({"position_bias": 1}, "position_bias"), ({"parts": None}, "no parts")])
 def test_a_model_that_adds_to_its_scores_is_refused(given, message):
-    every = parts_of(segments(0, 1000)[0], torch.float32)
+    parts = parts_of(segments(0, 1000)[0], torch.float32)
     token = torch.zeros(1, 1, 1, 8)
     with pytest.raises(NotImplementedError, match=f"tree attention with {message}"):
-        attend(None, token, token, token, None, **{"parts": LayerParts(every=every, last=None), **given})
+        attend(None, token, token, token, None, **{"parts": parts, **given})
 
 
 @pytest.mark.parametrize("window", [None, 150])
@@ -126,7 +114,7 @@ def test_capped_scores_and_sinks_are_those_of_the_equations(window, softcap, sin
         tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
         torch.manual_seed(3)
         query, key, value = torch.randn(1, 4, tokens, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
-        parts = LayerParts(every=parts_of(segment, torch.float32, window=window), last=None)
+        parts = parts_of(segment, torch.float32, window)
         given = {"parts": parts, "window_parts": parts, "sliding_window": window}
         attended, _ = attend(None, query, key, value, None, **given, scaling=0.7, softcap=softcap, s_aux=sinks)
         scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)

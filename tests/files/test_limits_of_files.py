@@ -16,7 +16,7 @@ from refladder.errors import DataError
 from refladder.files import streams
 from refladder.files.jsonl import read_bytes, read_lines
 from refladder.files.tables import read_rows
-from refladder.fleet.shards import make_plan
+from refladder.fleet.run_folder import make_plan
 from refladder.jobs.score import Mapped
 from refladder.parsing import parse_toml
 

@@ -27,9 +27,9 @@ from refladder.files import jsonl
 from refladder.files.folders import open_folder
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import has_ended
-from refladder.fleet.shard_worker import ShardWorker, Task
+from refladder.fleet.run_folder import Mark, make_plan
+from refladder.fleet.shard_worker import ShardAnswer, ShardWorker, Task
 from refladder.fleet.sharded_score import Sharding, merged, score_shards
-from refladder.fleet.shards import Mark, ShardAnswer, ShardRequest, make_plan
 from refladder.fleet.workers import Processes, _serve, _take_gpu
 from refladder.jobs.score import Mapped
 from refladder.scoring.columns import ScoreReport
@@ -274,8 +274,8 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
     task = {"folder": str(tmp_path / "out"), "form": "jsonl", "directory": ".", "ladders": "demo/story"}
     version = "demo/story"
     worker = ShardWorker(json.dumps({**task, "version": version, "dimensions": ["coherence"]}))
-    request = ShardRequest(shard=plan.shards[0], signature=None)
-    answer = worker.run(request)
+    request = (plan.shards[0], None)
+    answer = worker.run(*request)
     assert answer.stops
     assert "demo/story: the ladder set has changed since the run began" in str(answer.error)
 
@@ -287,7 +287,7 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(jsonl.os, "fsync", full)
-        answer = worker.run(request)
+        answer = worker.run(*request)
     assert answer.spent["calls"] == 0
     assert type(answer.error) is DataError
     assert str(answer.error) == (
@@ -295,7 +295,7 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
         "space or choose another path"
     )
     assert (answer.mark, answer.stops) == (None, True)
-    assert worker.run(request).mark.scored == 400  # once there is space
+    assert worker.run(*request).mark.scored == 400  # once there is space
 
 
 @pytest.mark.usefixtures("inline")
@@ -348,9 +348,9 @@ def test_workers_that_differ_are_found_out(inputs, tmp_path):
         def start(self, task):
             self.folder = open_folder(json.loads(task)["folder"])
 
-        def put(self, worker, asked):
-            del worker
-            self.shard = asked.shard
+        def put(self, worker, shard, signature, usd):
+            del worker, signature, usd
+            self.shard = shard
 
         def wait(self, tell):
             del tell
@@ -426,6 +426,57 @@ def test_damaged_records_are_named(command, inputs, name, content, message):
     done = command("filter", out, "--min", "coherence_score=1") if name == "manifest" else command(*arguments)
     assert (done.code, done.out) == (2, "")
     assert message in done.err
+
+
+@pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda mark: mark.update(scored=399),
+            "b-00000.jsonl: 500 rows in, 399 scored and 0 unscored; delete this file and run the same command again",
+        ),
+        (
+            lambda mark: mark["report"].update(signature="other"),
+            "b-00000.jsonl: its scores are on another scale (other) than those of a-00000.jsonl (",
+        ),
+    ],
+)
+def test_marks_that_do_not_add_up_make_no_manifest(command, fails, inputs, change, message):
+    out = inputs.with_name("out")
+    arguments = ("score", inputs, *LADDERS, "--out", out)
+    assert command(*arguments).code == 0
+    path = out / ".refladder" / "marks" / "b-00000.jsonl.json"
+    mark = json.loads(path.read_bytes())
+    change(mark)
+    path.write_text(json.dumps(mark), "utf-8")
+    before = (out / ".refladder" / "manifest.json").read_bytes()
+    assert f"{out}/{message}" in fails(2, *arguments)
+    assert (out / ".refladder" / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_shard_with_fewer_rows_out_than_in_has_failed(fails, inputs, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.fleet.shard_worker.score_rows", lambda *_, **__: ScoreReport(rows=3))
+    text = fails(2, "score", inputs, *LADDERS, "--out", tmp_path / "out")
+    assert f"{inputs}/a.jsonl, rows 1 to 700: 700 rows in, 3 rows out; run the same command again" in text
+
+
+def test_a_finished_run_whose_judge_kills_its_worker_says_so(command, fails, inputs, monkeypatch):
+    class Dying(Inline):
+        def wait(self, tell):
+            del tell
+            return 0, None
+
+    arguments = ("score", inputs, *LADDERS, "--out", inputs.with_name("out"))
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    assert command(*arguments).code == 0
+    plan = inputs.with_name("out") / ".refladder" / "plan.json"
+    plan.write_text(plan.read_text("utf-8").replace('"judge": "builtin"', '"judge": "another"'), "utf-8")
+    assert command(*arguments).code == 0  # the judges have one signature
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
+    text = fails(1, *arguments)
+    assert "the worker died when it opened the judge; check its memory and its judge" in text
 
 
 def test_counts_of_shards_add_up():

@@ -12,8 +12,8 @@ from review_data import CRITERION, NASTY, SYSTEMS, contest
 from scipy import stats
 
 import refladder
-from refladder.review.html import review_page
-from refladder.review.runs import read_run
+from refladder.arena.html import review_page
+from refladder.arena.runs import read_run
 
 AXE = Path(__file__).parents[2] / "build" / "axe.min.js"
 
@@ -363,7 +363,7 @@ def check(page):
 
 
 def test_the_modules_stay_small_and_plain():
-    page = Path(__file__).parents[2] / "refladder" / "review" / "page"
+    page = Path(__file__).parents[2] / "refladder" / "arena" / "page"
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in page.glob("*.js")) < 1450
     for path in page.glob("*.js"):
         text = path.read_text(encoding="utf-8")

@@ -295,8 +295,8 @@ def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
         for n in range(10_000) for place, one in enumerate(models) for other in models[place + 1 :]
     ]  # fmt: skip
     (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    from refladder.review.html import review_page  # noqa: PLC0415
-    from refladder.review.runs import read_run  # noqa: PLC0415
+    from refladder.arena.html import review_page  # noqa: PLC0415
+    from refladder.arena.runs import read_run  # noqa: PLC0415
 
     (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
     page, problems = new_page(chromium)

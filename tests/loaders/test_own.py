@@ -11,7 +11,8 @@ import pytest
 
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.loaders import load_benchmark
-from refladder.loaders.own import load_contexts, load_own, read_task
+from refladder.loaders.own import load_contexts, load_own
+from refladder.loaders.task_files import read_task
 from refladder.testing import check_benchmark
 
 TASK = """\

@@ -238,9 +238,7 @@ def test_a_dry_run_opens_the_checkpoints_and_runs_no_model(small, name, monkeypa
     def sentences(paths):
         return rehearse_methods([f"{name}:{paths}"], data, data.dimensions, no_judge, MethodSettings())
 
-    for module in ("trained", "bert_score", "questeval"):
-        monkeypatch.setattr(f"refladder.methods.{module}.trained_scores", None, raising=False)
-    monkeypatch.setattr("refladder.methods.without_judge.against_references", None)
+    monkeypatch.setattr("refladder.methods.without_judge.Evaluator.result", None)
     assert sentences(small[name]) == []
     missing = "+".join(["/no/such-folder"] * len(str(small[name]).split("+")))
     ((_, reason),) = sentences(missing)

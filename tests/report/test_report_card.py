@@ -133,7 +133,7 @@ def test_the_keys_of_the_json_form_are_fixed():
 
 
 def test_a_new_field_of_the_card_is_a_new_column(monkeypatch):
-    shown = cards_module._Shown("cost", "extra", "what it needs more", lambda value, _card: f"<{value}>")
+    shown = cards_module._Shown("extra", "what it needs more", lambda value, _card: f"<{value}>")
     new = SimpleNamespace(name="calls", metadata={"shown": (shown,)})
     (card,) = cards_of(Simulated(), "win-ratio")
     card = replace(card, calls=7)

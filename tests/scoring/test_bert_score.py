@@ -10,6 +10,7 @@ import pytest
 
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.methods.bert_score import bert_score, greedy_f1
+from refladder.methods.checkpoints import CUT
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")
@@ -82,11 +83,11 @@ def plain(path, layer, text, reference):
 
 @pytest.mark.parametrize("layer", [1, 2, None])
 def test_it_is_the_plain_double_loop(models, layer):
-    metric, cut = bert_score(models["encoder"], layer)
+    metric, amiss = bert_score(models["encoder"], layer)
     depth = 3 if layer is None else layer
     expected = [max(plain(models["encoder"], depth, text, one) for one in REFERENCES) for text in TEXTS]
     assert metric.score(TEXTS, REFERENCES) == pytest.approx(expected, abs=1e-6)
-    assert cut == [0]
+    assert amiss[CUT] == 0
     assert f"|layer:{depth}/3|idf:no|rescaled:no" in metric.signature
     assert metric.signature.startswith("bertscore|nrefs:best|f1|model:encoder@")
 
@@ -106,9 +107,9 @@ def test_texts_alone_empty_and_equal(models):
 
 
 def test_long_texts_are_cut_and_counted(models):
-    metric, cut = bert_score(models["encoder"])
+    metric, amiss = bert_score(models["encoder"])
     assert 0 < metric.score(["storm " * 100], REFERENCES)[0] < 1
-    assert cut == [1]
+    assert amiss[CUT] == 1
 
 
 def test_errors(models, tmp_path):

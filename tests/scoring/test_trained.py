@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+from string import Formatter
 
 import pytest
 
@@ -432,5 +433,6 @@ def test_the_fingerprint_follows_the_weights(models):
 
 def test_every_question_names_known_sources():
     for question in trained.UNIEVAL_QUESTIONS.values():
-        assert {source for _, source in question.parts} <= {"output", "context", "background", "reference"}
+        sources = {name for part in question.parts for _, name, _, _ in Formatter().parse(part) if name}
+        assert {"output"} <= sources <= {"output", "context", "background", "reference"}
         assert question.sentences in {None, "mean", "sum"}

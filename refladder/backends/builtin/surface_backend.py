@@ -6,6 +6,7 @@ this judge, and say nothing new to it.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -59,10 +60,7 @@ class Builtin(Backend):
         slots = prompt.slots
         context, background = slots["context"], slots.get("background", "")
         name, description = slots["dimension"], slots["description"]
-
-        def worth(text: str) -> float:
-            return quality(text, context, background, prompt.task, name, description)
-
+        worth = functools.partial(_worth, prompt)
         parts = [prompt.task, prompt.role, context, background, name, description]
         if prompt.role == "between":
             parts += [slots["lower"], slots["higher"]]
@@ -100,20 +98,18 @@ class Builtin(Backend):
         return LabelReading(logprobs=chosen, mass=min(1.0, sum(map(math.exp, chosen))))
 
 
-def _worth(prompt: Prompt, slot: str) -> float:
+def _worth(prompt: Prompt, text: str) -> float:
     slots = prompt.slots
-    return quality(
-        slots[slot],
-        slots["context"],
-        slots.get("background", ""),
-        prompt.task,
-        slots["dimension"],
-        slots["description"],
-    )
+    context, background = slots["context"], slots.get("background", "")
+    return quality(text, context, background, prompt.task, slots["dimension"], slots["description"])
+
+
+def _difference(prompt: Prompt, first: str, second: str) -> float:
+    return _worth(prompt, prompt.slots[first]) - _worth(prompt, prompt.slots[second])
 
 
 def _compare(prompt: Prompt) -> dict[str, float]:
-    return verdict(_worth(prompt, "target") - _worth(prompt, "reference"))
+    return verdict(_difference(prompt, "target", "reference"))
 
 
 def _compare_yes_or_no(prompt: Prompt) -> dict[str, float]:
@@ -125,7 +121,7 @@ def _compare_yes_or_no(prompt: Prompt) -> dict[str, float]:
 
 
 def _pairwise(prompt: Prompt) -> dict[str, float]:
-    half = (_worth(prompt, "first") - _worth(prompt, "second")) * DISCRIMINATION / 2
+    half = _difference(prompt, "first", "second") * DISCRIMINATION / 2
     whole = abs(half) + math.log1p(math.exp(-2 * abs(half)))
     return {WIN: half - whole, LOSS: -half - whole}
 
@@ -134,8 +130,8 @@ _READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
     "compare": _compare,
     "compare-yesno": _compare_yes_or_no,
     "pairwise": _pairwise,
-    "direct-5": lambda prompt: grades(_worth(prompt, "target"), 5),
-    "direct-10": lambda prompt: grades(_worth(prompt, "target"), 10),
+    "direct-5": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 5),
+    "direct-10": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 10),
 }
 
 

@@ -17,7 +17,7 @@ from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
 from refladder.files.jsonl import is_unicode
 from refladder.parsing import adapter
-from refladder.records import Completion, LabelReading, impossible, upgraded
+from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,15 +76,15 @@ class Stored(Wrapper):
 
     def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
         """The text in the store for each prompt, or None."""
-        keys = write_keys(self.backend, prompts, sampling)
-        answers = self.store.find(keys)
-        return [read_completion(answers[key]) if key in answers else None for key in keys]
+        return self._stored(write_keys(self.backend, prompts, sampling), read_completion)
 
     def stored_readings(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading | None]:
         """The reading in the store for each prompt, or None."""
-        keys = label_keys(self.backend, prompts, labels)
+        return self._stored(label_keys(self.backend, prompts, labels), read_reading)
+
+    def _stored(self, keys: Sequence[bytes], read: Callable[[bytes], Answered]) -> list[Answered | None]:
         answers = self.store.find(keys)
-        return [read_reading(answers[key]) if key in answers else None for key in keys]
+        return [read(answers[key]) if key in answers else None for key in keys]
 
     def _answer(
         self,
@@ -96,18 +96,18 @@ class Stored(Wrapper):
     ) -> list[Answered]:
         """Find, claim and ask until there is an answer to every prompt."""
         answers = {key: read(text) for key, text in self.store.find(keys).items()}
-        first_rows: dict[bytes, int] = {}  # of each key: asked in this order, each once
-        for row, key in enumerate(keys):
+        first: dict[bytes, Prompt] = {}  # of each key: asked in this order, each once
+        for key, prompt in zip(keys, prompts, strict=True):
             if key not in answers:
-                first_rows.setdefault(key, row)
+                first.setdefault(key, prompt)
         asked = 0
         wait = FIRST_WAIT
-        while missing := [key for key in first_rows if key not in answers]:
+        while missing := [key for key in first if key not in answers]:
             stored_since, mine = self.store.claim(missing)
             answers.update((key, read(text)) for key, text in stored_since.items())
             if mine:
                 asked += len(mine)
-                answers.update(self._ask(kind, mine, [prompts[first_rows[key]] for key in mine], ask))
+                answers.update(self._ask(kind, {key: first[key] for key in mine}, ask))
             elif not stored_since:
                 time.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
@@ -116,13 +116,10 @@ class Stored(Wrapper):
         return [answers[key] for key in keys]
 
     def _ask(
-        self,
-        kind: str,
-        keys: Sequence[bytes],
-        prompts: Sequence[Prompt],
-        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]],
+        self, kind: str, claimed: dict[bytes, Prompt], ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]]
     ) -> dict[bytes, Answered]:
         """Ask what this process has claimed, and store what comes as it comes."""
+        keys, prompts = list(claimed), list(claimed.values())
         fingerprint = self.backend.fingerprint
         answers: dict[bytes, Answered] = {}
         held: list[tuple[bytes, str]] = []
@@ -153,15 +150,7 @@ def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
     forms: dict[object, hashlib.blake2b] = {}  # all but the slots is the same for most prompts of a batch
     keys = []
     for prompt in prompts:
-        form = (
-            prompt.task,
-            prompt.role,
-            prompt.literals,
-            prompt.names,
-            prompt.labels,
-            prompt.outcomes,
-            prompt.claim,
-        )
+        form = (prompt.task, prompt.role, prompt.literals, prompt.names, prompt.labels, prompt.outcomes, prompt.claim)
         if form not in forms:
             forms[form] = hashlib.blake2b(encode((head, form)).encode(), digest_size=KEY_BYTES)
         state = forms[form].copy()
@@ -204,9 +193,9 @@ def dump(answer: Completion | LabelReading) -> str | None:
 
 def read_completion(text: bytes) -> Completion:
     """A completion from the text that `dump` returned."""
-    return upgraded(adapter(Completion).validate_json(text))
+    return adapter(Completion).validate_json(text)
 
 
 def read_reading(text: bytes) -> LabelReading:
     """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
-    return possible(upgraded(adapter(LabelReading).validate_json(text)), "the response store holds")
+    return possible(adapter(LabelReading).validate_json(text), "the response store holds")

@@ -8,6 +8,7 @@ may have `cut` (true) and, for labels, `exactness` (`bounded` or `sampled`); wit
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +17,7 @@ from refladder.backends.cache.store import Answer
 from refladder.errors import DataError
 from refladder.files.jsonl import read_lines
 from refladder.parsing import parse_as, parse_json
-from refladder.records import Completion, LabelReading, impossible, upgraded
+from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,18 +60,15 @@ def from_lines(path: Path) -> Iterator[Answer]:
 
 
 def _key(text: str, where: str) -> bytes:
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise DataError(f"{where}: field 'key' must be {2 * KEY_BYTES} hexadecimal digits, found {text!r:.60}")
-    return key
+    with suppress(ValueError):
+        if len(key := bytes.fromhex(text)) == KEY_BYTES:
+            return key
+    raise DataError(f"{where}: field 'key' must be {2 * KEY_BYTES} hexadecimal digits, found {text!r:.60}")
 
 
 def _checked(line: _Line, where: str) -> bytes:
     """The answer's JSON text, once it is certain that a store holds such answers."""
-    answer = upgraded(parse_as(_KINDS[line.kind], json.dumps(line.answer), where, "answer"))
+    answer = parse_as(_KINDS[line.kind], json.dumps(line.answer), where, "answer")
     if isinstance(answer, LabelReading) and answer.logprobs and (wrong := impossible(answer.logprobs, answer.mass)):
         raise DataError(f"{where}: field 'answer': {wrong}; correct or delete the line")
     text = dump(answer)

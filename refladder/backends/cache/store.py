@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.locks import has_ended
@@ -26,7 +26,6 @@ from refladder.files.locks import has_ended
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
 SCHEMA = 1  # PRAGMA user_version of the files that this code reads and writes
 APPLICATION = 0x7265666C  # PRAGMA application_id, "refl": another program's database is never touched
@@ -37,6 +36,10 @@ DAMAGED = "damaged, or not a response store; move it away, and the next run make
 LEAST = 512  # bytes of the smallest SQLite file
 _UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 CHUNK = 900  # keys in one statement (old builds of SQLite take 999), answers in one transaction
+
+_ROWS = "SELECT key, CAST(answer AS BLOB), digest FROM answers"
+
+T = TypeVar("T")
 
 _TABLES = """
 CREATE TABLE sources (
@@ -114,8 +117,8 @@ def _keep_alive(path: Path, holder: int, stop: threading.Event) -> None:
             database.execute("UPDATE holders SET seen = ? WHERE id = ?", (time.time(), holder))
 
 
-def _chunks(answers: Iterable[Answer]) -> Iterator[list[Answer]]:
-    rest = iter(answers)
+def _chunks(values: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(values)
     while chunk := list(itertools.islice(rest, CHUNK)):
         yield chunk
 
@@ -166,10 +169,10 @@ class ResponseStore:
             reads = read_only and not _is_writable(path)
             self._database = _connect_to_read(path) if reads else _connect(path)
             try:
-                if reads:
-                    self._refuse_empty()
-                else:
+                if not reads:
                     self._prepare()
+                elif self._refuse_others():
+                    raise DataError(f"{path}: an empty response store that cannot be written; name another")  # noqa: TRY301
             except BaseException:
                 self._database.close()
                 raise
@@ -213,29 +216,20 @@ class ResponseStore:
             raise DataError(f"{self.path}: an SQLite database of another program; name another file with --store")
         return True
 
-    def _refuse_empty(self) -> None:
-        if self._refuse_others():
-            raise DataError(f"{self.path}: an empty response store that cannot be written; name another")
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Give up all claims and close the file."""
+        self._stop.set()
         if self._signs is not None:
-            self._stop.set()
             self._signs.join()  # SQLite removes its log with the last connection
-            self._signs = None
-        if self._holder is not None:
             with suppress(sqlite3.Error), self._transaction():  # a claim left behind ends with this process anyway
                 self._database.execute("DELETE FROM claims WHERE holder = ?", (self._holder,))
                 self._database.execute("DELETE FROM holders WHERE id = ?", (self._holder,))
-            self._holder = None
         self._database.close()
 
     @contextmanager
@@ -254,16 +248,12 @@ class ResponseStore:
         """The answers that are stored for these keys, as JSON texts."""
         answers: dict[bytes, bytes] = {}
         with _explained(self.path):
-            ordered = sorted(set(keys))  # as the table is, so that neighbours come from one page
-            for start in range(0, len(ordered), CHUNK):
-                answers.update(self._find(ordered[start : start + CHUNK]))
+            for chunk in _chunks(sorted(set(keys))):  # as the table is, so that neighbours come from one page
+                answers.update(self._find(chunk))
         return answers
 
     def _find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        for key, answer, digest in self._database.execute(
-            f"SELECT key, CAST(answer AS BLOB), digest FROM answers WHERE key IN ({_marks(keys)})",  # noqa: S608
-            keys,
-        ):
+        for key, answer, digest in self._database.execute(f"{_ROWS} WHERE key IN ({_marks(keys)})", keys):
             if _check(key, answer) != digest:
                 raise self._damaged(key)
             yield key, answer
@@ -273,8 +263,7 @@ class ResponseStore:
         answers: dict[bytes, bytes] = {}
         mine: list[bytes] = []
         with _explained(self.path):
-            for start in range(0, len(keys), CHUNK):
-                chunk = keys[start : start + CHUNK]
+            for chunk in _chunks(keys):
                 with self._transaction():
                     answers.update(self._find(chunk))
                     holder = self._hold()
@@ -295,7 +284,6 @@ class ResponseStore:
             self._database.execute("DELETE FROM claims WHERE holder NOT IN (SELECT id FROM holders)")
             self._database.execute("INSERT INTO holders (host, process, seen) VALUES (?, ?, ?)", row)
             self._holder = int(self._database.execute("SELECT last_insert_rowid()").fetchone()[0])
-            self._stop.clear()
             arguments = (self.path, self._holder, self._stop)
             self._signs = threading.Thread(target=_keep_alive, args=arguments, daemon=True)
             self._signs.start()
@@ -325,25 +313,21 @@ class ResponseStore:
         new = 0
         with _explained(self.path):
             for chunk in _chunks(answers):
+                sources = {(answer.fingerprint, answer.kind) for answer in chunk}
+                rows = [
+                    (key, stored_at, text.decode(), _check(key, text), fingerprint, kind)
+                    for key, fingerprint, kind, stored_at, text in chunk
+                ]
                 with self._transaction():
-                    pairs = {(answer.fingerprint, answer.kind) for answer in chunk}
-                    self._database.executemany("INSERT OR IGNORE INTO sources (fingerprint, kind) VALUES (?, ?)", pairs)
-                    query = "SELECT id FROM sources WHERE fingerprint = ? AND kind = ?"
-                    sources = {pair: self._database.execute(query, pair).fetchone()[0] for pair in pairs}
-                    rows = [
-                        (
-                            answer.key,
-                            sources[answer[1:3]],
-                            answer.time,
-                            answer.answer.decode(),
-                            _check(answer.key, answer.answer),
-                        )
-                        for answer in chunk
-                    ]
-                    before = self._database.total_changes
-                    self._database.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", rows)
-                    new += self._database.total_changes - before
-                    self._end_claims([answer.key for answer in chunk])
+                    self._database.executemany(
+                        "INSERT OR IGNORE INTO sources (fingerprint, kind) VALUES (?, ?)", sources
+                    )
+                    new += self._database.executemany(
+                        "INSERT OR IGNORE INTO answers SELECT ?, id, ?, ?, ? FROM sources "
+                        "WHERE fingerprint = ? AND kind = ?",
+                        rows,
+                    ).rowcount
+                    self._end_claims(answer.key for answer in chunk)
         return new
 
     def release(self, keys: Sequence[bytes]) -> None:
@@ -390,7 +374,7 @@ class ResponseStore:
                 raise DataError(f"{self.path}: {DAMAGED} ({'; '.join(problems)})")
             count = 0
             damaged = []
-            for key, answer, digest in self._database.execute("SELECT key, CAST(answer AS BLOB), digest FROM answers"):
+            for key, answer, digest in self._database.execute(_ROWS):
                 count += 1
                 if _check(key, answer) != digest:
                     damaged.append(key)

@@ -10,12 +10,12 @@ import logging
 import time
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.opening import open_model, parse_memory
 from refladder.backends.hf.readings import NOT_FINITE, label_reading, sequences_of
-from refladder.backends.hf.tokens import Question, Tokens
+from refladder.backends.hf.tokens import Tokens
 from refladder.backends.protocol import Backend, in_order
 from refladder.backends.usage import Usage
 from refladder.engine.causal import Causal
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from refladder.backends.hf.opening import Opened
+    from refladder.backends.hf.tokens import Question
     from refladder.records import Prompt, Sampling
 
 T = TypeVar("T")
@@ -46,17 +47,6 @@ _TOO_LITTLE_MEMORY = (
     "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
     "shorten the texts, raise --memory, or free memory"
 )
-
-
-class _PromptTokens(NamedTuple):
-    """A prompt of a call: its row and its tokens.
-
-    `note` says why there are no tokens (None), or how the context was cut; else it is None.
-    """
-
-    row: int
-    question: Question | None
-    note: str | None
 
 
 class TransformersBackend(Backend):
@@ -164,8 +154,8 @@ class TransformersBackend(Backend):
         counts = [len(group) for group in spellings]
         for rows in _groups(prompts):
             start, run_before = time.monotonic(), self.scorer.tokens_run
-            group = self._tokenised(rows, prompts, flat)
-            questions = [prompt.question for prompt in group if prompt.question is not None]
+            group = self._questions([prompts[row] for row in rows], flat)
+            questions = [question for question, _ in group if question is not None]
             self.tokens_sent += sum(len(question.prompt) for question in questions)
             values = iter(self._values(questions) if questions else ())
             seconds = time.monotonic() - start
@@ -178,22 +168,21 @@ class TransformersBackend(Backend):
                 run / max(seconds, 1e-9),
             )
             readings = [
-                LabelReading(logprobs=None, mass=None, reason=prompt.note)
-                if prompt.question is None
-                else label_reading(
-                    prompt.question.labels, next(values), counts, cut=prompt.note is not None, note=prompt.note
-                )
-                for prompt in group
+                LabelReading(logprobs=None, mass=None, reason=note)
+                if question is None
+                else label_reading(question.labels, next(values), counts, note)
+                for question, note in group
             ]
             self._first.readings(labels, readings)
-            yield from zip((prompt.row for prompt in group), readings, strict=True)
+            yield from zip(rows, readings, strict=True)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
         """The number of tokens of each prompt, its context cut if that is allowed; needs no weights.
 
         A prompt that is too long counts 0, as it would not be read.
         """
-        return [0 if ids is None else len(ids) for ids, _ in self._fitted(prompts, 0)]
+        fitted = self._fitted(prompts, self.tokens.prompts, len)
+        return [len(ids or ()) for ids, _ in fitted]
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
         """The number of distinct tokens of these prompts and labels, which is what prefix-tree inference runs.
@@ -206,8 +195,8 @@ class TransformersBackend(Backend):
         flat = [text for label in labels for text in self.tokens.variants_of(label)]
         distinct = 0
         for rows in _groups(prompts):
-            group = self._tokenised(rows, prompts, flat)
-            questions = [prompt.question for prompt in group if prompt.question is not None]
+            group = self._questions([prompts[row] for row in rows], flat)
+            questions = [question for question, _ in group if question is not None]
             if self.opened.encoder_decoder:
                 distinct += sum(len(question.prompt) for question in questions)
             elif questions:
@@ -229,7 +218,8 @@ class TransformersBackend(Backend):
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """Yield the number of each prompt and its text, batch by batch; prompts with a common prefix share a batch."""
         fitting: list[tuple[int, list[int], str | None]] = []
-        for row, (ids, note) in enumerate(self._fitted(prompts, sampling.max_tokens)):
+        fitted = self._fitted(prompts, self.tokens.prompts, len, sampling.max_tokens)
+        for row, (ids, note) in enumerate(fitted):
             if ids is None:
                 yield row, Completion(text="", finish="error", note=note)
             else:
@@ -284,21 +274,15 @@ class TransformersBackend(Backend):
             return texts, tokens_run
 
         longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
-        rows = self._rows_that_fit(_BATCH, longest)
-        texts, tokens_run = halve_until_it_fits(run, rows, 1, f"{self.opened.name}: writing")
+        token_bytes = cache_bytes_per_token(model.config.get_text_config(), int(model.dtype.itemsize))
+        rows = (self._memory or 0) // (2 * token_bytes * longest)  # twice: a cache is copied when it grows
+        texts, tokens_run = halve_until_it_fits(run, max(1, min(_BATCH, rows)), 1, f"{self.opened.name}: writing")
         self._prompt_tokens_run += tokens_run
         return texts
 
     @cached_property
     def _batch_sizes(self) -> list[int]:
         return reproducible_batch_sizes(self.opened.model, _BATCH)
-
-    def _rows_that_fit(self, rows: int, longest: int) -> int:
-        """At most `rows`: the number of texts of `longest` tokens whose keys and values fit in memory."""
-        model = self.opened.model
-        token_bytes = cache_bytes_per_token(model.config.get_text_config(), int(model.dtype.itemsize))
-        # Twice: a cache is copied when it grows.
-        return max(1, min(rows, (self._memory or 0) // (2 * token_bytes * longest)))
 
     def _completion(self, text: GeneratedText, note: str | None) -> Completion:
         """A written text; `note` says how the context of its prompt was cut, if it was."""
@@ -318,46 +302,55 @@ class TransformersBackend(Backend):
         values = iter(self.scorer.logprobs(sequences, reads).tolist())
         return [[[next(values) for _ in label] for label in question.labels] for question in questions]
 
-    def _tokenised(self, rows: Sequence[int], prompts: Sequence[Prompt], labels: Sequence[str]) -> list[_PromptTokens]:
+    def _questions(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[tuple[Question | None, str | None]]:
+        """Prompts with the labels as tokens; or None and the reason why one does not fit."""
+
         def length(question: Question) -> int:
             longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1
             return len(question.prompt) + longest
 
-        def tokenise(text: str) -> Question:
-            return self.tokens.question(text, labels)
-
-        group = []
-        for row, whole in zip(rows, self.tokens.questions([prompts[row].text for row in rows], labels), strict=True):
-            fitted = self._fit(prompts[row], whole, tokenise, length, self._most_tokens(0))
-            question, note = fitted
+        fitted = self._fitted(prompts, lambda texts: self.tokens.questions(texts, labels), length)
+        group = list(fitted)
+        for number, (question, _) in enumerate(group):
             if question is not None and not self._fits_in_memory(len(question.prompt)):
-                note = _TOO_LITTLE_MEMORY.format(prompts[row].role, len(question.prompt), (self._memory or 0) / 2**20)
-                question = None
-            group.append(_PromptTokens(row, question, note))
+                tokens, available = len(question.prompt), (self._memory or 0) / 2**20
+                group[number] = None, _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available)
         return group
 
-    def _fitted(self, prompts: Sequence[Prompt], new: int) -> Iterator[tuple[list[int] | None, str | None]]:
-        """The tokens of each prompt, if up to `new` tokens fit after it, or None and the reason why they do not."""
-        most = self._most_tokens(new)
+    def _fitted(
+        self,
+        prompts: Sequence[Prompt],
+        encode: Callable[[list[str]], Sequence[T]],
+        length: Callable[[T], int],
+        new: int = 0,
+    ) -> Iterator[tuple[T | None, str | None]]:
+        """Each prompt as tokens, if up to `new` more fit after it, its context cut if necessary and allowed.
+
+        A note says how it was cut; without tokens, the reason why they do not fit.
+        """
+        most = self._longest  # None: without a limit
+        if most is not None and not self.opened.encoder_decoder:
+            most -= new
         for first in range(0, len(prompts), _GROUP):
             group = prompts[first : first + _GROUP]
-            for prompt, whole in zip(group, self.tokens.prompts([prompt.text for prompt in group]), strict=True):
-                fitted = self._fit(prompt, whole, self.tokens.prompt, len, most)
-                yield fitted
+            for prompt, whole in zip(group, encode([prompt.text for prompt in group]), strict=True):
+                if most is None or length(whole) <= most:
+                    yield whole, None
+                    continue
+                cut = self._cut(prompt, length(whole), most, encode, length)
+                yield cut
 
-    def _most_tokens(self, new: int) -> int | None:
-        """The maximum length of a prompt before `new` tokens; None without a limit."""
-        longest = self._longest
-        return longest if longest is None or self.opened.encoder_decoder else longest - new
-
-    def _fit(
-        self, prompt: Prompt, encoded: T, encode: Callable[[str], T], length: Callable[[T], int], most: int | None
+    def _cut(
+        self,
+        prompt: Prompt,
+        tokens: int,
+        most: int,
+        encode: Callable[[list[str]], Sequence[T]],
+        length: Callable[[T], int],
     ) -> tuple[T | None, str | None]:
-        """A prompt as tokens, its context cut if necessary and allowed; or None and the reason why it does not fit."""
-        if most is None or length(encoded) <= most:
-            return encoded, None
+        """A prompt of more than `most` tokens with as much of its context as fits, if it may be cut."""
         too_long = (
-            f"the {prompt.role} prompt has {length(encoded):,} tokens and {self.opened.name} takes {most:,}; "
+            f"the {prompt.role} prompt has {tokens:,} tokens and {self.opened.name} takes {most:,}; "
             "shorten the texts, use a model with a longer context"
         )
         if not self._truncate:
@@ -367,7 +360,7 @@ class TransformersBackend(Backend):
         best = None
         while high - low > 1 or best is None:
             middle = (low + high) // 2
-            cut = encode(replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()}).text)
+            [cut] = encode([replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()}).text])
             if length(cut) <= most:
                 best, low = cut, middle
             elif middle == 0:

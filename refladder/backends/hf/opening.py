@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.hf.allocator import tune_allocators
 from refladder.engine.memory import is_out_of_memory, usable_memory
@@ -33,6 +33,24 @@ _CONVERT = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOL
 _SAMPLES, _SAMPLE = 64, 2**16  # number and bytes of the samples of a weights file, for the digest of a folder
 _FASTER = 1.5  # times: with less, noise of the measurement could change the dtype, and the fingerprint with it
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+class _Named(NamedTuple):
+    """What the user typed: a prefix such as `hf:`, and a name of the Hub or a folder."""
+
+    prefix: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.prefix}{self.target}"
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.target).expanduser()
+
+    @property
+    def source(self) -> str:
+        return str(self.folder) if self.folder.is_dir() else self.target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +89,7 @@ def parse_memory(text: str) -> int | None:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-def _libraries(name: str) -> tuple[Any, Any]:
+def _libraries(name: _Named) -> tuple[Any, Any]:
     try:
         import torch  # noqa: PLC0415  optional
         import transformers  # noqa: PLC0415  optional
@@ -153,28 +171,27 @@ def open_model(
     `kind` is the class of transformers that loads it, such as CLASSIFIER (None: a model that generates text), and
     `prefix` what the user typed before the name, for messages.
     """
-    name = f"{prefix}{target}"
     if not target:
         raise BackendUnavailableError(f"no model was named; pass {prefix}ORG/MODEL or {prefix}FOLDER")
+    name = _Named(prefix, target)
     torch, transformers = _libraries(name)
     torch_device = _device(torch, device)
-    folder = Path(target).expanduser()
-    source = str(folder) if folder.is_dir() else target
+    folder = name.folder
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if folder.is_dir():
-        _check_folder(name, folder)
+        _check_folder(name)
     else:
         common["revision"] = revision
-    with _explained(prefix, target, folder):
-        config = transformers.AutoConfig.from_pretrained(source, **common)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **common)
+    with _explained(name):
+        config = transformers.AutoConfig.from_pretrained(name.source, **common)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name.source, **common)
     if kind == TEXT_TO_TEXT and not config.is_encoder_decoder:
         raise BackendUnavailableError(f"{name} is no encoder-decoder (T5, BART), and one is needed here")
     kind = kind or _generator(transformers, config)
     stored = config.get_text_config().dtype or config.dtype
 
     def parameters() -> int:
-        with _explained(prefix, target, folder), torch.device("meta"):
+        with _explained(name), torch.device("meta"):
             model = getattr(transformers, kind).from_config(config, trust_remote_code=trust_remote_code)
             return int(model.num_parameters())
 
@@ -186,7 +203,7 @@ def open_model(
         name=folder.resolve().name if folder.is_dir() else target,
         config=config,
         tokenizer=tokenizer,
-        load=lambda: _load(kind, prefix, target, torch_device, config=config, dtype=chosen, **common),
+        load=lambda: _load(name, kind, torch_device, config=config, dtype=chosen, **common),
         revision=commit[:12] if commit else folder_digest(folder),
         dtype=str(chosen).removeprefix("torch."),
         encoder_decoder=bool(config.is_encoder_decoder),
@@ -203,16 +220,15 @@ def _generator(transformers: Any, config: Any) -> str:  # noqa: ANN401
     return "AutoModelForCausalLM"
 
 
-def _load(kind: str, prefix: str, target: str, device: Any, **settings: Any) -> Any:  # noqa: ANN401
+def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:  # noqa: ANN401
     """Read a model's weights, and refuse a model whose files do not hold all of them."""
-    _, transformers = _libraries(f"{prefix}{target}")
+    _, transformers = _libraries(name)
     if device.type == "cpu":
         tune_allocators()
-    folder = Path(target).expanduser()
     # The messages below replace its report on weights.
-    with quiet(bars=sys.stderr.isatty()), _explained(prefix, target, folder):
+    with quiet(bars=sys.stderr.isatty()), _explained(name):
         model, loading = getattr(transformers, kind).from_pretrained(
-            str(folder) if folder.is_dir() else target,
+            name.source,
             use_safetensors=True,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
@@ -223,31 +239,26 @@ def _load(kind: str, prefix: str, target: str, device: Any, **settings: Any) -> 
     mismatched = sorted(key if isinstance(key, str) else str(key[0]) for key in loading["mismatched_keys"])
     if mismatched:
         raise BackendUnavailableError(
-            f"{prefix}{target}: {len(mismatched)} of its weights have another shape than config.json says (such as "
+            f"{name}: {len(mismatched)} of its weights have another shape than config.json says (such as "
             f"{mismatched[0]}); files of different models are mixed: copy or download them again"
         )
     missing = sorted(loading["missing_keys"])
     if kind == ENCODER:  # it may lack the pooler, which is not used here
-        missing = [name for name in missing if not name.startswith("pooler.")]
+        missing = [weight for weight in missing if not weight.startswith("pooler.")]
     if missing:
         raise BackendUnavailableError(
-            f"{prefix}{target}: {len(missing)} of its weights are not in its files (such as {missing[0]}), and it "
+            f"{name}: {len(missing)} of its weights are not in its files (such as {missing[0]}), and it "
             "would answer at random; it was not trained for this, or its files are not complete"
         )
     if model.can_generate():  # without the model's own penalties and limits: Sampling alone determines the draw
-        stored = model.generation_config
-        model.generation_config = transformers.GenerationConfig(
-            bos_token_id=stored.bos_token_id,
-            eos_token_id=stored.eos_token_id,
-            pad_token_id=stored.pad_token_id,
-            decoder_start_token_id=stored.decoder_start_token_id,
-            forced_bos_token_id=stored.forced_bos_token_id,
-        )
+        kept = {f"{token}_token_id" for token in ("bos", "eos", "pad", "decoder_start", "forced_bos")}
+        stored = {token: getattr(model.generation_config, token) for token in kept}
+        model.generation_config = transformers.GenerationConfig(**stored)
     return model
 
 
 @contextmanager
-def _explained(prefix: str, target: str, folder: Path) -> Iterator[None]:
+def _explained(name: _Named) -> Iterator[None]:
     """Turn any error while reading a model into one sentence.
 
     The libraries that read its files raise errors of every type, including bare `Exception`.
@@ -255,33 +266,27 @@ def _explained(prefix: str, target: str, folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise _unavailable(prefix, target, folder, error) from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        first = (lines[0] if lines else type(error).__name__).rstrip(".")
+        reason = _common_reason(name, error, first) or _of_its_place(name, first)
+        raise BackendUnavailableError(f"{name}: {reason}") from error
 
 
-def _check_folder(name: str, folder: Path) -> None:
-    if not (folder / "config.json").is_file():
-        gguf = any(folder.glob("*.gguf"))
+def _check_folder(name: _Named) -> None:
+    if not (name.folder / "config.json").is_file():
+        gguf = any(name.folder.glob("*.gguf"))
         advice = "; for a GGUF model start llama-server with it, and name it openai:MODEL" if gguf else ""
         raise BackendUnavailableError(
             f"{name}: this folder has no config.json, so it does not hold a model saved by save_pretrained{advice}"
         )
-    if not any(folder.glob("*.safetensors")):
+    if not any(name.folder.glob("*.safetensors")):
         raise BackendUnavailableError(
             f"{name}: this folder has no .safetensors file, and other formats are not loaded; convert the model: "
             f"{_CONVERT}"
         )
 
 
-def _unavailable(prefix: str, target: str, folder: Path, error: Exception) -> BackendUnavailableError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    first = (lines[0] if lines else type(error).__name__).rstrip(".")
-    reason = _common_reason(prefix, error, first)
-    if reason is None:
-        reason = _not_a_model(folder, first) if folder.exists() else _does_not_exist(prefix, target, first)
-    return BackendUnavailableError(f"{prefix}{target}: {reason}")
-
-
-def _common_reason(prefix: str, error: Exception, first: str) -> str | None:
+def _common_reason(name: _Named, error: Exception, first: str) -> str | None:
     if type(error).__name__ == "SafetensorError":
         return f"the weights are damaged or cut off ({first}); download or copy them again"
     if is_out_of_memory(error):
@@ -291,7 +296,7 @@ def _common_reason(prefix: str, error: Exception, first: str) -> str | None:
         )
     if "trust_remote_code" in str(error):
         code = "this model needs Python files of its own to be run"
-        if prefix != "hf:":
+        if name.prefix != "hf:":
             return f"{code}, which is not allowed here; use another model"
         return f"{code}; if you trust them, pass --judge-option trust_remote_code=true (--writer-option for a writer)"
     if isinstance(error, ModuleNotFoundError):
@@ -299,24 +304,24 @@ def _common_reason(prefix: str, error: Exception, first: str) -> str | None:
     return None
 
 
-def _not_a_model(folder: Path, first: str) -> str:
+def _of_its_place(name: _Named, first: str) -> str:
+    """What is wrong with the folder, or with a name that is none."""
+    folder = name.folder
     if folder.is_file():
         step = "start llama-server with it and name it openai:MODEL" if folder.suffix == ".gguf" else "pass its folder"
         return f"this is a file, and hf opens a folder with config.json; {step}"
-    if not any((folder / name).is_file() for name in _TOKENIZERS):
+    if folder.exists() and not any((folder / file).is_file() for file in _TOKENIZERS):
         return (
             f"this folder has no tokenizer ({_TOKENIZERS[0]} or similar); save the tokenizer next to the weights with "
             "its save_pretrained"
         )
-    return f"this folder does not load as a model: {first}"
-
-
-def _does_not_exist(prefix: str, target: str, first: str) -> str:
-    if target.startswith(("/", ".", "~")) or target.count("/") > 1:
-        return f"no such folder; pass {prefix}FOLDER or {prefix}ORG/MODEL"
+    if folder.exists():
+        return f"this folder does not load as a model: {first}"
+    if name.target.startswith(("/", ".", "~")) or name.target.count("/") > 1:
+        return f"no such folder; pass {name.prefix}FOLDER or {name.prefix}ORG/MODEL"
     return (
         f"no folder has this name, and the Hub did not return it: {first}; check the spelling of "
-        f"{prefix}ORG/MODEL, the network, and for a gated model run: hf auth login"
+        f"{name.prefix}ORG/MODEL, the network, and for a gated model run: hf auth login"
     )
 
 

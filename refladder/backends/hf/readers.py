@@ -70,28 +70,19 @@ class Reader:
         """
         frame, width = list(self._frame["input_ids"]), len(self._placeholder)
         starts = [index for index in range(len(frame)) if frame[index : index + width] == self._placeholder]
-        first_start, second_start = starts[0], starts[-1]
         most = self.longest - (len(frame) - 2 * width) - len(tail) - len(second)
         if most < min(1, len(first)):
             return None
         start = [*first[:most], *tail]
-        ids = [
-            *frame[:first_start],
-            *start,
-            *frame[first_start + width : second_start],
-            *second,
-            *frame[second_start + width :],
-        ]
+
+        def filled(framed: Sequence[int], one: Sequence[int], other: Sequence[int]) -> list[int]:
+            low, high = starts[0], starts[-1]
+            return [*framed[:low], *one, *framed[low + width : high], *other, *framed[high + width :]]
+
         types = self._frame.get("token_type_ids")
         if types is not None:
-            types = [
-                *types[:first_start],
-                *[types[first_start]] * len(start),
-                *types[first_start + width : second_start],
-                *[types[second_start]] * len(second),
-                *types[second_start + width :],
-            ]
-        return Row(ids, types, len(first) > most)
+            types = filled(types, [types[starts[0]]] * len(start), [types[starts[-1]]] * len(second))
+        return Row(filled(frame, start, second), types, len(first) > most)
 
     def run(self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any]) -> list[FloatArray]:
         """Run the model on each row.

@@ -34,11 +34,10 @@ def label_reading(
     labels: Sequence[Sequence[int]],
     values: Sequence[Sequence[float]],
     spellings: Sequence[int],
-    *,
-    cut: bool = False,
-    note: str | None = None,
+    note: str | None,
 ) -> LabelReading:
-    """Combine the token log-probabilities of a prompt into one number per label."""
+    """Combine the token log-probabilities of a prompt into one number per label; `note` says how it was cut, if so."""
+    cut = note is not None
     if not all(math.isfinite(value) for tokens in values for value in tokens):
         wrong = next(value for tokens in values for value in tokens if not math.isfinite(value))
         return LabelReading(logprobs=None, mass=None, reason=NOT_FINITE.format(wrong), cut=cut)

@@ -15,20 +15,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from refladder.backends.openai.transport import Refusal, at, error_text, rows_at
+from refladder.backends.openai.transport import NotYet, Refusal, at, error_text, rows_at
 from refladder.errors import BackendError, BackendUnavailableError, DataError, UsageError
 from refladder.files.jsonl import atomic, read_bytes, throw_away, write_json
 from refladder.files.locks import locked_folder
 from refladder.parsing import parse_as, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from refladder.backends.openai.options import Options
     from refladder.backends.openai.server import Server
@@ -43,10 +43,6 @@ _GONE = (404, 405, 501)
 
 class BatchUnderWayError(BackendError):
     """The provider is still working on a batch; the same command collects its answers later."""
-
-
-class NotYet(Exception):  # noqa: N818  control flow of `Batches.post`
-    """A request has no answer yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,34 +77,38 @@ class Batches:
         self._progress: dict[str, str] = {}
         self._answers: dict[str, dict[str, Any]] = {}
         self._lost: dict[str, str] = {}  # requests that a batch has just ended without answering, and the reason
-        self.missing: dict[str, dict[str, Any]] = {}
+        self._missing: dict[str, dict[str, Any]] = {}
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Read the folder and keep other processes from it: two would submit twice."""
+    @asynccontextmanager
+    async def collected(self) -> AsyncIterator[None]:
+        """Collect the answers for `post`, and submit the requests that are recorded in the block.
+
+        Other processes are kept from the folder: two would submit twice.
+        """
         with locked_folder(self._folder):
-            self._load()
+            for path in sorted(self._folder.glob("batch-*[0-9].json")):
+                batch = self._batches[path.stem] = _read(path)
+                if batch.base_url != self._url:
+                    raise UsageError(
+                        f"{self._folder}: holds batches of {batch.base_url}; name another folder for {self._url}"
+                    )
+                if batch.collected:
+                    self._take(self._lines(path.stem, "answers"))
+            for name, batch in list(self._batches.items()):
+                if not batch.collected:
+                    await self._look(name, batch)
             yield
+            if self._missing:
+                await self._go_on()
 
-    def _load(self) -> None:
-        for path in sorted(self._folder.glob("batch-*[0-9].json")):
-            batch = self._batches[path.stem] = _read(path)
-            if batch.base_url != self._url:
-                raise UsageError(
-                    f"{self._folder}: holds batches of {batch.base_url}; name another folder for {self._url}"
-                )
-            if batch.collected:
-                self._take(self._lines(path.stem, "answers"))
-
-    async def post(self, _path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:  # noqa: ARG002  as Server.post
+    async def post(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a request, if it was collected; else NotYet."""
         body = {**body, **self._extra}
         name = digest(body)
-        line = self._answers.get(name)
-        if line is None:
-            self.missing[name] = body
+        if name not in self._answers:
+            self._missing[name] = body
             raise NotYet
-        response = line["response"]
+        response = self._answers[name]["response"]
         status, answer = response.get("status_code"), response.get("body")
         if status != 200 or not isinstance(answer, dict) or (answer.get("error") and "choices" not in answer):  # noqa: PLR2004
             raise Refusal(f"the server answered {status}: {self.shown(error_text(answer))}", status=200)
@@ -118,38 +118,33 @@ class Batches:
         """As `Server.shown`."""
         return self._server.shown(text)
 
-    async def look(self) -> None:
-        """Ask for the status of every batch that is not collected, and collect those that have ended."""
-        for name, batch in list(self._batches.items()):
-            if batch.collected:
-                continue
-            number = batch.batch or await self._number_of(batch)
-            if number is None:  # never submitted: its requests go into a new one
-                del self._batches[name]
-                throw_away(self._folder / f"{name}.json")
-                continue
-            status = await self._ask("GET", f"/batches/{_part(number)}", number)
-            current = replace(batch, batch=number, status=str(status.get("status")))
-            if current.status in ENDED:
-                await self._collect(name, status)
-                current = replace(current, collected=True)
-            counts = status.get("request_counts")
-            self._record(name, current)
-            if isinstance(counts, dict):
-                self._progress[name] = f", {counts.get('completed', 0)} of {batch.requests:,} requests done"
-
-    async def go_on(self) -> None:
-        """Submit the missing requests, and report the batches to wait for; nothing if every row was answered."""
-        if not self.missing:
+    async def _look(self, name: str, batch: Batch) -> None:
+        """Ask for the status of a batch, and collect it if it has ended."""
+        number = batch.batch or await self._number_of(batch)
+        if number is None:  # never submitted: its requests go into a new one
+            del self._batches[name]
+            throw_away(self._folder / f"{name}.json")
             return
+        status = await self._ask("GET", f"/batches/{_part(number)}", number)
+        current = replace(batch, batch=number, status=str(status.get("status")))
+        if current.status in ENDED:
+            await self._collect(name, status)
+            current = replace(current, collected=True)
+        self._record(name, current)
+        counts = status.get("request_counts")
+        if isinstance(counts, dict):
+            self._progress[name] = f", {counts.get('completed', 0)} of {batch.requests:,} requests done"
+
+    async def _go_on(self) -> None:
+        """Submit the missing requests, and report the batches to wait for."""
         told = []
         waiting: set[str] = set()
         for name, batch in self._batches.items():
-            if not batch.collected and (unanswered := self._asked(name) & self.missing.keys()):
+            if not batch.collected and (unanswered := self._asked(name) & self._missing.keys()):
                 waiting |= unanswered
                 told.append(f"batch {batch.batch} is {self.shown(batch.status)}{self._progress.get(name, '')}")
-        lost = self._lost.keys() & self.missing.keys()
-        fresh = {name: body for name, body in self.missing.items() if name not in waiting | lost}
+        lost = self._lost.keys() & self._missing.keys()
+        fresh = {name: body for name, body in self._missing.items() if name not in waiting | lost}
         for part in _parts(fresh):
             number = await self._submit(part)
             told.append(f"submitted batch {number} with {len(part):,} requests")
@@ -159,36 +154,34 @@ class Batches:
             step = f"what was answered is kept; run the same command again to submit the other {len(lost):,} anew"
         raise BatchUnderWayError(f"{'; '.join(told)} ({self._folder}); {step}")
 
-    async def _submit(self, lines: Mapping[str, bytes]) -> str:
+    async def _submit(self, lines: list[bytes]) -> str:
         name = f"batch-{1 + max((int(name[6:]) for name in self._batches), default=0):04}"
         requests = self._folder / f"{name}.requests.jsonl"
+        content = b"".join(lines)
         with atomic(requests) as stream:
-            for line in lines.values():
-                stream.write(line)
-        batch = Batch(base_url=self._url, requests=len(lines))
-        self._record(name, batch)
-        upload = (requests.name, b"".join(lines.values()))
-        file = _id(await self._ask("POST", "/files", None, upload=upload))
-        self._record(name, batch := replace(batch, file=file))
+            stream.write(content)
+        batch = self._record(name, Batch(base_url=self._url, requests=len(lines)))
+        file = _id(await self._ask("POST", "/files", content=(requests.name, content)))
+        batch = self._record(name, replace(batch, file=file))
         order = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        created = await self._ask("POST", "/batches", None, attempts=1, body=order)
-        self._record(name, batch := replace(batch, batch=_id(created), status=str(created.get("status"))))
-        return str(batch.batch)
+        created = await self._ask("POST", "/batches", content=json.dumps(order).encode(), attempts=1)
+        number = _id(created)
+        self._record(name, replace(batch, batch=number, status=str(created.get("status"))))
+        return number
 
     async def _number_of(self, batch: Batch) -> str | None:
         """The id of a batch whose submission was interrupted before the id was stored; None if it was not submitted."""
-        if batch.file is None:
-            return None
         after = ""
-        while True:
-            page = await self._ask("GET", f"/batches?limit=100{after}", None)
+        while batch.file is not None:
+            page = await self._ask("GET", f"/batches?limit=100{after}")
             entries = rows_at(page, "data")
             for entry in entries:
                 if entry.get("input_file_id") == batch.file:
                     return _id(entry)
             if not page.get("has_more") or not entries:
-                return None
+                break
             after = f"&after={_part(_id(entries[-1]))}"
+        return None
 
     async def _collect(self, name: str, status: Mapping[str, Any]) -> None:
         """Fetch and store the answers of a batch that has ended."""
@@ -201,28 +194,23 @@ class Batches:
         lines = list(_parsed(content, f"{self._url}: the answers of {name}"))
         with atomic(self._folder / f"{name}.answers.jsonl") as stream:
             stream.write(content)
-        reasons = self._take(lines)
-        for line in lines:
-            if self._answers.get(str(line.get("custom_id"))) is line and isinstance(line["response"].get("body"), dict):
-                self._tally.used(line["response"]["body"].get("usage"))
+        reasons = [*self._take(lines, tally=self._tally), *map(error_text, rows_at(status, "errors", "data"))]
         open_ = self._asked(name) - self._answers.keys()
-        reasons += map(error_text, rows_at(status, "errors", "data"))
-        why = f": {self.shown(reasons[0])}" if reasons else ""
         reason = (
             f"batch {status.get('id')} {status.get('status')} with {len(self._answers) - before:,} answers, "
-            f"{len(open_):,} requests have none{why}"
+            f"{len(open_):,} requests have none{f': {self.shown(reasons[0])}' if reasons else ''}"
         )
         self._lost.update(dict.fromkeys(open_, self.shown(reason)))
 
-    def _take(self, lines: list[dict[str, Any]]) -> list[str]:
-        """Keep the first line that answers a request; return the reasons why other lines do not."""
+    def _take(self, lines: list[dict[str, Any]], tally: Tally | None = None) -> list[str]:
+        """Keep the first line that answers a request, and count its tokens; returns why other lines do not answer."""
         reasons = []
         for line in lines:
-            status = at(line, "response", "status_code")
+            status, body = at(line, "response", "status_code"), at(line, "response", "body")
             if line.get("error") or not isinstance(status, int) or status in _MENDABLE or status >= 500:  # noqa: PLR2004
-                reasons.append(error_text(line.get("error") or at(line, "response", "body")) or "no answer")
-            else:
-                self._answers.setdefault(str(line.get("custom_id")), line)
+                reasons.append(error_text(line.get("error") or body) or "no answer")
+            elif self._answers.setdefault(str(line.get("custom_id")), line) is line and tally is not None:
+                tally.used(at(body, "usage"))
         return reasons
 
     def _asked(self, name: str) -> set[str]:
@@ -232,11 +220,13 @@ class Batches:
         path = self._folder / f"{name}.{kind}.jsonl"
         return list(_parsed(read_bytes(path), str(path)))
 
-    def _record(self, name: str, batch: Batch) -> None:
+    def _record(self, name: str, batch: Batch) -> Batch:
         self._batches[name] = batch
         write_json(self._folder / f"{name}.json", asdict(batch))
+        return batch
 
-    async def _fetch(self, method: str, path: str, what: str | None, **request: Any) -> bytes:  # noqa: ANN401
+    async def _fetch(self, method: str, path: str, what: str | None = None, **request: Any) -> bytes:  # noqa: ANN401
+        """The bytes at a path; `what` is the id in it."""
         try:
             return await self._server.fetch(method, path, **request)
         except Refusal as refusal:
@@ -248,13 +238,10 @@ class Batches:
                 step = f"what was answered is kept in {self._folder}; run the same command again"
             raise BackendUnavailableError(f"{self._url}{path}: {refusal.reason}; {step}") from None
 
-    async def _ask(self, method: str, path: str, what: str | None, **request: Any) -> dict[str, Any]:  # noqa: ANN401
+    async def _ask(self, method: str, path: str, what: str | None = None, **request: Any) -> dict[str, Any]:  # noqa: ANN401
         content = await self._fetch(method, path, what, **request)
-        try:
-            answer = parse_json(content, self._url)
-        except DataError:
-            answer = None
-        if not isinstance(answer, dict):
+        answer = _object(content)
+        if answer is None:
             shown = self.shown(content.decode("utf-8", "replace"))
             raise BackendUnavailableError(
                 f"{self._url}{path}: the answer is not a JSON object: {shown!r}; check the URL"
@@ -262,17 +249,17 @@ class Batches:
         return answer
 
 
-def _parts(bodies: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, bytes]]:
+def _parts(bodies: Mapping[str, Mapping[str, Any]]) -> Iterator[list[bytes]]:
     """Request lines by batch, each within the limits of the provider."""
-    part: dict[str, bytes] = {}
+    part: list[bytes] = []
     size = 0
     for name, body in bodies.items():
         request = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}
         line = json.dumps(request).encode() + b"\n"
         if part and (len(part) >= MOST_REQUESTS or size + len(line) > MOST_BYTES):
             yield part
-            part, size = {}, 0
-        part[name] = line
+            part, size = [], 0
+        part.append(line)
         size += len(line)
     if part:
         yield part
@@ -290,13 +277,17 @@ def _parsed(content: bytes, where: str) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
-        try:
-            answer = parse_json(line, f"{where}:{number}")
-        except DataError:
-            answer = None
-        if not isinstance(answer, dict):
+        answer = _object(line)
+        if answer is None:
             raise DataError(f"{where}:{number}: not a JSON object; run the same command again, or name another folder")
         yield answer
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    with suppress(DataError):
+        if isinstance(value := parse_json(text, "the answer"), dict):
+            return value
+    return None
 
 
 def _id(answer: Mapping[str, Any]) -> str:

@@ -8,21 +8,21 @@ invented: a row that fails for good is unparsed with its reason, and a server th
 from __future__ import annotations
 
 import asyncio
+import inspect
 import queue
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.openai.answers import written
-from refladder.backends.openai.batch import Batches, NotYet
-from refladder.backends.openai.chat import read_sampled, read_top
-from refladder.backends.openai.exact import read_echo, read_exact, sent_tokens
+from refladder.backends.openai.batch import Batches
+from refladder.backends.openai.exact import sent_tokens
 from refladder.backends.openai.kept import keep, kept_probe
 from refladder.backends.openai.options import Options, read_key, read_options
 from refladder.backends.openai.pace import Pace
-from refladder.backends.openai.probe import answer_tokens, handshake, notice
-from refladder.backends.openai.running import Rows, Thread
+from refladder.backends.openai.probe import READERS, VOTES, handshake
+from refladder.backends.openai.running import Rows, Running
 from refladder.backends.openai.talk import Talk
 from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable
 from refladder.backends.protocol import Backend, in_order
@@ -32,10 +32,9 @@ from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-    from typing import Any
 
-    from refladder.backends.openai.probe import Probe
     from refladder.backends.openai.server import Server
+    from refladder.backends.openai.talk import Probe
     from refladder.records import Prompt, Sampling
 
 _PACKAGES = ("aiohttp", "tenacity")
@@ -107,7 +106,10 @@ class Endpoint(Backend):
     @property
     def notice(self) -> str:
         """How labels are read and why not better, in one line for people."""
-        return notice(self.options.base_url, self.model, self.probe, self.options.samples)
+        probe, samples = self.probe, self.options.samples
+        how = VOTES if probe.fixed else READERS[probe.mode].words.format(top=probe.top, samples=samples)
+        why = f" (not better: {'; '.join(probe.refused)})" if probe.refused else ""
+        return f"{self.model} at {self.options.base_url}: {how} [{probe.name(samples)}]{why}"
 
     @property
     def wants_all(self) -> bool:
@@ -119,7 +121,7 @@ class Endpoint(Backend):
         """The most tokens that one judging prompt is answered with, over all its requests but those of long labels."""
         if self.probe.mode != "sample":
             return 1
-        return answer_tokens(self.options, self.probe) * (1 if self.probe.fixed else self.options.samples)
+        return self.probe.answers(self.options) * self.probe.answer_tokens(self.options)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
         """Prompt tokens that asking each prompt sends, over all its requests; None where no tokenizer can be asked.
@@ -129,24 +131,11 @@ class Endpoint(Backend):
         probe = self.probe
         if probe.dialect.tokens is None:
             return None
-        counted = [0] * len(prompts)
 
-        async def count(talk: Talk, row: int) -> None:
-            prompt = prompts[row]
-            length = len(await talk.ids(prompt.messages))
-            if not prompt.labels or probe.mode == "top":
-                counted[row] = length
-            elif probe.mode == "sample":
-                counted[row] = length * (1 if probe.several or probe.fixed else self.options.samples)
-            else:
-                counted[row] = sent_tokens(length, await talk.label_ids(prompt.labels), probe.way)
+        async def count(talk: Talk) -> list[int]:
+            return await asyncio.gather(*(sent_tokens(talk, probe, prompt) for prompt in prompts))
 
-        async def every(talk: Talk) -> None:
-            talk.dialect = probe.dialect
-            await asyncio.gather(*(count(talk, row) for row in range(len(prompts))))
-
-        self._do(every)
-        return counted
+        return self._do(count)
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One text for each prompt, in order; see `write_each`."""
@@ -158,16 +147,10 @@ class Endpoint(Backend):
 
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """Row number and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
+        drawn = {"temperature": sampling.temperature, "seed": sampling.seed, "top_p": sampling.top_p}
 
         async def answer(talk: Talk, prompt: Prompt) -> Completion:
-            choices = await talk.chat(
-                prompt.messages,
-                most=sampling.max_tokens,
-                temperature=sampling.temperature,
-                seed=sampling.seed,
-                top_p=sampling.top_p,
-            )
-            completion = written(choices[0])
+            completion = written((await talk.chat(prompt.messages, most=sampling.max_tokens, **drawn))[0])
             if completion.note is not None:
                 self._tally.counts[f"answer: {completion.note}"] += 1
             return completion
@@ -184,35 +167,16 @@ class Endpoint(Backend):
         yielded all answers, and the missing rows were not answered. A reading without log-probabilities is worth asking
         again; do not store it. Closing the iterator ends the run.
         """
-        asked = tuple(labels)
-        probe = self.probe
+        asked, probe = tuple(labels), self.probe
+        read = READERS[probe.mode].read
 
         async def answer(talk: Talk, prompt: Prompt) -> LabelReading:
-            return await self._read(talk, probe, prompt, asked)
+            return await read(talk, probe, prompt.messages, asked)
 
         def failed(reason: str) -> LabelReading:
             return LabelReading(logprobs=None, mass=None, reason=reason)
 
         return self._first.watched_readings(asked, self._each(prompts, answer, failed))
-
-    async def _read(self, talk: Talk, probe: Probe, prompt: Prompt, labels: tuple[str, ...]) -> LabelReading:
-        messages = prompt.messages
-        if probe.mode == "exact":
-            return await read_exact(talk, probe.way, messages, labels)
-        if probe.mode in {"echo", "echo-plain"}:
-            return await read_echo(talk, messages, labels, plain=probe.mode == "echo-plain")
-        if probe.mode == "top":
-            return await read_top(talk, messages, labels, top=probe.top, goes_on=probe.goes_on)
-        return await read_sampled(
-            talk,
-            messages,
-            labels,
-            samples=self.options.samples,
-            most=answer_tokens(self.options, probe),
-            several=probe.several,
-            fixed=probe.fixed,
-            counts=self._tally.counts,
-        )
 
     def _each(
         self,
@@ -222,81 +186,43 @@ class Endpoint(Backend):
     ) -> Generator[tuple[int, Answer]]:
         if not prompts:
             return
-        probe = self.probe
+        _ = self.probe  # the handshake comes first
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
-        async def all_rows(talk: Talk) -> None:
-            talk.dialect = probe.dialect
-            await Rows(prompts, answer, failed, results).run(talk)
-
-        async def in_batches(talk: Talk) -> None:
-            """Give the answers that were collected, and submit or wait for the others, which ends the run."""
-            talk.dialect = probe.dialect
+        async def ask(talk: Talk) -> None:
+            rows = Rows(prompts, answer, failed, results)
+            if self.options.batch is None:
+                await rows.run(talk)
+                return
             talk.server = batches = Batches(cast("Server", talk.server), self.options, self._tally)
-            with batches.locked():
-                await batches.look()
-                for row, prompt in enumerate(prompts):
-                    try:
-                        results.put([(row, await answer(talk, prompt))])
-                    except NotYet:
-                        continue
-                    except Refusal as refusal:
-                        results.put([(row, failed(refusal.reason))])
-                await batches.go_on()
+            async with batches.collected():
+                await rows.run(talk)
 
-        work = all_rows if self.options.batch is None else in_batches
-        running = Thread(self._talk(work), lambda: results.put(None))
-        try:
+        with Running(self._talk(ask), lambda: results.put(None)) as running:
             while (answers := results.get()) is not None:
                 yield from answers
-        finally:
-            running.stop()
-        running.outcome()
+            running.result()
 
     async def _talk(self, work: Callable[[Talk], Awaitable[T]]) -> T:
         """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
         from refladder.backends.openai.server import Server  # noqa: PLC0415  imports aiohttp, which may be absent
 
         async with Server(self.options, self._key, self._pace, self._tally) as server:
+            talk = Talk(server=server, model=self.model, options=self.options, tally=self._tally)
+            if self._probe is not None:
+                talk.dialect = self._probe.dialect
             try:
-                return await work(Talk(server=server, model=self.model, options=self.options))
+                return await work(talk)
             except Refusal as refusal:
                 models = await server.models() if refusal.status == 404 else []  # noqa: PLR2004  Not Found
                 raise unavailable(self.options.base_url, self.model, refusal, models) from None
 
     def _do(self, work: Callable[[Talk], Awaitable[T]]) -> T:
-        results: list[T] = []
-
-        async def keep_result() -> None:
-            results.append(await self._talk(work))
-
-        running = Thread(keep_result(), lambda: None)
-        try:
-            running.outcome()
-        finally:
-            running.stop()
-        return results[0]
+        with Running(self._talk(work)) as running:
+            return running.result()
 
 
-def open_endpoint(
-    target: str,
-    *,
-    base_url: str | None = None,
-    mode: str | None = None,
-    samples: str | int | None = None,
-    max_concurrency: str | int | None = None,
-    requests_per_minute: str | float | None = None,
-    tokens_per_minute: str | float | None = None,
-    timeout: str | float | None = None,
-    attempts: str | int | None = None,
-    patience: str | float | None = None,
-    answer_tokens: str | int | None = None,
-    tokenizer: str | None = None,
-    extra: str | Mapping[str, Any] | None = None,
-    api_key_file: str | None = None,
-    probe_cache: str | None = None,
-    batch: str | None = None,
-) -> Endpoint:
+def open_endpoint(target: str, **given: Any) -> Endpoint:  # noqa: ANN401  as texts, or as values of the right type
     """Open `openai:MODEL`; the options are those of `refladder.backends.openai.options.Options`.
 
     The server is asked nothing yet: the handshake is made when the fingerprint or an answer is first needed.
@@ -305,7 +231,6 @@ def open_endpoint(
         UsageError: no model, or an option with a value it cannot have.
         BackendUnavailableError: aiohttp or tenacity is not installed, or the key cannot be had.
     """
-    given = {name: value for name, value in locals().items() if name != "target"}  # the options by name
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
     if missing := [package for package in _PACKAGES if find_spec(package) is None]:
@@ -315,3 +240,7 @@ def open_endpoint(
         )
     options = read_options(given)
     return Endpoint(target, options, key=read_key(options))
+
+
+# What opens backends knows their options by the keyword-only parameters of the function.
+open_endpoint.__signature__ = inspect.signature(Options)  # type: ignore[attr-defined]

@@ -11,31 +11,36 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.openai.answers import said
 from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens
-from refladder.backends.openai.talk import PROBE, PROBE_LABELS, QUESTIONS, Impossible, Messages, Talk, choices_of
+from refladder.backends.openai.talk import PROBE, PROBE_LABELS, QUESTIONS, Messages, Talk
 from refladder.backends.openai.transport import Refusal, at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from refladder.backends.openai.talk import LabelIds, Source
-    from refladder.records import LabelReading
+    from refladder.backends.openai.talk import Probe, Source, Way
+    from refladder.records import LabelReading, Prompt
 
-Values = dict[tuple[int, ...], dict[int, float]]
+    _After = Callable[[Talk, list[int], list[int]], Awaitable[dict[int, float]]]
 
-WAYS = ("token-ids", "score", "vocabulary", "prompt")
+Tokens = tuple[int, ...]
+Values = dict[Tokens, dict[int, float]]
+
 SAME = 0.05  # nats: two requests that read the same token must agree this well
 _FIRST_LOOK = 100  # tokens asked for at first in the way `vocabulary`; ten times more until the labels are there
 _WHOLE = 1_000_000  # no vocabulary is larger
 _PLAIN_ANSWER = "\n\nAnswer:"  # leads to the answer where no chat template is known; labels then follow a space
 
 
-async def find_tokens(talk: Talk) -> Source:
-    """Where token ids of a chat prompt come from."""
+async def find_tokens(talk: Talk) -> str | None:
+    """Learn where token ids of a chat prompt come from; the reason if they come from nowhere."""
     if talk.options.tokenizer is not None:
-        return "local"
+        talk.dialect = replace(talk.dialect, tokens="local")
+        return None
     reasons = []
     sources: tuple[Source, ...] = ("server", "template")
     for tokens in sources:
@@ -47,99 +52,93 @@ async def find_tokens(talk: Talk) -> Source:
                 raise
             reasons.append(refusal.reason)
         else:
-            return tokens
+            return None
     talk.dialect = replace(talk.dialect, tokens=None)
-    raise Impossible(f"no token ids of prompts: {reasons[0]}; name the model's tokenizer with the option tokenizer")
+    return f"no token ids of prompts: {reasons[0]}; name the model's tokenizer with the option tokenizer"
 
 
-async def find_exact(talk: Talk, first: tuple[str, float | None]) -> str:
-    """The first of WAYS that gives true values here; Impossible if none does.
-
-    `first` is the first token that the chat says to the handshake's question, with its log-probability if it tells: a
-    token-id prompt must give the same, or the ids are not what the chat template makes.
-    """
-    labels = await _labels(talk)
+async def find_exact(talk: Talk, probe: Probe) -> Probe:
+    """The first way that gives true values here; Refusal if none does."""
+    text, logprob = await _first_token(talk)
+    try:
+        labels = await talk.label_ids(PROBE_LABELS)
+    except Refusal as refusal:
+        raise Refusal(refusal.reason) from None  # of this mode, and not of the run
     ids = await talk.ids(talk.question)
     base = ids[: len(ids) - labels.merged]
-    reasons = []
     try:
-        await _same_prompt(talk, ids, first)
-    except (Refusal, Impossible) as reason:
-        raise Impossible(f"completions of token ids: {_why(reason)}") from None
-    for way in WAYS:
+        await _same_prompt(talk, ids, text, logprob)
+    except Refusal as refusal:
+        raise Refusal(f"completions of token ids: {refusal.reason}") from None
+    reasons = []
+    for way, read in _READERS.items():
         try:
-            reading = await _READERS[way](talk, base, labels.sequences)
-        except (Refusal, Impossible) as reason:
-            reasons.append(f"{way}: {_why(reason)}")
+            reading = await read(talk, base, labels.sequences)
+        except Refusal as refusal:
+            reasons.append(f"{way}: {refusal.reason}")
             continue
         if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
-            return way
+            return replace(probe, way=way)
         reasons.append(f"{way}: {reading.reason or 'values that are not finite'}")
-    raise Impossible("; ".join(reasons))
+    raise Refusal("; ".join(reasons))
 
 
-async def _labels(talk: Talk) -> LabelIds:
+async def _first_token(talk: Talk) -> tuple[str, float | None]:
+    """The first token of the answer to the handshake's question, and its log-probability if the server returns it."""
     try:
-        return await talk.label_ids(PROBE_LABELS)
+        choice = await talk.likely(talk.question, 5)
     except Refusal as refusal:
-        raise Impossible(refusal.reason) from None
+        if refusal.ends_the_run:
+            raise
+        (choice, *_) = await talk.chat(talk.question, most=1, temperature=0)
+    tokens = first_choices(choice)
+    text = said(choice).text
+    return (tokens[0].text or text, tokens[0].logprob) if tokens else (text, None)
 
 
-def _why(reason: Refusal | Impossible) -> str:
-    return reason.reason if isinstance(reason, Refusal) else str(reason)
-
-
-async def _same_prompt(talk: Talk, ids: Sequence[int], first: tuple[str, float | None]) -> None:
-    """A token-id prompt must lead to the same first token as the chat did."""
-    (choice, *_) = await talk.complete(ids, logprobs=1)
-    text, logprob = first
+async def _same_prompt(talk: Talk, ids: Sequence[int], text: str, logprob: float | None) -> None:
+    """A token-id prompt must lead to the chat's first token, or the ids are not what the chat template makes."""
+    choice = await talk.complete(ids, logprobs=1)
     tokens = first_choices(choice)
     if logprob is not None and tokens:
         if abs(tokens[0].logprob - logprob) > SAME:
-            raise Impossible(
+            raise Refusal(
                 f"the first token has log-probability {tokens[0].logprob:.3f} there and {logprob:.3f} in the chat"
             )
         return
-    said = at(choice, "text")
-    if not isinstance(said, str) or not said.strip() or not text.lstrip().startswith(said.strip()):
-        raise Impossible(f"they lead to {said!r:.20} where the chat says {text!r:.20}")
+    completed = at(choice, "text")
+    if not isinstance(completed, str) or not completed.strip() or not text.lstrip().startswith(completed.strip()):
+        raise Refusal(f"they lead to {completed!r:.20} where the chat says {text!r:.20}")
 
 
-async def read_exact(talk: Talk, way: str, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
+async def read_exact(talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
     """Label log-probabilities of one chat prompt."""
     label_ids, ids = await asyncio.gather(talk.label_ids(labels), talk.ids(messages))
-    return await _READERS[way](talk, ids[: len(ids) - label_ids.merged], label_ids.sequences)
+    return await _READERS[probe.way](talk, ids[: len(ids) - label_ids.merged], label_ids.sequences)
 
 
-async def _by_token_ids(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
-    async def after(beginning: tuple[int, ...], wanted: list[int]) -> dict[int, float]:
-        choices = await talk.complete(
-            [*base, *beginning], logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True
-        )
-        return _picked(choices[0], wanted)
-
-    return await _each_beginning(sequences, after)
-
-
-async def _by_vocabulary(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
-    async def after(beginning: tuple[int, ...], wanted: list[int]) -> dict[int, float]:
-        look = _FIRST_LOOK
-        while True:
-            choices = await talk.complete([*base, *beginning], logprobs=look, return_tokens_as_token_ids=True)
-            try:
-                return _picked(choices[0], wanted)
-            except Refusal:
-                if look >= _WHOLE or len(first_choices(choices[0])) < look:
-                    raise
-            look *= 10
-
-    return await _each_beginning(sequences, after)
-
-
-async def _each_beginning(sequences: tuple[tuple[int, ...], ...], after: Any) -> LabelReading:  # noqa: ANN401
+async def _by_beginnings(after: _After, talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
+    """Ask `after` for the tokens that follow each beginning of a label."""
     wanted = next_tokens(sequences)
-    readings = await asyncio.gather(*(after(beginning, ids) for beginning, ids in wanted.items()))
+    readings = await asyncio.gather(*(after(talk, [*base, *beginning], ids) for beginning, ids in wanted.items()))
     return from_tokens(sequences, dict(zip(wanted, readings, strict=True)))
+
+
+async def _by_token_ids(talk: Talk, prompt: list[int], wanted: list[int]) -> dict[int, float]:
+    choice = await talk.complete(prompt, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True)
+    return _picked(choice, wanted)
+
+
+async def _by_vocabulary(talk: Talk, prompt: list[int], wanted: list[int]) -> dict[int, float]:
+    look = _FIRST_LOOK
+    while True:
+        choice = await talk.complete(prompt, logprobs=look, return_tokens_as_token_ids=True)
+        try:
+            return _picked(choice, wanted)
+        except Refusal:
+            if look >= _WHOLE or len(first_choices(choice)) < look:
+                raise
+        look *= 10
 
 
 def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401  a server's JSON
@@ -150,7 +149,7 @@ def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401
     return {token: logprobs[token] for token in wanted}
 
 
-async def _by_score(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
+async def _by_score(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
     wanted = next_tokens(sequences)
     every = sorted({token for ids in wanted.values() for token in ids})
     body = {
@@ -162,26 +161,22 @@ async def _by_score(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...
         "item_first": False,
     }
     scores = (await talk.server.post("/score", body)).get("scores")
-    if not isinstance(scores, list) or [len(row) for row in scores if isinstance(row, list)] != [len(every)] * len(
-        wanted
-    ):
+    rows = [row if isinstance(row, list) else [] for row in scores] if isinstance(scores, list) else []
+    if [len(row) for row in rows] != [len(every)] * len(wanted):
         raise Refusal("/score gave no row of scores for each item")
     values: Values = {}
-    for beginning, row in zip(wanted, scores, strict=True):
+    for beginning, row in zip(wanted, rows, strict=True):
         if not all(type(value) in {int, float} and 0 < value <= 1 + 1e-3 for value in row):
             raise Refusal("/score gave what are no probabilities")
         values[beginning] = {token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)}
     return from_tokens(sequences, values)
 
 
-async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[tuple[int, ...], ...]) -> LabelReading:
+async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
     values: Values = {}
 
-    async def read(sequence: tuple[int, ...]) -> None:
-        body = {"model": talk.model, "prompt": [*base, *sequence], "max_tokens": 1, "temperature": 0}
-        answer = await talk.server.post("/completions", {**body, "prompt_logprobs": 0})
-        choice = choices_of(answer)[0]
-        rows = at(choice, "prompt_logprobs")
+    async def read(sequence: Tokens) -> None:
+        rows = at(await talk.complete([*base, *sequence], prompt_logprobs=0), "prompt_logprobs")
         if not isinstance(rows, list) or len(rows) != len(base) + len(sequence):
             raise Refusal("no log-probabilities of the prompt were returned")
         for position, token in enumerate(sequence):
@@ -194,50 +189,59 @@ async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[tuple[int, ..
     return from_tokens(sequences, values)
 
 
-_READERS = {"token-ids": _by_token_ids, "score": _by_score, "vocabulary": _by_vocabulary, "prompt": _by_prompt}
+_READERS: dict[Way, Callable[[Talk, list[int], tuple[Tokens, ...]], Awaitable[LabelReading]]] = {
+    "token-ids": partial(_by_beginnings, _by_token_ids),
+    "score": _by_score,
+    "vocabulary": partial(_by_beginnings, _by_vocabulary),
+    "prompt": _by_prompt,
+}
 
 
-def sent_tokens(prompt: int, labels: LabelIds, way: str) -> int:
+async def sent_tokens(talk: Talk, probe: Probe, prompt: Prompt) -> int:
     """Prompt tokens that all requests for a row send; `vocabulary` sends more if its first look is too short."""
-    base = prompt - labels.merged
-    if way in {"token-ids", "vocabulary", "score"}:
-        return sum(base + len(beginning) for beginning in next_tokens(labels.sequences))
-    return sum(base + len(sequence) for sequence in labels.sequences)
+    length = len(await talk.ids(prompt.messages))
+    if not prompt.labels or probe.mode == "top":
+        return length
+    if probe.mode == "sample":
+        return length * (1 if probe.several else probe.answers(talk.options))
+    labels = await talk.label_ids(prompt.labels)
+    whole = probe.way in {"prompt", ""}  # each label is sent whole
+    ends = labels.sequences if whole else tuple(next_tokens(labels.sequences))
+    return sum(length - labels.merged + len(end) for end in ends)
 
 
-async def find_echo(talk: Talk, *, plain: bool) -> None:
+async def find_echo(talk: Talk, probe: Probe) -> Probe:
     """Check that echoed log-probabilities are true: a token said by itself must have the same value when echoed."""
-    try:
-        text, choice = await _completed(talk, plain=plain)
-        choices = first_choices(choice)
-        said = str(choice["text"])
-        if not choices:
-            raise Impossible("completions gave no log-probabilities")
-        tokens = await _echoed(talk, text, said)
-    except Refusal as refusal:
-        raise Impossible(refusal.reason) from None
-    total = math.fsum(value for _, value in tokens)
-    if len(tokens) != 1 or abs(total - choices[0].logprob) > SAME:
-        value = choices[0].logprob
-        raise Impossible(
-            f"the echo of {said!r:.20} has log-probability {total:.3f}, and was {value:.3f} when it was said"
+    if probe.mode == "echo" and talk.dialect.tokens not in {"template", "local"}:
+        raise Refusal("no chat template to write the prompt with")
+    text, choice = await _completed(talk, probe)
+    choices = first_choices(choice)
+    completed = str(choice["text"])
+    if not choices:
+        raise Refusal("completions gave no log-probabilities")
+    tokens = await _echoed(talk, text, completed)
+    total, value = math.fsum(value for _, value in tokens), choices[0].logprob
+    if len(tokens) != 1 or abs(total - value) > SAME:
+        raise Refusal(
+            f"the echo of {completed!r:.20} has log-probability {total:.3f}, and was {value:.3f} when it was said"
         )
+    return probe
 
 
-async def _completed(talk: Talk, *, plain: bool) -> tuple[str, Any]:
+async def _completed(talk: Talk, probe: Probe) -> tuple[str, Any]:
     """The first prompt of the handshake that is completed by a token with a text, and the choice that it leads to."""
     for messages in QUESTIONS:
-        text, _ = await _echo_prompt(talk, messages, plain=plain)
-        (choice, *_) = await talk.complete(text, logprobs=1)
-        said = at(choice, "text")
-        if isinstance(said, str) and said.strip():
+        text, _ = await _echo_prompt(talk, probe, messages)
+        choice = await talk.complete(text, logprobs=1)
+        completed = at(choice, "text")
+        if isinstance(completed, str) and completed.strip():
             return text, choice
-    raise Impossible("the completions of all prompts of the handshake ended at once")
+    raise Refusal("the completions of all prompts of the handshake ended at once")
 
 
-async def read_echo(talk: Talk, messages: Messages, labels: Sequence[str], *, plain: bool) -> LabelReading:
+async def read_echo(talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
     """Label log-probabilities from a text prompt with each label at its end."""
-    text, lead = await _echo_prompt(talk, messages, plain=plain)
+    text, lead = await _echo_prompt(talk, probe, messages)
     spellings = await asyncio.gather(*(_echoed(talk, text, lead + label) for label in labels))
     numbers: dict[str, int] = {}
     values: Values = {}
@@ -250,27 +254,26 @@ async def read_echo(talk: Talk, messages: Messages, labels: Sequence[str], *, pl
     return from_tokens(sequences, values)
 
 
-async def _echo_prompt(talk: Talk, messages: Messages, *, plain: bool) -> tuple[str, str]:
-    if plain:
+async def _echo_prompt(talk: Talk, probe: Probe, messages: Messages) -> tuple[str, str]:
+    """The text of a prompt, and what stands between it and a label."""
+    if probe.mode == "echo-plain":
         return messages[-1]["content"] + _PLAIN_ANSWER, " "
     return await talk.rendered(messages), ""
 
 
 async def _echoed(talk: Talk, text: str, added: str) -> list[tuple[str, float]]:
     """Tokens and log-probabilities of `added` behind `text`."""
-    (choice, *_) = await talk.complete(text + added, echo=True, logprobs=1)
+    choice = await talk.complete(text + added, echo=True, logprobs=1)
     lists = [at(choice, "logprobs", name) for name in ("tokens", "token_logprobs", "text_offset")]
     if not all(isinstance(each, list) for each in lists):
         raise Refusal("echo was not answered")
     tokens = []
-    spelt = ""
     for token, value, offset in zip(*lists, strict=False):
         if isinstance(offset, int) and len(text) <= offset < len(text) + len(added):
             logprob = is_logprob(value)
             if logprob is None:
                 raise Refusal(f"echo gave {value!r} as a log-probability")
             tokens.append((str(token), logprob))
-            spelt += str(token)
-    if spelt != added:
+    if "".join(token for token, _ in tokens) != added:
         raise Refusal(f"echo: the tokens of {added!r} do not begin where the prompt ends")
     return tokens

@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.backends.openai.exact import WAYS
-from refladder.backends.openai.probe import Probe
+from refladder.backends.openai.talk import Probe
 from refladder.errors import DataError, UsageError, redacted
 from refladder.files.jsonl import write_json
 from refladder.parsing import parse_as, parse_json
@@ -37,7 +36,7 @@ def from_text(text: str, *, aged: bool = False) -> Probe | None:
         probe = parse_as(Probe, json.dumps(values), "the probe cache", SCHEMA)  # a file, which others can write
     except (DataError, LookupError, TypeError, AttributeError):
         return None
-    sound = (probe.way in WAYS if probe.mode == "exact" else not probe.way) and (probe.top > 0) == (probe.mode == "top")
+    sound = bool(probe.way) == (probe.mode == "exact") and (probe.top > 0) == (probe.mode == "top")
     return probe if current and sound else None
 
 

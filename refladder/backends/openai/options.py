@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,8 +63,10 @@ class Options:
     batch: str | None = None
 
 
-_WHOLE = ("samples", "max_concurrency", "attempts", "answer_tokens")
-_NUMBERS = ("requests_per_minute", "tokens_per_minute", "timeout", "patience")
+_NUMBERS: dict[str, type[int | float]] = {
+    **dict.fromkeys(("samples", "max_concurrency", "attempts", "answer_tokens"), int),
+    **dict.fromkeys(("requests_per_minute", "tokens_per_minute", "timeout", "patience"), float),
+}
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
@@ -102,22 +105,21 @@ def share_of_limits(given: Mapping[str, str], clients: int) -> dict[str, str]:
 
 
 def _value(name: str, value: Any) -> Any:  # noqa: ANN401  one of the types of Options
-    if name in _WHOLE or name in _NUMBERS:
-        kind = "a whole number" if name in _WHOLE else "a number"
-        try:
-            number = int(value) if name in _WHOLE else float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise UsageError(f"{name} must be {kind} above 0, found {value!r}") from None
-        if not 0 < number < float("inf"):
-            raise UsageError(f"{name} must be {kind} above 0, found {value!r}")
-        return number
-    if name == "extra" and isinstance(value, str):
-        try:
-            value = parse_json(value, "extra")
-        except DataError as error:
-            raise UsageError(f"extra must be a JSON object, found {value!r}: {error}") from None
-    if name == "extra" and not isinstance(value, dict):
-        raise UsageError(f"extra must be a JSON object, found {value!r}")
+    if kind := _NUMBERS.get(name):
+        with suppress(TypeError, ValueError, OverflowError):
+            if 0 < (number := kind(value)) < float("inf"):
+                return number
+        words = "a whole number" if kind is int else "a number"
+        raise UsageError(f"{name} must be {words} above 0, found {value!r}")
+    if name == "extra":
+        reason = ""
+        if isinstance(value, str):
+            try:
+                value = parse_json(value, "extra")
+            except DataError as error:
+                reason = f": {error}"
+        if not isinstance(value, dict):
+            raise UsageError(f"extra must be a JSON object, found {value!r}{reason}")
     return value
 
 
@@ -130,7 +132,7 @@ def _checked_url(url: str) -> str:
         host = None
     if not host or parts.scheme not in {"http", "https"}:
         raise UsageError(
-            f"base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found {_without_user(url)!r}"
+            f"base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found {url.rpartition('@')[2]!r}"
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
@@ -138,10 +140,6 @@ def _checked_url(url: str) -> str:
             "put the key in REFLADDER_API_KEY or in a file named with api_key_file"
         )
     return url.rstrip("/")
-
-
-def _without_user(url: str) -> str:
-    return url.rpartition("@")[2]
 
 
 def is_local(url: str) -> bool:
@@ -159,29 +157,25 @@ def read_key(options: Options) -> str | None:
         BackendUnavailableError: the file cannot be read or holds no key, or OpenAI is asked without one.
     """
     if options.api_key_file is not None:
+        where = options.api_key_file
         try:
-            key = Path(options.api_key_file).expanduser().read_text(encoding="utf-8").strip()
+            key = Path(where).expanduser().read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not a text file"
             raise BackendUnavailableError(
-                f"{options.api_key_file}: cannot read the key ({reason}); name a file that holds it and nothing else"
+                f"{where}: cannot read the key ({reason}); name a file that holds it and nothing else"
             ) from None
-        return _one_line(key, options.api_key_file)
-    refladder_key = os.environ.get("REFLADDER_API_KEY", "").strip()
-    if refladder_key:
-        return _one_line(refladder_key, "REFLADDER_API_KEY")
-    usual = os.environ.get("OPENAI_API_KEY", "").strip()
-    if usual and (options.base_url.startswith("https:") or is_local(options.base_url)):
-        return _one_line(usual, "OPENAI_API_KEY")
-    if options.base_url == OPENAI_URL:
-        raise BackendUnavailableError(
-            f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, name a file with api_key_file, "
-            "or ask another server with --base-url"
-        )
-    return None
-
-
-def _one_line(key: str, where: str) -> str:
-    if not key or not re.fullmatch(r"[\x21-\x7e]+", key):
+    else:
+        usual = options.base_url.startswith("https:") or is_local(options.base_url)
+        keys = {name: os.environ.get(name, "").strip() for name in ("REFLADDER_API_KEY", "OPENAI_API_KEY")[: 1 + usual]}
+        where, key = next(((name, key) for name, key in keys.items() if key), ("", ""))
+        if not key and options.base_url == OPENAI_URL:
+            raise BackendUnavailableError(
+                f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, name a file with api_key_file, "
+                "or ask another server with --base-url"
+            )
+        if not key:
+            return None
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
         raise BackendUnavailableError(f"{where}: holds no usable key; a key is one line of ASCII without spaces")
     return key

@@ -31,18 +31,18 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 def seconds_in(value: str | None) -> float | None:
     """Seconds in a `Retry-After` or `x-ratelimit-reset-*` header: `2`, `0.5`, `6m0s`, `20ms`, or an HTTP date."""
-    if not value:
+    if not value:  # as in most answers
         return None
     text = value.strip()
+    parts = _DURATION.findall(text)
     try:
-        seconds = float(text)
+        if parts and "".join(map("".join, parts)) == text:
+            seconds: float | None = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+        else:
+            seconds = float(text)
     except ValueError:
-        parts = _DURATION.findall(text)
-        if parts and "".join(number + unit for number, unit in parts) == text:
-            seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-            return seconds if seconds < float("inf") else None
-        return _until(text)
-    return seconds if 0 <= seconds < float("inf") else None
+        seconds = _until(text)
+    return seconds if seconds is not None and 0 <= seconds < float("inf") else None
 
 
 def _until(text: str) -> float | None:
@@ -66,15 +66,12 @@ def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
     asked = seconds_in(headers.get("retry-after"))
     if asked is not None:
         return asked
-    resets = []
-    for what in ("requests", "tokens"):
-        left = headers.get(f"x-ratelimit-remaining-{what}")
-        if left is not None and left.strip() == "0":
-            resets.append(seconds_in(headers.get(f"x-ratelimit-reset-{what}")))
+    used_up = [
+        what for what in ("requests", "tokens") if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
+    ]
+    resets = [seconds_in(headers.get(f"x-ratelimit-reset-{what}")) for what in used_up]
     seconds = [reset for reset in resets if reset is not None]
-    if seconds and (throttled or headers.get("x-ratelimit-remaining-requests", "").strip() == "0"):
-        return max(seconds)
-    return None
+    return max(seconds) if seconds and (throttled or "requests" in used_up) else None
 
 
 class Bucket:

@@ -45,9 +45,9 @@ def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
     Reads the chat shape (`content[0].top_logprobs`) and the completions shape (`top_logprobs[0]`, token to value, with
     `token_id:N` keys when ids were asked for). Values that are no log-probability (-9999, NaN, above 0) are left out.
     """
-    tokens = [token for entry in _entries(choice) for token in _choice(*entry)]
-    distinct = {(choice.id, choice.text): choice for choice in tokens}  # the chosen token is among the top ones too
-    return sorted(distinct.values(), key=_less_probable)
+    tokens = [token for entry in _entries(choice) if (token := _choice(*entry)) is not None]
+    distinct = {(token.id, token.text): token for token in tokens}  # the chosen token is among the top ones too
+    return sorted(distinct.values(), key=lambda token: -token.logprob)
 
 
 def checked_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
@@ -75,23 +75,13 @@ def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:  # noqa: ANN401  a serv
     return found
 
 
-def _less_probable(choice: Choice) -> float:
-    return -choice.logprob
-
-
-def _choice(token: Any, number: Any, logprob: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
-    if isinstance(token, str) and token.startswith("token_id:") and token[9:].isdecimal() and len(token) < _LONGEST_ID:
-        token, number = None, int(token[9:])
+def _choice(token: Any, number: Any, logprob: Any) -> Choice | None:  # noqa: ANN401  a server's JSON
     value = is_logprob(logprob)
     if value is None:
-        return []
-    return [
-        Choice(
-            text=token if isinstance(token, str) else None,
-            id=number if isinstance(number, int) else None,
-            logprob=value,
-        )
-    ]
+        return None
+    if isinstance(token, str) and token.startswith("token_id:") and token[9:].isdecimal() and len(token) < _LONGEST_ID:
+        return Choice(None, int(token[9:]), value)
+    return Choice(token if isinstance(token, str) else None, number if isinstance(number, int) else None, value)
 
 
 def is_logprob(value: Any) -> float | None:  # noqa: ANN401  a server's JSON
@@ -124,13 +114,12 @@ def from_tokens(
     return reading_from_sequences([[sequence] for sequence in sequences], logprobs, seen=seen)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
-    """A token that begins one label (`W` of `Worse`); `whole` when it is another label itself (`1` of `10`)."""
+class Beginning(NamedTuple):
+    """A token that begins a label (`W` of `Worse`); `whole` is another label that it spells (`1`, of `10`), if any."""
 
     label: int
     choice: Choice
-    whole: bool
+    whole: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,16 +148,15 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
         whole, possible = _spells(choice.text or "", spelled)
         if whole is not None:
             weights[whole].append(choice.logprob)
-            begun += [Beginning(label=number, choice=choice, whole=True) for number in possible]
-        elif len(possible) == 1:
-            begun.append(Beginning(label=possible[0], choice=choice, whole=False))
-    begun = [beginning for beginning in begun if not (beginning.whole and weights[beginning.label])]  # `10` is a token
-    relevant = [*itertools.chain(*weights), *(beginning.choice.logprob for beginning in begun)]
+        if whole is not None or len(possible) == 1:
+            begun += [Beginning(number, choice, whole) for number in possible]
+    begun = [start for start in begun if start.whole is None or not weights[start.label]]  # `10` is a token
+    relevant = [*itertools.chain(*weights), *(start.choice.logprob for start in begun)]
     least = _WORTH_A_LOOK * math.fsum(map(math.exp, relevant))
     seen = math.fsum(math.exp(choice.logprob) for choice in choices)
     return Partial(
         logs=tuple(log_sum(values) if values else None for values in weights),
-        begun=tuple(beginning for beginning in begun if math.exp(beginning.choice.logprob) > least),
+        begun=tuple(start for start in begun if math.exp(start.choice.logprob) > least),
         bound=min(math.exp(choices[-1].logprob), max(0.0, 1 - seen)) if choices else 1.0,
         seen=seen,
         top=len(choices),
@@ -185,60 +173,38 @@ def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, 
     return names.index(said) if said in names else None, begun
 
 
-def endings(
-    partial: Partial, labels: Sequence[str], values: Sequence[float | None]
-) -> tuple[dict[int, float], dict[int, list[float]]]:
-    """The arguments `ends` and `taken` of `complete`, from the log-probability of each of `partial.begun`.
-
-    A label counts as completed if what is left of its beginnings is little beside what was completed.
-    """
-    names = [bare(label) for label in labels]
-    completed: dict[int, list[float]] = {}
-    left: dict[int, list[float]] = {}
-    taken: dict[int, list[float]] = {}
-    for begun, value in zip(partial.begun, values, strict=True):
-        if value is None:
-            left.setdefault(begun.label, []).append(begun.choice.logprob)
-            continue
-        completed.setdefault(begun.label, []).append(value)
-        if begun.whole:
-            taken.setdefault(names.index(bare(begun.choice.text or "")), []).append(value)
-    sums = {number: log_sum(parts) for number, parts in completed.items()}
-    ends = {
-        number: total for number, total in sums.items() if number not in left or log_sum(left[number]) < total + _LITTLE
-    }
-    return ends, taken
-
-
-def complete(
-    partial: Partial, labels: Sequence[str], ends: Mapping[int, float], taken: Mapping[int, Sequence[float]]
-) -> LabelReading:
+def complete(partial: Partial, labels: Sequence[str], ends: Sequence[float | None] = ()) -> LabelReading:
     """A reading from the most probable tokens of a position, or why there is none.
+
+    `ends` has the log-probability of each of `partial.begun` with all its completions, None where it could not be
+    completed. A label counts as completed if what is left of its beginnings is little beside what was completed.
 
     A label that was seen by its beginnings alone, or nearly so, and that could not be completed has their probability:
     an upper bound, and the note says so. Where a whole spelling and beginnings are both likely, the row is unparsed:
     such beginnings may be those of other words.
-
-    `ends` has the log-probability of a label's beginnings with all of their completions, where they could be completed;
-    `taken` has those of longer labels that began with a label's token and are not it.
     """
+    beginnings = list(zip(partial.begun, ends or [None] * len(partial.begun), strict=True))
     logs: list[float | None] = []
     bounds: dict[int, float] = {}
     notes: list[str] = []
     for number, (label, whole) in enumerate(zip(labels, partial.logs, strict=True)):
-        begun = [beginning for beginning in partial.begun if beginning.label == number]
-        parts = [] if whole is None else [without_continuations(whole, taken.get(number, ()))]
-        if number in ends:
-            parts.append(ends[number])
+        longer = [end for start, end in beginnings if start.whole == number and end is not None]
+        parts = [] if whole is None else [without_continuations(whole, longer)]
+        begun = [(start, end) for start, end in beginnings if start.label == number]
+        completed = [end for _, end in begun if end is not None]
+        left = [start.choice.logprob for start, end in begun if end is None]
+        if completed and (not left or log_sum(left) < log_sum(completed) + _LITTLE):
+            parts.append(log_sum(completed))
         elif begun:
-            open_ended = log_sum([beginning.choice.logprob for beginning in begun])
+            open_ended = log_sum([start.choice.logprob for start, _ in begun])
             mostly_begun = not parts or parts[0] < open_ended + _LITTLE
-            if any(beginning.whole for beginning in begun) or (not mostly_begun and open_ended > parts[0] + _LITTLE):
+            as_likely = not mostly_begun and open_ended > parts[0] + _LITTLE
+            if as_likely or any(start.whole is not None for start, _ in begun):
                 bounds[number] = math.exp(log_sum([*parts, open_ended]))
                 notes.append(f"label {label!r} was only begun: p <= {bounds[number]:.2g}")
             elif mostly_begun:
                 parts.append(open_ended)
-                notes.append(f"label {label!r} read from its beginning {begun[0].choice.text!r}, an upper bound")
+                notes.append(f"label {label!r} read from its beginning {begun[0][0].choice.text!r}, an upper bound")
         elif not parts:
             bounds[number] = partial.bound
             notes.append(f"label {label!r} outside the top {partial.top}: p <= {partial.bound:.2g}")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
-from refladder.backends.openai.transport import Refusal
+from refladder.backends.openai.transport import NotYet, Refusal
 
 if TYPE_CHECKING:
     import queue
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
-    from typing import Any
 
     from refladder.backends.openai.talk import Talk
     from refladder.records import Prompt
@@ -21,13 +20,14 @@ _TOGETHER = 0.005  # seconds that an answer may wait for others
 HOPELESS = 20  # rows that fail one after the other before the run stops
 
 Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class Rows(Generic[Answer]):
     """The rows of one batch: asked by as many workers as may be in flight, each answered once.
 
     Answers that come within `_TOGETHER` seconds go to `results` together, since each `put` wakes the thread that waits
-    and interrupts this one.
+    and interrupts this one. A row whose answer is `NotYet` there is left out.
     """
 
     def __init__(
@@ -43,33 +43,37 @@ class Rows(Generic[Answer]):
         self._failed = failed
         self._results = results
         self._ready: list[tuple[int, Answer]] = []  # answers that are not delivered yet
-        self._last = Refusal("nothing was asked")
-        self._hopeless: list[tuple[int, Answer]] = []  # failures since the last answer, held back
+        self._hopeless: list[tuple[int, Refusal]] = []  # failures since the last answer, held back
 
     async def run(self, talk: Talk) -> None:
         """Ask every row."""
-        workers = min(self._number, talk.options.max_concurrency)
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(workers):
+                for _ in range(min(self._number, talk.options.max_concurrency)):
                     group.create_task(self._work(talk))
+            if len(self._hopeless) == self._number:
+                self._stop()
+            self._release()
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None  # the first ended the run; the others only followed it
         finally:
             self._deliver()
-        if len(self._hopeless) == self._number:
-            self._stop(self._last)
-        self._release()
-        self._deliver()
 
     async def _work(self, talk: Talk) -> None:
         for row, prompt in self._rows:
             try:
                 answer = await self._answer(talk, prompt)
+            except NotYet:
+                continue
             except Refusal as refusal:
                 if refusal.ends_the_run:
                     raise
-                self._refused(row, refusal)
+                if not refusal.of_the_server:
+                    self._put(row, self._failed(refusal.reason))
+                    continue
+                self._hopeless.append((row, refusal))
+                if len(self._hopeless) >= HOPELESS:
+                    self._stop()
             else:
                 self._release()
                 self._put(row, answer)
@@ -85,69 +89,47 @@ class Rows(Generic[Answer]):
             self._ready = []
 
     def _release(self) -> None:
-        for row, answer in self._hopeless:
-            self._put(row, answer)
+        for row, refusal in self._hopeless:
+            self._put(row, self._failed(f"request failed: {refusal.reason}"))
         self._hopeless.clear()
 
-    def _refused(self, row: int, refusal: Refusal) -> None:
-        if not refusal.of_the_server:
-            self._put(row, self._failed(refusal.reason))
-            return
-        self._last = refusal
-        self._hopeless.append((row, self._failed(f"request failed: {refusal.reason}")))
-        if len(self._hopeless) >= HOPELESS:
-            self._stop(refusal)
-
-    def _stop(self, refusal: Refusal) -> NoReturn:
+    def _stop(self) -> NoReturn:
         rows = "the only row" if len(self._hopeless) == 1 else f"{len(self._hopeless)} rows, one after the other,"
-        raise Refusal(
-            f"{rows} failed, so the run was stopped: {refusal.reason}", status=refusal.status, ends_the_run=True
-        )
+        last = self._hopeless[-1][1]
+        raise Refusal(f"{rows} failed, so the run was stopped: {last.reason}", status=last.status, ends_the_run=True)
 
 
-class Thread:
+class Running(Generic[T]):
     """A coroutine in a thread and event loop of its own, so that it works whether or not the caller has one.
 
-    `ended` is called in that thread when the work has ended, with or without an error.
+    `ended` is called in that thread when the work has ended, with or without an error. Leaving the `with` block cancels
+    work that is not over, and waits for its end.
     """
 
-    def __init__(self, work: Coroutine[Any, Any, None], ended: Callable[[], None]) -> None:
-        self._work = work
+    def __init__(self, work: Coroutine[Any, Any, T], ended: Callable[[], None] = lambda: None) -> None:
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._task = self._loop.create_task(work)
         self._ended = ended
-        self._error: Exception | None = None
-        self._started = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="refladder-endpoint", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Cancel the work if it is not over, and wait for its end."""
-        self._started.wait()
-        if self._loop is not None and self._task is not None:
-            with suppress(RuntimeError):  # the loop is closed: it is over
-                self._loop.call_soon_threadsafe(self._task.cancel)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: it is over
+            self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
 
-    def outcome(self) -> None:
-        """Wait for the end of the work, and raise what it raised."""
+    def result(self) -> T:
+        """Wait for the end of the work; returns its result or raises its error."""
         self._thread.join()
-        if self._error is not None:
-            raise self._error
+        return self._task.result()
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._main())
-        except asyncio.CancelledError:
-            pass
-        except Exception as error:  # noqa: BLE001  handed to the thread that asked
-            self._error = error
+            with self._runner:
+                self._loop.run_until_complete(asyncio.gather(self._task, return_exceptions=True))
         finally:
-            self._started.set()
             self._ended()
-
-    async def _main(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.create_task(self._work)
-        self._started.set()
-        await self._task

@@ -12,8 +12,7 @@ import json
 import os
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
@@ -25,12 +24,13 @@ from refladder.backends.openai.pace import LONGEST_PAUSE, Pace, pause_in
 from refladder.backends.openai.transport import (
     LOG,
     SHOWN_CHARACTERS,
+    TOO_MANY_REQUESTS,
     Refusal,
     Tally,
     TryAgain,
     at,
     error_text,
-    shown_text,
+    shown,
 )
 from refladder.errors import BackendUnavailableError, DataError
 from refladder.parsing import parse_json
@@ -38,12 +38,10 @@ from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from types import TracebackType
 
     from refladder.backends.openai.options import Options
 
-_TOO_MANY_REQUESTS = 429
-_TRY_AGAIN = (408, 409, 425, _TOO_MANY_REQUESTS)
+_TRY_AGAIN = (408, 409, 425, TOO_MANY_REQUESTS)
 _REDIRECTS = (301, 302, 303, 307, 308)
 _SEE_OTHER = 303  # the only redirect after which a POST becomes a GET
 _MOST_REDIRECTS = 10
@@ -62,17 +60,7 @@ _ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS  # of a zlib or g
 _BACKOFF = wait_random_exponential(multiplier=0.25, max=20)  # seconds before the next try
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(slots=True)
-class _Failures:
-    """The failed tries of one request: answers with 429, and all others."""
-
-    throttled: int = 0
-    broken: int = 0
-
-    def too_many(self, most: int) -> bool:
-        return self.broken >= most or self.throttled >= _MOST_THROTTLED
+Upload = tuple[str, bytes]
 
 
 class Server:
@@ -88,16 +76,18 @@ class Server:
         self._pace = pace
         self._tally = tally
         self._reported_pause = False
-        self._proxies: dict[str, str | None] = {}
+        self._proxy = cache(_proxy)  # the environment is read once for each connection
 
     async def __aenter__(self) -> Self:
-        headers = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
-        headers["User-Agent"] = f"refladder/{__version__}"
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key}"
-        for header, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")):
-            if value := os.environ.get(variable):
-                headers[header] = value
+        named = {
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+            "User-Agent": f"refladder/{__version__}",
+            "Authorization": f"Bearer {self._key}" if self._key else None,
+            "OpenAI-Organization": os.environ.get("OPENAI_ORG_ID"),
+            "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
+        }
+        headers = {name: value for name, value in named.items() if value}
         self._session, self._single_use = (
             aiohttp.ClientSession(
                 connector=connector,
@@ -113,21 +103,19 @@ class Server:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._session.close()
         await self._single_use.close()
         if self._options.base_url.startswith("https:"):
             await asyncio.sleep(_TLS_CLOSING)
 
-    async def post(self, path: str, body: Mapping[str, Any], *, attempts: int | None = None) -> dict[str, Any]:
+    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON object that answers one request with the option `extra`; Refusal if it fails for good."""
         body = {**body, **self._options.extra}
         tokens = self._estimate(body)
 
         async def once() -> tuple[dict[str, Any], float]:
-            content, headers = await self._exchange("POST", path, body=body)
+            content, headers = await self._exchange("POST", path, _JSON_TEXT(body).encode())
             pause = pause_in(headers, throttled=False)
             if pause is not None:
                 self._pace.pause(pause)
@@ -140,24 +128,17 @@ class Server:
             used = self._tally.used(answer.get("usage"))
             return answer, 0.0 if used is None else tokens - used
 
-        return await self._answered(once, tokens, attempts)
+        return await self._answered(once, tokens, self._options.attempts)
 
     async def fetch(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Mapping[str, Any] | None = None,
-        upload: tuple[str, bytes] | None = None,
-        attempts: int | None = None,
+        self, method: str, path: str, content: bytes | Upload | None = None, *, attempts: int | None = None
     ) -> bytes:
-        """The bytes that answer a request about files or batches; `upload` is a file's name and content."""
+        """The bytes that answer a request about files or batches; an upload is a file's name and content."""
 
         async def once() -> tuple[bytes, float]:
-            content, _ = await self._exchange(method, path, body=body, upload=upload, times=_FILE_TIMES)
-            return content, 0.0
+            return (await self._exchange(method, path, content, times=_FILE_TIMES))[0], 0.0
 
-        return await self._answered(once, 0.0, attempts)
+        return await self._answered(once, 0.0, attempts or self._options.attempts)
 
     async def models(self) -> list[str]:
         """The ids of the models the server offers; empty when it does not say."""
@@ -170,17 +151,20 @@ class Server:
 
     def shown(self, text: str) -> str:
         """A server's text as it may be shown: short, on one line, without control characters and without the key."""
-        return shown_text(text, self._key)
+        return shown(text, self._key)
 
-    async def _answered(
-        self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, attempts: int | None
-    ) -> Answer:
-        """The answer of `once`, tried again while it raises TryAgain.
+    async def _answered(self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, most: int) -> Answer:
+        """The answer of `once`, tried again while it raises TryAgain, `most` times where it was not put off.
 
         `once` also returns how many of its estimated tokens were not used.
         """
-        most = attempts or self._options.attempts
-        failures = _Failures()
+        failed: list[TryAgain] = []
+
+        def broken() -> int:
+            return sum(not again.throttled for again in failed)
+
+        def too_many() -> bool:
+            return broken() >= most or len(failed) - broken() >= _MOST_THROTTLED
 
         async def attempt() -> Answer:
             ticket = await self._pace.enter(tokens)
@@ -191,58 +175,43 @@ class Server:
                 self._pace.succeeded()
                 return answer  # noqa: TRY300  the way out
             except TryAgain as again:
-                self._count(again, ticket, failures)
+                failed.append(again)
+                self._slow_down(again, ticket)
                 raise
             finally:
                 self._pace.leave(unused)
 
-        try:
+        with suppress(TryAgain):
             return await attempt()  # without tenacity, which would add a tenth to the cost of a request that succeeds
-        except TryAgain as again:
-            failed = [again]
+        first = failed.copy()
 
         async def next_attempt() -> Answer:
-            if failed:
-                raise failed.pop()
+            if first:
+                raise first.pop()
             return await attempt()
 
         try:
             return await AsyncRetrying(
                 retry=retry_if_exception_type(TryAgain),
-                stop=lambda _: failures.too_many(most) or self._pace.out_of_patience,
+                stop=lambda _: too_many() or self._pace.out_of_patience,
                 wait=_wait,
                 sleep=asyncio.sleep,
                 reraise=True,
             )(next_attempt)
         except TryAgain as again:
-            if failures.too_many(most):
-                times = f" ({failures.broken} times)" if failures.broken > 1 else ""
+            if too_many():
+                times = f" ({broken()} times)" if broken() > 1 else ""
                 raise Refusal(f"{again.reason}{times}", status=again.status) from None
             raise Refusal(
                 f"it put requests off for {self._options.patience:g} s, the patience of this run, and answered none: "
                 f"{again.reason}",
-                status=_TOO_MANY_REQUESTS,
+                status=TOO_MANY_REQUESTS,
                 ends_the_run=True,
             ) from None
 
-    def _count(self, again: TryAgain, ticket: int, failures: _Failures) -> None:
-        """Count a failed try, and slow the requests down accordingly."""
-        throttled = again.status == _TOO_MANY_REQUESTS
-        pause = pause_in(again.headers, throttled=throttled)
-        self._report_pause(pause)
-        if throttled:
-            failures.throttled += 1
-            self._tally.counts["put off (429)"] += 1
-            self._pace.throttled(ticket, pause)
-            return
-        failures.broken += 1
-        self._tally.counts["tried again"] += 1
-        self._pace.faulted()
-        if pause is not None:
-            self._pace.pause(pause)
-
-    def _report_pause(self, pause: float | None) -> None:
-        """Report once that the server asks for a long pause, and how the run goes on."""
+    def _slow_down(self, again: TryAgain, ticket: int) -> None:
+        """Count a failed try, slow the requests down accordingly, and report a long pause once."""
+        pause = pause_in(again.headers, throttled=again.throttled)
         if pause is not None and pause > LONGEST_PAUSE and not self._reported_pause:
             self._reported_pause = True
             LOG.warning(
@@ -253,29 +222,29 @@ class Server:
                 LONGEST_PAUSE,
                 self._options.patience,
             )
+        self._tally.counts["put off (429)" if again.throttled else "tried again"] += 1
+        if again.throttled:
+            self._pace.throttled(ticket, pause)
+            return
+        self._pace.faulted()
+        if pause is not None:
+            self._pace.pause(pause)
 
     async def _exchange(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Mapping[str, Any] | None = None,
-        upload: tuple[str, bytes] | None = None,
-        times: float = 1.0,
+        self, method: str, path: str, content: bytes | Upload | None = None, *, times: float = 1.0
     ) -> tuple[bytes, Mapping[str, str]]:
         """The content and headers of an answer with a status of 2xx; it may take `times` times the option `timeout`."""
         limit = self._options.timeout * times
-        content = None if body is None else _ENCODE(body).encode()
         try:
             async with asyncio.timeout(limit):
-                return await self._followed(method, path, content, upload)
+                return await self._followed(method, path, content)
         except TimeoutError:
             raise TryAgain(f"no whole answer within {limit:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise TryAgain(f"the connection failed: {self.shown(_cause(error))}") from None
 
     async def _followed(
-        self, method: str, path: str, content: bytes | None, upload: tuple[str, bytes] | None
+        self, method: str, path: str, content: bytes | Upload | None
     ) -> tuple[bytes, Mapping[str, str]]:
         """The answer to a request, after redirects within the server."""
         url = _address(path if path.startswith(("http://", "https://")) else self._options.base_url + path)
@@ -283,15 +252,15 @@ class Server:
             async with self._connections().request(
                 method,
                 url,
-                data=_form(*upload) if upload is not None else _stream(content),
-                headers=None if content is None else _JSON,
+                data=_payload(content),
+                headers=_JSON if isinstance(content, bytes) else None,
                 proxy=self._proxy(url),
                 allow_redirects=False,
             ) as response:
                 if response.status in _REDIRECTS and "Location" in response.headers:
                     url = _next_address(url, response)
                     if response.status == _SEE_OTHER:
-                        method, content, upload = "GET", None, None
+                        method, content = "GET", None
                     continue
                 answer = await _read(response)
                 if 200 <= response.status < 300:  # noqa: PLR2004  success
@@ -308,25 +277,18 @@ class Server:
         first = self._tally.counts["requests"] <= _FIRST_REQUESTS and not self._tally.identities.proven
         return self._single_use if first else self._session
 
-    def _proxy(self, url: URL) -> str | None:
-        """The proxy for a URL's scheme, from the environment, read once for each connection."""
-        if url.scheme not in self._proxies:
-            self._proxies[url.scheme] = _proxy(url)
-        return self._proxies[url.scheme]
-
     def _object(self, content: bytes, kind: str) -> dict[str, Any]:
+        expected = "a JSON object"
         try:
             answer = parse_json(content, "the answer")
         except DataError:
             if "html" in kind or content.lstrip()[:1] == b"<":
-                raise Refusal(
-                    "it answered with an HTML page instead of JSON; a base URL usually ends in /v1", status=200
-                ) from None
-            raise TryAgain(f"the answer is not JSON: {self.shown(content.decode('utf-8', 'replace'))!r}") from None
+                raise Refusal("it answered with an HTML page instead of JSON; a base URL usually ends in /v1") from None
+            answer, expected = None, "JSON"
         if not isinstance(answer, dict):
-            raise TryAgain(f"the answer is not a JSON object: {self.shown(content.decode('utf-8', 'replace'))!r}")
+            raise TryAgain(f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}")
         if isinstance(answer.get("error"), dict | str) and "choices" not in answer:  # an error under HTTP 200
-            raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}", status=200)
+            raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}")
         return answer
 
     def _failure(self, status: int, content: bytes, headers: Mapping[str, str]) -> Refusal | TryAgain:
@@ -337,7 +299,7 @@ class Server:
         text = self.shown(error_text(body) or content.decode("utf-8", "replace"))
         inner = at(body, "error") or body
         codes = (at(inner, "code"), at(inner, "type"))
-        if status == _TOO_MANY_REQUESTS and ("insufficient_quota" in codes or "quota" in text.lower()):
+        if status == TOO_MANY_REQUESTS and ("insufficient_quota" in codes or "quota" in text.lower()):
             return Refusal(f"the quota is used up (429: {text})", status=status, ends_the_run=True)
         if status in _TRY_AGAIN or status >= 500:  # noqa: PLR2004  errors of the server
             return TryAgain(f"the server answered {status}: {text}", status, headers)
@@ -356,26 +318,23 @@ class Server:
 
 
 _JSON = {"Content-Type": "application/json"}
-_ENCODE = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
+_JSON_TEXT = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
 
 
 def _wait(state: RetryCallState) -> float:
     """Seconds before the next try; none after a 429, because `Pace` then holds every request back."""
-    again = state.outcome.exception() if state.outcome is not None else None
-    throttled = isinstance(again, TryAgain) and again.status == _TOO_MANY_REQUESTS
-    return 0.0 if throttled else _BACKOFF(state)
+    again = None if state.outcome is None else state.outcome.exception()
+    return 0.0 if isinstance(again, TryAgain) and again.throttled else _BACKOFF(state)
 
 
-def _stream(content: bytes | None) -> bytes | io.BytesIO | None:
+def _payload(content: bytes | Upload | None) -> bytes | io.BytesIO | aiohttp.FormData | None:
+    """A body, or a file of batch requests in the form that /files takes; streams and forms can be sent only once."""
+    if isinstance(content, tuple):
+        form = aiohttp.FormData()
+        form.add_field("purpose", "batch")
+        form.add_field("file", io.BytesIO(content[1]), filename=content[0], content_type="application/jsonl")
+        return form
     return content if content is None or len(content) < _LARGE_BODY else io.BytesIO(content)
-
-
-def _form(name: str, content: bytes) -> aiohttp.FormData:
-    """A file of batch requests as the form that /files takes; made anew for each try, as a form is sent only once."""
-    form = aiohttp.FormData()
-    form.add_field("purpose", "batch")
-    form.add_field("file", io.BytesIO(content), filename=name, content_type="application/jsonl")
-    return form
 
 
 @lru_cache(maxsize=64)

@@ -1,9 +1,10 @@
-"""Requests to one model in the dialect of its server, and tokens from its tokenizer."""
+"""Requests to one model in the dialect of its server, what is known of that server, and tokens from its tokenizer."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.openai.transport import Refusal
@@ -15,9 +16,13 @@ if TYPE_CHECKING:
     from refladder.backends.openai.batch import Batches
     from refladder.backends.openai.options import Options
     from refladder.backends.openai.server import Server
+    from refladder.backends.openai.transport import Tally
 
 Messages = list[dict[str, str]]
 Source = Literal["server", "template", "local"]
+Mode = Literal["exact", "echo", "echo-plain", "top", "sample"]
+Way = Literal["", "token-ids", "score", "vocabulary", "prompt"]
+Continued = Literal["", "prefill", "grammar"]
 
 PROBE_LABELS = ("Better", "Worse", "Similar")
 PROBE: Messages = [
@@ -33,10 +38,9 @@ QUESTIONS: tuple[Messages, ...] = (
     [{"role": "user", "content": "Count from one to nine in words."}],
     [{"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}],  # for a model that only continues texts
 )
-
-
-class Impossible(Exception):  # noqa: N818  control flow of the handshake
-    """The server does not support a mode of reading labels; the text is the reason."""
+PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
+_THINKING_TOKENS = 4096
+_MOST_MERGED = 4  # tokens of a template's end that a label may merge with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,59 @@ class Dialect:
     tokens: Source | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """How labels are read from one model on one server.
+
+    Attributes:
+        mode: how; see `probe`.
+        way: variant of the mode `exact`; see `exact`.
+        dialect: the form of requests that the server accepts.
+        top: number of most probable tokens that a request returns, in the mode `top`.
+        goes_on: how an answer that was begun is completed, in the mode `top`: `prefill`, the server continues the
+            beginning of an answer; `grammar`, it answers in a given form, and its log-probabilities are those without
+            the form; or not at all.
+        several: whether a request can return several answers.
+        fixed: whether the server always returns the same answer, so that sampling is a single vote.
+        thinks: whether the model thinks before it answers.
+        refused: why each better mode is not used, "mode: reason".
+    """
+
+    mode: Mode
+    way: Way = ""
+    dialect: Dialect = field(default_factory=Dialect)
+    top: int = 0
+    goes_on: Continued = ""
+    several: bool = False
+    fixed: bool = False
+    thinks: bool = False
+    refused: tuple[str, ...] = ()
+
+    def name(self, samples: int) -> str:
+        """The mode in one word, as in fingerprints."""
+        if self.mode == "sample":
+            return "sample1-fixed" if self.fixed else f"sample{samples}"
+        if self.mode == "top":
+            return f"top{self.top}{'-completed' if self.goes_on else ''}"
+        return f"{self.mode}:{self.way}" if self.way else self.mode
+
+    def answers(self, options: Options) -> int:
+        """Number of answers that are sampled for a prompt."""
+        return 1 if self.fixed else options.samples
+
+    def answer_tokens(self, options: Options) -> int:
+        """Maximum number of tokens of a sampled answer."""
+        return options.answer_tokens or (_THINKING_TOKENS if self.thinks else PLAIN_TOKENS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelIds:
+    """Token ids of labels; `merged` tokens at a prompt's end are part of them, because a label merges with them."""
+
+    sequences: tuple[tuple[int, ...], ...]
+    merged: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Talk:
     """One model on an open server; `ways` keeps the token ids of labels between rows.
@@ -65,6 +122,7 @@ class Talk:
     server: Server | Batches
     model: str
     options: Options
+    tally: Tally
     dialect: Dialect = field(default_factory=Dialect)
     ways: dict[tuple[str, ...], asyncio.Task[LabelIds]] = field(default_factory=dict)
     question: Messages = field(default_factory=lambda: PROBE)
@@ -74,12 +132,17 @@ class Talk:
         body: dict[str, Any] = {"model": self.model, "messages": messages, self.dialect.length_field: most, **more}
         if self.dialect.tempered:
             body["temperature"] = temperature
-        return choices_of(await self.server.post("/chat/completions", body))
+        return _choices(await self.server.post("/chat/completions", body))
 
-    async def complete(self, prompt: str | Sequence[int], **more: Any) -> list[Any]:  # noqa: ANN401
-        """The choices of one completion of a text or of token ids, one token long, the most probable."""
+    async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:  # noqa: ANN401
+        """The most probable answer, of `most` tokens, with the `top` most probable tokens at each position."""
+        asked = {"most": most, "temperature": 0, "logprobs": True, "top_logprobs": top}
+        return (await self.chat(messages, **asked, **more))[0]
+
+    async def complete(self, prompt: str | Sequence[int], **more: Any) -> Any:  # noqa: ANN401
+        """One completion of a text or of token ids, one token long, the most probable."""
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
-        return choices_of(await self.server.post("/completions", body))
+        return _choices(await self.server.post("/completions", body))[0]
 
     @property
     def root(self) -> str:
@@ -103,15 +166,17 @@ class Talk:
             if label:
                 said = [*messages, {"role": "assistant", "content": label}]
                 body |= {"messages": said, "add_generation_prompt": False, "continue_final_message": True}
-            answer = await self.server.post(f"{self.root}/tokenize", body)
-            return _whole_numbers(answer.get("tokens"))
-        text = await self.rendered(messages) + label
-        if self.dialect.tokens == "local":
-            return [int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)]
-        body = {"content": text, "add_special": True, "parse_special": True}
-        answer = await self.server.post(f"{self.root}/tokenize", body)
-        tokens = _whole_numbers(answer.get("tokens"))
-        two_beginnings = len(tokens) > 1 and tokens[0] == tokens[1]  # a template that writes its own BOS
+        else:
+            text = await self.rendered(messages) + label
+            if self.dialect.tokens == "local":
+                return [int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)]
+            body = {"content": text, "add_special": True, "parse_special": True}
+        tokens = (await self.server.post(f"{self.root}/tokenize", body)).get("tokens")
+        if not isinstance(tokens, list) or not tokens or not all(type(token) is int for token in tokens):
+            raise Refusal("/tokenize gave no token ids")
+        two_beginnings = (
+            self.dialect.tokens == "template" and tokens[:1] == tokens[1:2]
+        )  # the template writes a BOS too
         return tokens[1:] if two_beginnings else tokens
 
     async def label_ids(self, labels: tuple[str, ...]) -> LabelIds:
@@ -132,44 +197,24 @@ class Talk:
         return LabelIds(sequences=sequences, merged=len(prompt) - common)
 
     def _tokenizer(self) -> Any:  # noqa: ANN401  a transformers tokenizer
-        return local_tokenizer(str(self.options.tokenizer))
+        return _local_tokenizer(str(self.options.tokenizer))
 
 
-_MOST_MERGED = 4  # tokens of a template's end that a label may merge with
-_TOKENIZERS: dict[str, Any] = {}
+@cache
+def _local_tokenizer(name: str) -> Any:  # noqa: ANN401  a transformers tokenizer
+    """The tokenizer of the option `tokenizer`."""
+    try:
+        from transformers import AutoTokenizer  # noqa: PLC0415  heavy and optional
+    except ImportError:
+        raise BackendUnavailableError("the option tokenizer needs transformers; pip install transformers") from None
+    try:
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise BackendUnavailableError(f"tokenizer {name!r} cannot be loaded: {str(error)[:200]}") from None
 
 
-def local_tokenizer(name: str) -> Any:  # noqa: ANN401  a transformers tokenizer
-    """The tokenizer of the option `tokenizer`, loaded once."""
-    if name not in _TOKENIZERS:
-        try:
-            from transformers import AutoTokenizer  # noqa: PLC0415  heavy and optional
-        except ImportError:
-            raise BackendUnavailableError("the option tokenizer needs transformers; pip install transformers") from None
-        try:
-            _TOKENIZERS[name] = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        except (OSError, ValueError) as error:
-            raise BackendUnavailableError(f"tokenizer {name!r} cannot be loaded: {str(error)[:200]}") from None
-    return _TOKENIZERS[name]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelIds:
-    """Token ids of labels; `merged` tokens at a prompt's end are part of them, because a label merges with them."""
-
-    sequences: tuple[tuple[int, ...], ...]
-    merged: int
-
-
-def choices_of(answer: dict[str, Any]) -> list[Any]:
-    """The choices of an answer."""
+def _choices(answer: dict[str, Any]) -> list[Any]:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Refusal("the answer holds no choices")
     return choices
-
-
-def _whole_numbers(tokens: Any) -> list[int]:  # noqa: ANN401  a server's JSON
-    if not isinstance(tokens, list) or not tokens or not all(type(token) is int for token in tokens):
-        raise Refusal("/tokenize gave no token ids")
-    return tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import BackendUnavailableError
@@ -15,38 +15,47 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("refladder.endpoint")
 
+TOO_MANY_REQUESTS = 429
 SHOWN_CHARACTERS = 200  # of a server's text that go into a message
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _LONG_ID = 24  # characters; OpenAI, vLLM, SGLang and llama-server give 32 and more
 _REMEMBERED = 4096  # ids; an answer that goes astray does so at once
 
 
+@dataclass(eq=False)
 class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reason, or the end of the run
     """A request that failed for good, with one clause for people, without the key.
 
     `status` is None when no answer came; `ends_the_run` if all others must fail too (key, model, quota, address).
     """
 
-    def __init__(self, reason: str, *, status: int | None = 200, ends_the_run: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.status = status
-        self.ends_the_run = ends_the_run
+    reason: str
+    _: KW_ONLY
+    status: int | None = 200
+    ends_the_run: bool = False
 
     @property
     def of_the_server(self) -> bool:
         """Whether the server failed, and not this request only: no whole answer, too many requests, or a 5xx."""
-        return self.status is None or self.status >= 500 or self.status == 429  # noqa: PLR2004
+        return self.status is None or self.status >= 500 or self.status == TOO_MANY_REQUESTS  # noqa: PLR2004
 
 
+@dataclass(eq=False)
 class TryAgain(Exception):  # noqa: N818  control flow of `server`
     """A request that failed in a way that may pass; the headers of its answer may ask for a pause."""
 
-    def __init__(self, reason: str, status: int | None = None, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.status = status
-        self.headers: Mapping[str, str] = {} if headers is None else headers
+    reason: str
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def throttled(self) -> bool:
+        """Whether the server put the request off."""
+        return self.status == TOO_MANY_REQUESTS
+
+
+class NotYet(Exception):  # noqa: N818  control flow of batches
+    """A request has no answer yet."""
 
 
 class Identities:
@@ -127,27 +136,25 @@ def error_text(body: Any) -> str:  # noqa: ANN401  a server's JSON
     return str(inner) if inner and isinstance(body, dict | str) else ""
 
 
-def shown_text(text: str, key: str | None) -> str:
+def shown(text: str, key: str | None) -> str:
     """A server's text as it may be shown: short, on one line, without control characters and without the key."""
-    if key:
-        text = text.replace(key, "[key]")
-    text = _CONTROL.sub(" ", text).strip()
+    text = _CONTROL.sub(" ", text.replace(key, "[key]") if key else text).strip()
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
+_KEY_STEP = "set REFLADDER_API_KEY or OPENAI_API_KEY to a key of this server, or name a file with api_key_file"
+_STEPS: dict[int | None, str] = {
+    401: _KEY_STEP,
+    403: _KEY_STEP,
+    404: "check the model's name and --base-url, which usually ends in /v1",
+    TOO_MANY_REQUESTS: "run the same command again later; what was answered is kept",
+    None: "start the server, or check --base-url",
+}
+
+
 def unavailable(url: str, model: str, refusal: Refusal, models: list[str]) -> BackendUnavailableError:
-    """The error that ends a run, from the refusal that ended it."""
-    status = refusal.status
-    if status in (401, 403):
-        step = "set REFLADDER_API_KEY or OPENAI_API_KEY to a key of this server, or name a file with api_key_file"
-    elif status == 404 and models and model not in models:  # noqa: PLR2004  Not Found
+    """The error that ends a run, from the refusal that ended it; `models` are those of the server, for a 404."""
+    if models and model not in models:
         return BackendUnavailableError(f"{url}: model {model!r} is not served; it serves: {', '.join(models)}")
-    elif status == 404:  # noqa: PLR2004
-        step = "check the model's name and --base-url, which usually ends in /v1"
-    elif status == 429:  # noqa: PLR2004  Too Many Requests
-        step = "run the same command again later; what was answered is kept"
-    elif status is None:
-        step = "start the server, or check --base-url"
-    else:
-        step = "check --base-url and the server's own log"
+    step = _STEPS.get(refusal.status, "check --base-url and the server's own log")
     return BackendUnavailableError(f"{url}: {refusal.reason}; {step}")

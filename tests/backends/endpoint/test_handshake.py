@@ -19,7 +19,7 @@ from toy_server import (
 )
 
 from refladder.backends.openai.kept import from_text, to_text
-from refladder.backends.openai.probe import Probe
+from refladder.backends.openai.talk import Probe
 from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 from refladder.testing import check_backend
 

@@ -4,17 +4,18 @@ import math
 import pytest
 
 from refladder.backends.openai.chat import read_top
+from refladder.backends.openai.options import Options
 from refladder.backends.openai.reading import (
     Choice,
     checked_choices,
     complete,
-    endings,
     first_choices,
     from_tokens,
     from_top,
     next_tokens,
 )
-from refladder.backends.openai.transport import Refusal
+from refladder.backends.openai.talk import Probe, Talk
+from refladder.backends.openai.transport import Refusal, Tally
 
 LABELS = ("Better", "Worse", "Similar")
 
@@ -52,20 +53,20 @@ def test_a_label_that_begins_another_is_the_answer_only_when_the_other_does_not_
     ],
 )
 def test_most_probable_tokens_that_add_to_more_than_one_are_unparsed(tokens, total):
-    reading = complete(from_top(tops(**tokens), LABELS), LABELS, {}, {})
+    reading = complete(from_top(tops(**tokens), LABELS), LABELS)
     assert (reading.logprobs, reading.mass) == (None, None)
     assert reading.reason == (f"the returned probabilities add to {total}, more than 1; they cannot be trusted")
 
 
 def test_rounding_above_one_is_read():
-    reading = complete(from_top(tops(Better=0.8, Worse=0.105, Similar=0.1), LABELS), LABELS, {}, {})
+    reading = complete(from_top(tops(Better=0.8, Worse=0.105, Similar=0.1), LABELS), LABELS)
     assert probabilities(reading) == pytest.approx([0.8, 0.105, 0.1])
     assert reading.mass == 1.0
 
 
 def test_completed_labels_that_add_to_more_than_one_are_unparsed():
     partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
-    reading = complete(partial, LABELS, {1: math.log(0.9)}, {})  # p(Worse) cannot be more than p(W)
+    reading = complete(partial, LABELS, [math.log(0.9)])  # p(Worse) cannot be more than p(W)
     assert (reading.logprobs, reading.mass) == (None, None)
     assert "add to 1.55, more than 1" in reading.reason
 
@@ -93,24 +94,24 @@ def test_ways_to_write_one_label_add_up():
     partial = from_top(
         tops(Better=0.4, better=0.1, **{" Better": 0.2, '"Better': 0.05, "Worse": 0.1, "Similar": 0.1}), LABELS
     )
-    assert probabilities(complete(partial, LABELS, {}, {})) == pytest.approx([0.75, 0.1, 0.1])
+    assert probabilities(complete(partial, LABELS)) == pytest.approx([0.75, 0.1, 0.1])
 
 
 def test_a_label_outside_the_list_has_a_bound_and_no_number():
     partial = from_top(tops(Better=0.8, Similar=0.1, The=0.003), LABELS)
-    reading = complete(partial, LABELS, {}, {})
+    reading = complete(partial, LABELS)
     assert reading.logprobs is None
     assert reading.reason == "label 'Worse' outside the top 3: p <= 0.003"
 
 
 def test_the_bound_is_what_is_left_when_that_is_less_than_the_last_token():
     partial = from_top(tops(Better=0.7, Similar=0.29), LABELS)  # 0.01 is left, the last has 0.29
-    assert complete(partial, LABELS, {}, {}).reason == "label 'Worse' outside the top 2: p <= 0.01"
+    assert complete(partial, LABELS).reason == "label 'Worse' outside the top 2: p <= 0.01"
 
 
 def test_a_bound_that_cannot_matter_is_used_and_told():
     partial = from_top(tops(Better=0.8, Similar=0.1, The=0.00001), LABELS)
-    reading = complete(partial, LABELS, {}, {})
+    reading = complete(partial, LABELS)
     assert probabilities(reading) == pytest.approx([0.8, 1e-5, 0.1])
     assert reading.note == "label 'Worse' outside the top 3: p <= 1e-05"
     assert (reading.exactness, reading.reason) == ("bounded", None)
@@ -118,7 +119,7 @@ def test_a_bound_that_cannot_matter_is_used_and_told():
 
 def test_the_beginning_of_a_label_is_an_upper_bound_and_told():
     partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
-    reading = complete(partial, LABELS, {}, {})
+    reading = complete(partial, LABELS)
     assert probabilities(reading) == pytest.approx([0.6, 0.3, 0.05])
     assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
     assert (reading.exactness, reading.reason) == ("bounded", None)
@@ -127,14 +128,14 @@ def test_the_beginning_of_a_label_is_an_upper_bound_and_told():
 def test_a_label_that_was_hardly_spelt_is_read_from_its_beginning():
     # Many tokens are in the list, so the spelling `worse` is there too, with next to nothing.
     partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05, worse=0.001), LABELS)
-    reading = complete(partial, LABELS, {}, {})
+    reading = complete(partial, LABELS)
     assert probabilities(reading) == pytest.approx([0.6, 0.301, 0.05])
     assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
 
 
 def test_a_label_that_is_as_likely_spelt_as_begun_is_unparsed():
     partial = from_top(tops(Better=0.5, W=0.2, Worse=0.2, Similar=0.05), LABELS)
-    reading = complete(partial, LABELS, {}, {})
+    reading = complete(partial, LABELS)
     assert reading.logprobs is None
     assert reading.reason == "label 'Worse' was only begun: p <= 0.4"
 
@@ -142,16 +143,18 @@ def test_a_label_that_is_as_likely_spelt_as_begun_is_unparsed():
 def test_beginnings_that_were_completed_but_for_a_little():
     # Si goes on to Similar in 9 of 10 cases; what S goes on to is not known, and is little: .004 < .05 * .18
     partial = from_top(tops(Better=0.5, Worse=0.2, Si=0.2, S=0.004), LABELS)
-    ends, taken = endings(partial, LABELS, [math.log(0.18), None])
-    assert (ends, taken) == ({2: pytest.approx(math.log(0.18))}, {})
-    assert complete(partial, LABELS, ends, taken).exactness == "exact"
-    much = from_top(tops(Better=0.5, Worse=0.2, Si=0.2, S=0.1), LABELS)
-    assert endings(much, LABELS, [math.log(0.18), None]) == ({}, {})
+    reading = complete(partial, LABELS, [math.log(0.18), None])
+    assert probabilities(reading) == pytest.approx([0.5, 0.2, 0.18])
+    assert reading.exactness == "exact"
+    much = from_top(tops(Better=0.5, Worse=0.2, Si=0.15, S=0.1), LABELS)
+    reading = complete(much, LABELS, [math.log(0.13), None])  # .1 > .05 * .13
+    assert probabilities(reading) == pytest.approx([0.5, 0.2, 0.25])  # all that begins so: .15 + .1
+    assert reading.note == "label 'Similar' read from its beginning 'Si', an upper bound"
 
 
 def test_a_beginning_that_was_completed_is_exact():
     partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
-    reading = complete(partial, LABELS, {1: math.log(0.3 * 0.9)}, {})
+    reading = complete(partial, LABELS, [math.log(0.3 * 0.9)])
     assert probabilities(reading) == pytest.approx([0.6, 0.27, 0.05])
     assert reading.exactness == "exact"
     assert reading.note is None
@@ -160,15 +163,15 @@ def test_a_beginning_that_was_completed_is_exact():
 def test_one_is_not_ten_when_digits_are_tokens():
     labels = ("1", "2", "10")
     partial = from_top(tops(**{"1": 0.5, "2": 0.4}), labels)
-    reading = complete(partial, labels, {}, {})
+    reading = complete(partial, labels)
     assert reading.logprobs is None
     assert "label '10' was only begun: p <= 0.5" in reading.reason
-    completed = complete(partial, labels, {2: math.log(0.2)}, {0: [math.log(0.2)]})
+    completed = complete(partial, labels, [math.log(0.2)])
     assert probabilities(completed) == pytest.approx([0.3, 0.4, 0.2])  # .5 - .2 is left for 1
 
 
 def test_no_label_at_all():
-    reading = complete(from_top(tops(Mejor=0.9, El=0.05), LABELS), LABELS, {}, {})
+    reading = complete(from_top(tops(Mejor=0.9, El=0.05), LABELS), LABELS)
     assert reading.reason == "no label among the top 2 tokens; the first is 'Mejor'"
 
 
@@ -219,13 +222,14 @@ def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
         def __init__(self):
             self.answers = 0
 
-        async def chat(self, _messages, **_more):
+        async def post(self, _path, _body):
             self.answers += 1
             valid = rows[:2] if self.answers == 1 and goes_on else rows
-            return [{"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}]
+            return {"choices": [{"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}]}
 
+    talk = Talk(server=Server(), model="toy", options=Options(), tally=Tally())
     with pytest.raises(Refusal, match="an invalid ") as caught:
-        asyncio.run(read_top(Server(), [], LABELS, top=20, goes_on=goes_on))
+        asyncio.run(read_top(talk, Probe(mode="top", top=20, goes_on=goes_on), [], LABELS))
     assert not caught.value.of_the_server
     assert not caught.value.ends_the_run
 

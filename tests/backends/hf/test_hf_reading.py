@@ -223,28 +223,6 @@ def test_tokens_sent_are_those_of_whole_prompts_and_tokens_run_share_what_is_com
     assert backend.tokens_run == read + sum(lengths[:2])
 
 
-def test_a_model_that_shares_its_last_feed_forward_is_read_with_the_whole_last_layer(folder, prompts, caplog):
-    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
-    layers = backend.opened.model.model.layers
-    layers[0].mlp = layers[1].mlp  # so the first layer lacks what is skipped for the last
-    with caplog.at_level(logging.INFO):
-        readings = backend.read_labels(prompts, LABELS)
-    assert not backend.scorer.shortens
-    assert "llama: inference strategy 'tree'" in caplog.text
-    assert "Falling back" not in caplog.text
-    backend.scorer.strategy = "single"
-    for reading, expected in zip(readings, backend.read_labels(prompts, LABELS), strict=True):
-        assert reading.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
-
-
-def test_plain_inference_runs_the_whole_last_layer(folder, prompts, monkeypatch):
-    backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
-    assert backend.scorer.shortens
-    monkeypatch.setattr(causal, "shortened", lambda *_given: pytest.fail("a shortened last layer"))
-    backend.scorer.strategy = "single"
-    assert backend.read_labels(prompts[:1], LABELS)[0].logprobs is not None
-
-
 def test_a_model_that_does_not_follow_the_prompt_is_reported_at_the_first_prompts(folder, prompts, caplog):
     backend = connect(f"hf:{folder('llama')}", dtype="float32")
     masses = sorted(reading.mass for reading in backend.read_labels(prompts, LABELS))

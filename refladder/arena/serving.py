@@ -17,11 +17,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
+from refladder.arena.html import policy, review_page
+from refladder.arena.ratings import add_rating, ratings_of, remove_rating
 from refladder.errors import RefladderError
 from refladder.files.jsonl import is_unicode
 from refladder.parsing import parse_json
-from refladder.review.html import policy, review_page
-from refladder.review.ratings import add_rating, ratings_of, remove_rating
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from refladder.review.building import Builder
-    from refladder.review.workspace import Workspace
+    from refladder.arena.building import Builder
+    from refladder.arena.workspace import Workspace
 
 _LARGEST = 1 << 20  # bytes of a request
 
@@ -47,11 +47,7 @@ class _RefusedError(Exception):
 def review_app(workspace: Workspace, builder: Builder, *, token: str, hosts: frozenset[str]) -> ASGIApp:
     """The server as an ASGI application.
 
-    Args:
-        workspace: the runs and folders that were named at the start.
-        builder: starts runs.
-        token: every request for data must bring it.
-        hosts: values of the header Host that are answered, such as `127.0.0.1:8000`.
+    Every request for data must bring `token`. `hosts` are the values of the header Host that are answered.
     """
 
     async def page(_request: Request) -> Response:
@@ -62,7 +58,7 @@ def review_app(workspace: Workspace, builder: Builder, *, token: str, hosts: fro
     routes += [
         Route(f"/api/{name}", _post(answer), methods=["POST"]) for name, answer in _writers(workspace, builder).items()
     ]
-    handlers = {RefladderError: _told, _RefusedError: _refused, OSError: _too_long}
+    handlers = {RefladderError: _refused, _RefusedError: _refused, OSError: _too_long}
     app = Starlette(routes=routes, exception_handlers=handlers)
     return _guarded(app, token, hosts)
 
@@ -121,19 +117,19 @@ def _post(answer: Callable[[Mapping[str, str], object], object]) -> Callable[[Re
     return endpoint
 
 
-async def _told(_request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=400)
+def _error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status_code=status)
 
 
 async def _refused(_request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=getattr(error, "status", 400))
+    return _error(error.status if isinstance(error, _RefusedError) else 400, str(error))
 
 
-async def _too_long(request: Request, error: Exception) -> Response:
+async def _too_long(_request: Request, error: Exception) -> Response:
     if not isinstance(error, OSError) or error.errno not in (errno.ENAMETOOLONG, errno.E2BIG):
         raise error
     words = f"a name or a text in the request is too long ({error.strerror}); shorten it"
-    return await _refused(request, _RefusedError(400, words))
+    return _error(400, words)
 
 
 async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
@@ -161,16 +157,18 @@ def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
         (b"cache-control", b"no-store"),
     ]
 
-    def refusal(scope: Scope) -> tuple[int, str] | None:
+    def refusal(scope: Scope) -> Response | None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if headers.get("host", "").lower() not in hosts:
-            return 421, "this server answers only under the address that it printed"
+            return _error(421, "this server answers only under the address that it printed")
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() not in hosts:
-            return 403, "requests from other pages are refused"
+            return _error(403, "requests from other pages are refused")
         given = headers.get("authorization", "").removeprefix("Bearer ")
         if scope["path"] != "/" and not hmac.compare_digest(given.encode("latin-1"), token.encode()):
-            return 401, "the key of this page is missing or old; open the address that `refladder review` printed last"
+            return _error(
+                401, "the key of this page is missing or old; open the address that `refladder review` printed last"
+            )
         return None
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -183,14 +181,6 @@ def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
-        refused = refusal(scope)
-        if refused is None:
-            await app(scope, receive, send_guarded)
-            return
-        status, text = refused
-        await send_guarded(
-            {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]}
-        )
-        await send_guarded({"type": "http.response.body", "body": json.dumps({"error": text}).encode()})
+        await (refusal(scope) or app)(scope, receive, send_guarded)
 
     return guarded

@@ -6,8 +6,8 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
+from refladder.arena.html import style, style_policy
 from refladder.report.rendering import shared_legends
-from refladder.review.html import style, style_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,14 +20,7 @@ _WIDTH = 120  # of the bar beside a number
 
 
 def card_page(title: str, tables: Iterable[PlainTable], figures: Iterable[str], notes: Sequence[str]) -> str:
-    """The report card as one page.
-
-    Args:
-        title: what was evaluated.
-        tables: of agreement, and the report card.
-        figures: SVG, inserted without a change.
-        notes: lines for the end: signatures, and what could not be computed or drawn.
-    """
+    """The report card as one page: tables, SVG figures as they are, and notes on how it was made."""
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
     drawn = "".join(f"<figure>{figure}</figure>" for figure in figures)
     parts = [*map(_table, shared_legends(tables)), f"<div class=figures>{drawn}</div>" if drawn else ""]

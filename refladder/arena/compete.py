@@ -13,6 +13,8 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from refladder.arena.criteria import Criterion
+from refladder.arena.task_prompt import TASK, parse_task_prompt
 from refladder.backends import in_batches, whole
 from refladder.backends.estimate import Unanswered
 from refladder.errors import UsageError
@@ -27,8 +29,7 @@ from refladder.files.jsonl import (
     within,
 )
 from refladder.files.locks import locked_folder
-from refladder.jobs.criteria import Criterion
-from refladder.jobs.task_prompt import TASK
+from refladder.jobs.evaluation_results import RESULTS
 from refladder.parsing import parse_json
 from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
@@ -40,30 +41,27 @@ from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.pairs import first_probabilities, pair_question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from refladder.arena.task_prompt import Instance
     from refladder.backends import Backend
-    from refladder.jobs.task_prompt import Instance
     from refladder.records import Completion, Dimension, Judgment, Progress, Sampling
     from refladder.scoring.question import Question
 
     Bars = Callable[[str], AbstractContextManager[Progress | None]]
 
-GENERATED, RESULTS, RUN = "generated.jsonl", "results.jsonl", "run.json"
+GENERATED, RUN = "generated.jsonl", "run.json"
 BATCH = 256  # texts written and stored at a time
 
-_EXPLAIN = (
-    "Two responses to a request were compared, and one was judged better.\n\nRequest:\n",
-    "\n\nThe better response:\n",
-    "\n\nThe other response:\n",
-    "\n\nEvaluation criteria:\n",
-    ": ",
-    "\n\nSay in one sentence why the better response is better on ",
-    ".",
+_WHY = parse_task_prompt(
+    "Two responses to a request were compared, and one was judged better.\n\n"
+    "Request:\n{context}\n\nThe better response:\n{target}\n\nThe other response:\n{reference}\n\n"
+    "Evaluation criteria:\n{dimension}: {description}\n\n"
+    "Say in one sentence why the better response is better on {dimension}.",
+    "explain",
 )
-_EXPLAIN_NAMES = ("context", "target", "reference", "dimension", "description", "dimension")
 
 
 def spent_before(folder: Path) -> list[dict[str, Any]]:
@@ -73,10 +71,6 @@ def spent_before(folder: Path) -> list[dict[str, Any]]:
         return []
     spent: list[dict[str, Any]] = parse_json(read_bytes(path), str(path), whole_file=True).get("spent", [])
     return spent
-
-
-def _silent(_what: str) -> AbstractContextManager[Progress | None]:
-    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +99,7 @@ def compete(
     explain: bool = False,
     prompts: Path | None = None,
     restart: bool = False,
-    bars: Bars = _silent,
+    bars: Bars = lambda _what: nullcontext(),
 ) -> Contest:
     """Let models write a text for every row, and a judge compare every pair of texts in both orders.
 
@@ -125,21 +119,21 @@ def compete(
         log = JudgmentIndex(within(folder / f"pairwise-{run.recipe.digest}-0.jsonl"), run)
         pair_judge = Asker(judge, template, log)
         with bars("judging") as progress:
-            pairs, questions = _pairs(instances, list(models), criteria, texts)
-            judgments = pair_judge.ask(questions, progress)
-        trials, faint = _trials(pairs, judgments), sum(map(has_low_mass, judgments))
+            pairs = list(_pairs(instances, models, criteria, texts))
+            judgments = pair_judge.ask([question for pair in pairs for question in pair.questions], progress)
+        both_orders = list(zip(judgments[::2], judgments[1::2], strict=True))
+        trials = [pair.trial(both) for pair, both in zip(pairs, both_orders, strict=True)]
         if explain:
             with bars("explaining") as progress:
-                trials = _explained(trials, instances, criteria, texts, judge, sampling=sampling, progress=progress)
+                trials = _explained(pairs, trials, judge, sampling, progress)
         if explain and isinstance(judge, Unanswered):
-            either = [
-                Trial(**pair._asdict(), winner=winner)
-                for pair, both in zip(pairs, zip(judgments[::2], judgments[1::2], strict=True), strict=True)
+            unjudged = [
+                pair
+                for pair, both in zip(pairs, both_orders, strict=True)
                 if any(isinstance(judgment, NotJudged) for judgment in both)
-                for winner in (pair.one, pair.other)
             ]
-            with judge.at_most(len(either) // 2):
-                judge.write(_explanations(either, instances, criteria, texts), sampling)
+            with judge.at_most(len(unjudged)):
+                judge.write([pair.why(best) for pair in unjudged for best in (pair.one, pair.other)], sampling)
         standings = standings_of(
             trials,
             {key for key, generated in texts.items() if generated.text is not None},
@@ -160,7 +154,7 @@ def compete(
             trials=tuple(trials),
             standings=tuple(standings),
             failures=tuple(failures),
-            faint=faint,
+            faint=sum(map(has_low_mass, judgments)),
             signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
         )
         with atomic(folder / RESULTS) as stream:
@@ -192,14 +186,8 @@ def _results(
         fields = asdict(criterion)
         yield {"kind": "criterion", "criterion": fields.pop("name"), **fields}
     for generated in contest.generated:
-        yield {
-            "kind": "text",
-            "row": generated.row,
-            "model": generated.model,
-            "text": generated.text,
-            "finish": generated.finish,
-            "note": generated.note,
-        }
+        names = ("row", "model", "text", "finish", "note")
+        yield {"kind": "text", **{name: getattr(generated, name) for name in names}}
     yield from map(asdict, contest.trials)
     yield from map(asdict, contest.standings)
 
@@ -245,99 +233,104 @@ def _generate(
     sampling: Sampling,
     progress: Progress | None,
 ) -> dict[tuple[str, str], Generated]:
+    """The text of every model for every row that has a prompt."""
     stored = _stored(path)
     texts: dict[tuple[str, str], Generated] = {}
     prompts = {instance.id: instance.prompt for instance in instances if instance.prompt is not None}
-    total, done = len(prompts) * len(models), 0
     for model, backend in models.items():
-        missing = []
-        for row, prompt in prompts.items():
-            generated = stored.get((row, model, _key(prompt, backend, sampling)))
-            if generated is None:
-                missing.append(row)
-            else:
-                texts[row, model] = generated
-        done += len(prompts) - len(missing)
+        keys = {row: _key(prompt, backend, sampling) for row, prompt in prompts.items()}
+        texts.update(
+            {(row, model): stored[row, model, key] for row, key in keys.items() if (row, model, key) in stored}
+        )
+        missing = [row for row in prompts if (row, model) not in texts]
         for batch in in_batches(backend, missing, BATCH):
             asked = [prompts[row] for row in batch]
-            fresh = []
-            for row, completion in zip(batch, whole(backend, asked, backend.write(asked, sampling)), strict=True):
-                fresh.append(_generated(row, model, _key(prompts[row], backend, sampling), completion))
+            completions = whole(backend, asked, backend.write(asked, sampling))
+            fresh = [
+                _generated(row, model, keys[row], completion)
+                for row, completion in zip(batch, completions, strict=True)
+            ]
             append_records(path, fresh)
             texts.update({(generated.row, generated.model): generated for generated in fresh})
-            done += len(batch)
             if progress is not None:
-                progress(done, total)
+                progress(len(texts), len(prompts) * len(models))
     return {(row, model): texts[row, model] for row in prompts for model in models}
 
 
 class _Pair(NamedTuple):
-    """Two models whose texts for a row are compared by a criterion."""
+    """The texts of two models for a row, which are compared by a criterion."""
 
-    row: str
-    criterion: str
-    one: str
-    other: str
+    context: Context
+    criterion: Dimension
+    one: Output
+    other: Output
+
+    @property
+    def questions(self) -> list[Question]:
+        """Both orders, one after the other."""
+        return [
+            pair_question(self.context, self.criterion, first, second)
+            for first, second in ((self.one, self.other), (self.other, self.one))
+        ]
+
+    def trial(self, judgments: Sequence[Judgment]) -> Trial:
+        """The result of the judgments of both orders."""
+        probabilities = first_probabilities(judgments)
+        probabilities[1] = 1 - probabilities[1]
+        decision, swapped = decisions(probabilities).tolist()
+        unparsed = math.isnan(decision) or math.isnan(swapped)
+        decided = not unparsed and decision == swapped != 0.5  # noqa: PLR2004
+        forward, backward = (None if math.isnan(value) else value for value in probabilities.tolist())
+        return Trial(
+            row=self.context.id,
+            criterion=self.criterion.name,
+            one=self.one.system,
+            other=self.other.system,
+            forward=forward,
+            backward=backward,
+            winner=None if not decided else self.one.system if decision == 1 else self.other.system,
+            tie=not unparsed and not decided,
+            note=next((judgment.note for judgment in judgments if judgment.logprobs is None), None),
+            mass=min((judgment.mass for judgment in judgments if judgment.mass is not None), default=None),
+        )
+
+    def why(self, best: Output) -> Prompt:
+        """The prompt that asks why one of the texts is better."""
+        slots = {
+            "context": self.context.text,
+            "target": best.text,
+            "reference": (self.other if best is self.one else self.one).text,
+            "dimension": self.criterion.name,
+            "description": self.criterion.description,
+        }
+        return Prompt(task=TASK, role="explain", literals=_WHY.literals, names=_WHY.names, slots=slots)
 
 
 def _pairs(
     instances: Sequence[Instance],
-    models: Sequence[str],
+    models: Iterable[str],
     criteria: Sequence[Dimension],
     texts: Mapping[tuple[str, str], Generated],
-) -> tuple[list[_Pair], list[Question]]:
-    """Every pair of texts for one row, and two questions about each: both orders, one after the other."""
-    pairs, questions = [], []
+) -> Iterator[_Pair]:
+    """Every pair of texts for one row, on each criterion."""
     for instance in instances:
         if instance.prompt is None:
             continue
         context = Context(id=instance.id, task=TASK, text=instance.prompt.text)
-        outputs = {}
-        for model in models:
-            text = texts[instance.id, model].text
-            if text is not None:
-                outputs[model] = Output(id=model, context_id=instance.id, system=model, text=text)
+        outputs = [
+            Output(id=model, context_id=instance.id, system=model, text=text)
+            for model in models
+            if (text := texts[instance.id, model].text) is not None
+        ]
         for criterion in criteria:
-            for first, second in itertools.combinations(outputs, 2):
-                pairs.append(_Pair(instance.id, criterion.name, first, second))
-                questions.append(pair_question(context, criterion, outputs[first], outputs[second]))
-                questions.append(pair_question(context, criterion, outputs[second], outputs[first]))
-    return pairs, questions
-
-
-def _trials(pairs: Sequence[_Pair], judgments: Sequence[Judgment]) -> list[Trial]:
-    """The results of pairs from two judgments of each."""
-    probabilities = first_probabilities(judgments).reshape(-1, 2)
-    probabilities[:, 1] = 1 - probabilities[:, 1]
-    trials = []
-    for number, pair in enumerate(pairs):
-        forward, backward = probabilities[number].tolist()
-        decision, swapped = decisions(probabilities[number]).tolist()
-        unparsed = math.isnan(decision) or math.isnan(swapped)
-        decided = not unparsed and decision == swapped != 0.5  # noqa: PLR2004
-        both = judgments[2 * number : 2 * number + 2]
-        notes = [judgment.note for judgment in both if judgment.logprobs is None]
-        trials.append(
-            Trial(
-                **pair._asdict(),
-                forward=None if math.isnan(forward) else forward,
-                backward=None if math.isnan(backward) else backward,
-                winner=None if not decided else pair.one if decision == 1 else pair.other,
-                tie=not unparsed and not decided,
-                note=notes[0] if notes else None,
-                mass=min((judgment.mass for judgment in both if judgment.mass is not None), default=None),
-            )
-        )
-    return trials
+            for one, other in itertools.combinations(outputs, 2):
+                yield _Pair(context, criterion, one, other)
 
 
 def _explained(
+    pairs: Sequence[_Pair],
     trials: Sequence[Trial],
-    instances: Sequence[Instance],
-    criteria: Sequence[Dimension],
-    texts: Mapping[tuple[str, str], Generated],
     judge: Backend,
-    *,
     sampling: Sampling,
     progress: Progress | None,
 ) -> list[Trial]:
@@ -346,7 +339,10 @@ def _explained(
     explained = list(trials)
     done = 0
     for batch in in_batches(judge, decided, BATCH):
-        prompts = _explanations([trials[number] for number in batch], instances, criteria, texts)
+        prompts = [
+            pair.why(pair.one if trial.winner == pair.one.system else pair.other)
+            for pair, trial in ((pairs[number], trials[number]) for number in batch)
+        ]
         for number, completion in zip(batch, whole(judge, prompts, judge.write(prompts, sampling)), strict=True):
             if completion.finish == "error":
                 explained[number] = replace(trials[number], note=f"no explanation: {completion.note}")
@@ -356,26 +352,3 @@ def _explained(
         if progress is not None:
             progress(done, len(decided))
     return explained
-
-
-def _explanations(
-    trials: Sequence[Trial],
-    instances: Sequence[Instance],
-    criteria: Sequence[Dimension],
-    texts: Mapping[tuple[str, str], Generated],
-) -> list[Prompt]:
-    """The prompts that ask why the winner of each trial won."""
-    requests = {instance.id: instance.prompt.text for instance in instances if instance.prompt is not None}
-    descriptions = {criterion.name: criterion.description for criterion in criteria}
-    prompts = []
-    for trial in trials:
-        loser = trial.other if trial.winner == trial.one else trial.one
-        slots = {
-            "context": requests[trial.row],
-            "target": texts[trial.row, trial.winner or ""].text or "",
-            "reference": texts[trial.row, loser].text or "",
-            "dimension": trial.criterion,
-            "description": descriptions[trial.criterion],
-        }
-        prompts.append(Prompt(task=TASK, role="explain", literals=_EXPLAIN, names=_EXPLAIN_NAMES, slots=slots))
-    return prompts

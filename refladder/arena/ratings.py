@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from refladder.review.sheet import Sheet
+    from refladder.arena.sheet import Sheet
 
 FIRST, SECOND, TIE = "first", "second", "tie"
 _PATIENCE = 5.0  # seconds to wait for another server that writes the same file
@@ -34,13 +34,8 @@ _guard = threading.Lock()
 def add_rating(sheet: Sheet, rating: object) -> None:
     """Store one rating; it is on the disk when this returns.
 
-    Args:
-        sheet: the run.
-        rating: `{"text", "criterion", "value", "rater"}` or `{"first", "second", "criterion", "winner", "rater"}`, with
-            numbers of the pool.
-
-    Raises:
-        DataError: the rating is not one of these, or the file cannot be written.
+    `{"text", "criterion", "value", "rater"}` or `{"first", "second", "criterion", "winner", "rater"}`, with numbers of
+    the pool.
     """
     path, line = _line(sheet, rating)
     with _writing(path):
@@ -48,11 +43,7 @@ def add_rating(sheet: Sheet, rating: object) -> None:
 
 
 def remove_rating(sheet: Sheet, rating: object) -> bool:
-    """Remove the last stored rating that equals this one; whether there was one.
-
-    Raises:
-        DataError: as `add_rating`.
-    """
+    """Remove the last stored rating that equals this one; whether there was one."""
     path, line = _line(sheet, rating)
     wanted = to_json(line).decode()
     with _writing(path):
@@ -66,34 +57,21 @@ def remove_rating(sheet: Sheet, rating: object) -> bool:
 
 
 def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
-    """The stored ratings of a run, with numbers of the pool; those of other texts or criteria are left out.
-
-    Raises:
-        DataError: with path:line, a line is not a rating.
-    """
+    """The stored ratings of a run, with numbers of the pool; those of other texts or criteria are left out."""
     ratings = []
-    criteria = {name: number for number, name in enumerate(sheet.criteria)}
     for path in (sheet.grades, sheet.pairs):
         for where, line in read_appended(path):
             fields = parse_json(line, where)
             try:
-                numbers = [sheet.numbers.get(fields[name]) for name in _ids(fields)]
-                criterion = criteria.get(fields["dimension"])
+                keys = {FIRST: FIRST, SECOND: SECOND} if FIRST in fields else {"text": "output_id"}
+                numbers = {key: sheet.numbers.get(fields[name]) for key, name in keys.items()}
+                criterion = sheet.criteria.get(fields["dimension"])
                 given = {name: fields[name] for name in ("value", "winner", "rater") if name in fields}
             except (KeyError, TypeError) as error:
                 raise DataError(f"{where}: not a rating; mend the line, or move the file away") from error
-            if criterion is None or None in numbers:
-                continue
-            ratings.append({**dict(zip(_keys(fields), numbers, strict=True)), "criterion": criterion, **given})
+            if criterion is not None and None not in numbers.values():
+                ratings.append({**numbers, "criterion": criterion, **given})
     return ratings
-
-
-def _ids(fields: dict[str, Any]) -> tuple[str, ...]:
-    return (FIRST, SECOND) if FIRST in fields else ("output_id",)
-
-
-def _keys(fields: dict[str, Any]) -> tuple[str, ...]:
-    return (FIRST, SECOND) if FIRST in fields else ("text",)
 
 
 def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
@@ -101,7 +79,7 @@ def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
     if not isinstance(rating, dict):
         raise DataError("a rating is a JSON object")
     criterion = _number_of(rating, "criterion", len(sheet.criteria))
-    dimension = sheet.criteria[criterion]
+    dimension = list(sheet.criteria)[criterion]
     rater = rating.get("rater")
     if not isinstance(rater, str) or not rater.strip() or len(rater) > _LONGEST or not rater.isprintable():
         raise DataError(f"a rating needs the name of its rater, of 1 to {_LONGEST} characters")

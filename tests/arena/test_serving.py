@@ -13,11 +13,11 @@ from waiting import until
 
 pytest.importorskip("starlette", reason="the server of the page is an extra")
 
+from refladder.arena import building
+from refladder.arena.building import Builder
+from refladder.arena.serving import review_app
+from refladder.arena.workspace import Workspace
 from refladder.errors import DataError, UsageError
-from refladder.review import building
-from refladder.review.building import Builder
-from refladder.review.serving import review_app
-from refladder.review.workspace import Workspace
 
 HOST, TOKEN = "127.0.0.1:8000", "a-token"
 USUAL = {"host": HOST, "authorization": f"Bearer {TOKEN}", "content-type": "application/json"}

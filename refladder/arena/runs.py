@@ -7,18 +7,19 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refladder.arena.compete import spent_before
+from refladder.arena.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
 from refladder.errors import DataError, RefladderError, UsageError
 from refladder.files.jsonl import read_bytes, read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.files.scored_shards import is_scored
 from refladder.files.table_files import table_files
 from refladder.files.tables import parse_number, read_rows
-from refladder.jobs.compete import RESULTS, spent_before
+from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.score import Mapped, items
 from refladder.parsing import parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension
 from refladder.report.summary import cost_words
-from refladder.review.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
 from refladder.scoring.columns import LOW_MASS, OVERALL, column_names
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of
@@ -35,12 +36,7 @@ _MOST_LABELS = 12  # columns with numbers that the threshold view offers as labe
 def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> Sheet:
     """Read a run: the folder of `compete` or of `evaluate --work`, or the table of `score --out`.
 
-    Args:
-        run: the folder or the table.
-        allowed: raises UsageError for a file that may not be read; None allows all that the run names.
-
-    Raises:
-        DataError: there is no such run, or a file of it is damaged.
+    `allowed` raises UsageError for a file that may not be read; None allows all that the run names.
     """
     if run.is_dir():
         if is_scored(str(run)):
@@ -79,32 +75,39 @@ def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
     return kinds
 
 
-def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
-    """A contest of models: texts, trials in both orders, and win rates."""
-    rows = kinds.get("row", [])
-    places = {row["row"]: number for number, row in enumerate(rows)}
-    criteria = [_criterion(line) for line in kinds.get("criterion", [])]
-    texts = [
-        Text(places[line["row"]], line["model"], f"{line['row']}/{line['model']}", line["text"], line["note"])
-        for line in kinds.get("text", [])
-    ]
-    trials = kinds.get("trial", [])
-    signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
-    # Nothing else of the configuration reaches the page: it may hold a key.
-    cost = [f"{usage['backend']}: {cost_words(usage)}" for usage in spent_before(folder)]
-    sheet = sheet_of(
-        [{"id": row["row"], "prompt": row["prompt"], "note": row["note"]} for row in rows],
-        texts,
-        criteria,
-        {"kind": "compete", "signature": signature, "warnings": [], "cost": cost},
+def _sheet(
+    folder: Path, kinds: Mapping[str, list[dict[str, Any]]], texts: Iterable[Text], key: Mapping[str, Any]
+) -> Sheet:
+    """The sheet of a folder with rows and criteria."""
+    return sheet_of(
+        [{"id": row["row"], "prompt": row["prompt"], "note": row.get("note")} for row in kinds.get("row", [])],
+        list(texts),
+        [_criterion(line) for line in kinds.get("criterion", [])],
+        key,
         grades=folder / GRADES,
         pairs=folder / PAIRS,
     )
-    names = {name: number for number, name in enumerate(sheet.criteria)}
+
+
+def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
+    """A contest of models: texts, trials in both orders, and win rates."""
+    places = {row["row"]: number for number, row in enumerate(kinds.get("row", []))}
+    signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
+    # Nothing else of the configuration reaches the page: it may hold a key.
+    cost = [f"{usage['backend']}: {cost_words(usage)}" for usage in spent_before(folder)]
+    sheet = _sheet(
+        folder,
+        kinds,
+        (
+            Text(places[line["row"]], line["model"], f"{line['row']}/{line['model']}", line["text"], line["note"])
+            for line in kinds.get("text", [])
+        ),
+        {"kind": "compete", "signature": signature, "warnings": [], "cost": cost},
+    )
     sheet.key["title"] = " : ".join(sheet.key["systems"])
     sheet.key["trials"] = [
         [
-            names[line["criterion"]],
+            sheet.criteria[line["criterion"]],
             sheet.numbers[f"{line['row']}/{line['one']}"],
             sheet.numbers[f"{line['row']}/{line['other']}"],
             line["forward"],
@@ -114,15 +117,15 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
             line["note"],
             line["explanation"],
         ]
-        for line in trials
+        for line in kinds.get("trial", [])
     ]
-    rates: dict[str, dict[str, float | None]] = {name: {} for name in names}
+    rates: dict[str, dict[str, float | None]] = {name: {} for name in sheet.criteria}
     for line in kinds.get("standing", []):
-        if line["row"] is not None and line["criterion"] in names:
+        if line["row"] is not None and line["criterion"] in rates:
             rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
     sheet.key["columns"] = [
         _column(sheet, f"{column_names(name)[0].removesuffix('_score')}_win_rate", number, rates[name])
-        for name, number in names.items()
+        for name, number in sheet.criteria.items()
     ]
     return sheet
 
@@ -147,28 +150,23 @@ def _column(
 def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
     """An evaluation: texts with human ratings, scores of methods, and the tables of the report card."""
     head = kinds["evaluation"][0]
-    rows = kinds.get("row", [])
-    places = {row["row"]: number for number, row in enumerate(rows)}
-    sheet = sheet_of(
-        [{"id": row["row"], "prompt": row["prompt"], "note": None} for row in rows],
-        [Text(places[line["row"]], line["system"], line["id"], line["text"]) for line in kinds.get("text", [])],
-        [_criterion(line) for line in kinds.get("criterion", [])],
+    places = {row["row"]: number for number, row in enumerate(kinds.get("row", []))}
+    tables = [{name: line[name] for name in ("caption", "heads", "rows", "legend")} for line in kinds["table"]]
+    sheet = _sheet(
+        folder,
+        kinds,
+        (Text(places[line["row"]], line["system"], line["id"], line["text"]) for line in kinds.get("text", [])),
         {
             "kind": "evaluate",
             "title": head["benchmark"],
             "signature": "",
             "warnings": head["notes"],
             "cost": [],
-            "tables": [
-                {name: line[name] for name in ("caption", "heads", "rows", "legend")} for line in kinds["table"]
-            ],
+            "tables": tables,
         },
-        grades=folder / GRADES,
-        pairs=folder / PAIRS,
     )
-    names = {name: number for number, name in enumerate(sheet.criteria)}
     sheet.key["people"] = [
-        [sheet.numbers[line["id"]], names[line["criterion"]], line["value"], line["rater"]]
+        [sheet.numbers[line["id"]], sheet.criteria[line["criterion"]], line["value"], line["rater"]]
         for line in kinds.get("rating", [])
         if line["id"] in sheet.numbers
     ]
@@ -176,7 +174,7 @@ def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Shee
     for line in kinds.get("score", []):
         scores.setdefault((line["method"], line["criterion"]), {})[line["id"]] = line["value"]
     sheet.key["columns"] = [
-        _column(sheet, f"{method}: {criterion}", names[criterion], values)
+        _column(sheet, f"{method}: {criterion}", sheet.criteria[criterion], values)
         for (method, criterion), values in scores.items()
     ]
     sheet.key["columns"] += _mean_ratings(sheet)
@@ -184,18 +182,17 @@ def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Shee
 
 
 def _mean_ratings(sheet: Sheet) -> list[dict[str, Any]]:
+    names = list(sheet.criteria)
     given: dict[int, dict[str, list[float]]] = {}
     for text, criterion, value, _ in sheet.key["people"]:
         given.setdefault(criterion, {}).setdefault(sheet.texts[text].id, []).append(value)
-    return [
-        _column(
-            sheet,
-            f"mean human rating: {sheet.criteria[criterion]}",
-            criterion,
-            {name: sum(values) / len(values) for name, values in by_text.items()},
-            "label",
-        )
+    means = {
+        criterion: {name: sum(values) / len(values) for name, values in by_text.items()}
         for criterion, by_text in sorted(given.items())
+    }
+    return [
+        _column(sheet, f"mean human rating: {names[criterion]}", criterion, by_text, "label")
+        for criterion, by_text in means.items()
     ]
 
 
@@ -349,31 +346,26 @@ def _number(value: object) -> float | None:
 
 def _climbs(sheet: Sheet, judgments: Iterable[tuple[str, Judgment]], rungs: int) -> list[dict[int, list[float | None]]]:
     """For each criterion and text, the probability that it beats each rung, worst first; the mean of both orders."""
-    sums = [[[[0.0, 0] for _ in range(rungs)] for _ in sheet.texts] for _ in sheet.criteria]
-    names = {name: number for number, name in enumerate(sheet.criteria)}
+    cells: dict[tuple[str, str], list[list[float]]] = {}  # of a criterion and a text: for each rung what it won
     for where, judgment in judgments:
-        if judgment.dimension not in names:
-            raise DataError(f"{where}: dimension {judgment.dimension!r} is not among the run's: {list(names)}")
+        if judgment.dimension not in sheet.criteria:
+            raise DataError(f"{where}: dimension {judgment.dimension!r} is not among the run's: {list(sheet.criteria)}")
         against = judgment.against or ""
         text, rung = (against, judgment.subject) if judgment.subject.startswith(RUNG) else (judgment.subject, against)
         level = level_of(rung)
         if level is None or level > rungs or text not in sheet.numbers or judgment.logprobs is None:
             continue
-        weights = {
-            outcome: math.exp(value) for outcome, value in zip(judgment.outcomes, judgment.logprobs, strict=True)
-        }
-        total = sum(weights.values())
-        if not total:
+        weights = dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True))
+        if not (total := sum(weights.values())):
             continue
-        better = WIN if text == judgment.subject else LOSS
-        cell = sums[names[judgment.dimension]][sheet.numbers[text]][level - 1]
-        cell[0] += (weights.get(better, 0.0) + weights.get(TIE, 0.0) / 2) / total
-        cell[1] += 1
+        won = weights.get(WIN if text == judgment.subject else LOSS, 0.0) + weights.get(TIE, 0.0) / 2
+        by_rung = cells.setdefault((judgment.dimension, text), [[] for _ in range(rungs)])
+        by_rung[level - 1].append(won / total)
     return [
         {
-            text: [round(total / count, 4) if count else None for total, count in cells]
-            for text, cells in enumerate(by_text)
-            if any(count for _, count in cells)
+            number: [round(sum(won) / len(won), 4) if won else None for won in cells[criterion, text]]
+            for text, number in sheet.numbers.items()
+            if (criterion, text) in cells
         }
-        for by_text in sums
+        for criterion in sheet.criteria
     ]

@@ -8,9 +8,9 @@ import re
 import pytest
 from review_data import NASTY, SYSTEMS, contest
 
+from refladder.arena.html import MODULES, PAGE, inert_json, review_page, script
+from refladder.arena.runs import read_run
 from refladder.errors import DataError
-from refladder.review.html import MODULES, PAGE, inert_json, review_page, script
-from refladder.review.runs import read_run
 
 
 def test_a_contest_is_parted_into_what_may_be_seen_and_what_not(tmp_path):
@@ -38,7 +38,7 @@ def test_a_scored_table_shows_verdicts_against_each_rung(command, write_jsonl, r
     given = ["--ladders", "demo/story", "--dimension", "coherence", "--both-orders"]
     assert command("score", write_jsonl(table), *given, "--out", out).code == 0
     sheet = read_run(out)
-    assert sheet.criteria == ["coherence"]
+    assert list(sheet.criteria) == ["coherence"]
     assert [column["name"] for column in sheet.key["columns"]] == ["coherence_score", "coherence_grade", "quality"]
     scored = {row["output_id"]: row for row in map(json.loads, out.read_text().splitlines())}
     for number, text in enumerate(sheet.texts):
@@ -120,7 +120,7 @@ def test_an_evaluation_is_reviewed_with_its_ratings_and_tables(command, tmp_path
     work = tmp_path / "work"
     assert command("evaluate", "demo/dialogue", "--methods", "ladder,win-ratio", "--work", work).code == 0
     sheet = read_run(work)
-    assert sheet.criteria == ["engagingness"]
+    assert list(sheet.criteria) == ["engagingness"]
     assert [column["name"] for column in sheet.key["columns"]] == [
         "ladder: engagingness",
         "win-ratio: engagingness",
@@ -141,7 +141,7 @@ def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_pa
     path = tmp_path / "scores.csv"
     path.write_text("context_id,system,output,clarity_score,clarity_grade,label\nc,a,Rain.,-2.5,2,1\nc,b,,1,3,0\n")
     sheet = read_run(path)
-    assert sheet.criteria == ["clarity"]
+    assert list(sheet.criteria) == ["clarity"]
     assert [column["values"] for column in sheet.key["columns"]] == [[-2.5], [2], [1]]  # negative scores stay negative
     assert sheet.key["warnings"] == ["1 rows hold no text; they are not shown."]
     assert "climbs" not in sheet.key

@@ -12,13 +12,13 @@ from doubles import Double
 from scipy import stats
 from simulated import Simulated
 
+from refladder.arena import compete as compete_job
+from refladder.arena.compete import compete
+from refladder.arena.task_prompt import parse_task_prompt, read_instances
 from refladder.backends.scripted import Rule, Scripted
 from refladder.commands import console
 from refladder.commands.main import run as run_command
 from refladder.errors import BackendError, DataError, PromptError, UsageError
-from refladder.jobs import compete as compete_job
-from refladder.jobs.compete import compete
-from refladder.jobs.task_prompt import parse_task_prompt, read_instances
 from refladder.metaeval.shares import share_intervals
 from refladder.records import Completion, Dimension, Sampling
 from refladder.report.standings import Trial, standings_of

@@ -49,15 +49,12 @@ class Sheet:
     texts: list[Text]
     grades: Path
     pairs: Path
-    numbers: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(init=False)  # of the texts, by id
+    criteria: dict[str, int] = field(init=False)  # their numbers, by name
 
     def __post_init__(self) -> None:
         self.numbers = {text.id: number for number, text in enumerate(self.texts)}
-
-    @property
-    def criteria(self) -> list[str]:
-        """The names of the criteria."""
-        return [criterion["name"] for criterion in self.pool["criteria"]]
+        self.criteria = {criterion["name"]: number for number, criterion in enumerate(self.pool["criteria"])}
 
 
 def sheet_of(
@@ -71,16 +68,8 @@ def sheet_of(
 ) -> Sheet:
     """Number the texts of a run, and part what may be seen before a rating from what may not.
 
-    Args:
-        rows: `id`, `prompt` (None where there is none) and `note` of each row.
-        texts: of these rows, in any order.
-        criteria: `name`, `description`, `low` and `high` of each.
-        key: what else the page shows. `trials`, `grades` and `climbs` are added later, by text number.
-        grades: file with grades of texts.
-        pairs: file with preferences between two texts.
-
-    Raises:
-        DataError: two texts have one id.
+    Rows have `id`, `prompt` (None where there is none) and `note`; criteria `name`, `description`, `low` and `high`.
+    `key` is what else the page shows; `trials`, `columns` and `climbs` are added to it later, by text number.
     """
     ordered = sorted(texts, key=lambda text: (text.row, text.digest))
     shown = [text for text in ordered if text.text is not None]

@@ -9,9 +9,9 @@ import socket
 import pytest
 from review_data import contest
 
+from refladder.arena import compete as compete_job
+from refladder.arena.criteria import criteria_of
 from refladder.errors import BackendError, UnknownNameError, UsageError
-from refladder.jobs import compete as compete_job
-from refladder.jobs.criteria import criteria_of
 from refladder.report.standings import Trial, standings_of
 
 

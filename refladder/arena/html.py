@@ -9,10 +9,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.review.ratings import ratings_of
+from refladder.arena.ratings import ratings_of
 
 if TYPE_CHECKING:
-    from refladder.review.sheet import Sheet
+    from refladder.arena.sheet import Sheet
 
 PAGE = Path(__file__).parent / "page"
 # Each module imports only from those before it.

@@ -14,19 +14,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refladder.arena.command_process import Process
+from refladder.arena.compete import GENERATED
+from refladder.arena.task_prompt import parse_task_prompt, read_instances
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_bytes
-from refladder.jobs.compete import GENERATED, RESULTS
+from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.inventory import inventory
-from refladder.jobs.task_prompt import parse_task_prompt, read_instances
 from refladder.parsing import parse_json
 from refladder.report.summary import cost_words
-from refladder.review.command_process import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from refladder.review.workspace import Workspace
+    from refladder.arena.workspace import Workspace
 
 _NAME = re.compile(r"\w[\w .-]{0,59}")
 _KIND = re.compile(r"(\w+)(?::(.*))?", re.DOTALL)
@@ -36,11 +37,7 @@ _SHOWN = 12  # last lines of a run's messages
 
 
 class Builder:
-    """Starts one contest at a time, as its own process.
-
-    Args:
-        workspace: where tables are read and runs are written.
-    """
+    """Starts one contest at a time, as its own process."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -75,11 +72,7 @@ class Builder:
         return {"unknown": unknown, "columns": preview["columns"], "filled": filled}
 
     def arguments(self, form: object) -> list[str]:
-        """The arguments of `refladder compete` that a form asks for.
-
-        Raises:
-            UsageError: something is missing, or a path is not under a folder that was named at the start.
-        """
+        """The arguments of `refladder compete` that a form asks for; its paths are under folders named at the start."""
         fields = _fields(form)
         if not self._workspace.folders:
             raise UsageError("no folder was named at the start; start `refladder review` with --folder FOLDER")
@@ -117,11 +110,7 @@ class Builder:
         return {"cost": cost, "kept": estimate["kept_judgments"], "command": shlex.join(["refladder", *arguments])}
 
     def start(self, form: object) -> dict[str, Any]:
-        """Start or resume a run.
-
-        Raises:
-            UsageError: the form is wrong, or another run has not ended.
-        """
+        """Start or resume a run."""
         arguments, fields = self.arguments(form), _fields(form)
         instances = read_instances(arguments[-1], parse_task_prompt(_text(fields, "prompt"), "prompt"))
         rows = sum(instance.prompt is not None for instance in instances)
@@ -178,11 +167,7 @@ class Builder:
         return self._logs / "out", self._logs / "err"
 
     def _backend(self, name: str) -> str:
-        """A backend that the page may name: paths in it are under the named folders.
-
-        Raises:
-            UsageError: there is no such kind, or the path is elsewhere.
-        """
+        """A backend that the page may name: paths in it are under the named folders."""
         match = _KIND.fullmatch(name)
         kinds = [entry["name"] for entry in inventory("backends")]
         if match is None or match[1] not in kinds:

@@ -18,13 +18,7 @@ _POLL = 0.05  # seconds between two looks at a process
 
 
 class Process:
-    """`refladder ARGUMENTS`, started in this environment; no shell reads the arguments.
-
-    Args:
-        arguments: of the command line.
-        out: file for standard output.
-        err: file for standard error.
-    """
+    """`refladder ARGUMENTS`, started in this environment, its output in two files; no shell reads the arguments."""
 
     def __init__(self, arguments: Sequence[str], out: Path, err: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

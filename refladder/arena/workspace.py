@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refladder.arena.runs import read_run
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import is_unicode
 from refladder.files.tables import FORMATS, read_rows
-from refladder.jobs.compete import RESULTS
-from refladder.review.runs import read_run
+from refladder.jobs.evaluation_results import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from refladder.review.sheet import Sheet
+    from refladder.arena.sheet import Sheet
 
 _DEPTH, _MOST, _PREVIEW = 3, 200, 5  # folders below a named one, files that are listed, rows of a preview
 _LONGEST = 300  # characters of a cell in a preview
@@ -25,12 +25,7 @@ _PARTS = (".judgments.jsonl", ".ratings.jsonl", ".preferences.jsonl", ".journal.
 
 
 class Workspace:
-    """Runs and tables under the folders that were named at the start.
-
-    Args:
-        run: the run to open, or None.
-        folders: where tables may be read and runs written.
-    """
+    """The run to open first, if any, and the tables and runs under the folders that were named at the start."""
 
     def __init__(self, run: Path | None, folders: Sequence[Path]) -> None:
         self.folders = [Path(os.path.realpath(folder)) for folder in folders]
@@ -39,12 +34,7 @@ class Workspace:
         self._lock = threading.Lock()
 
     def sheet(self, name: str) -> Sheet:
-        """A run by its name in `runs`; empty for the run that was named at the start.
-
-        Raises:
-            UsageError: there is no such run under the named folders.
-            DataError: it cannot be read.
-        """
+        """A run by its name in `runs`; empty for the run that was named at the start."""
         if not name and self.first is None:
             raise UsageError("no run was named at the start; open one from the list of runs")
         named = name in {"", self.first}
@@ -58,11 +48,7 @@ class Workspace:
         return stored[1]
 
     def allowed(self, name: str) -> Path:
-        """A path that is under a named folder, after symbolic links are followed.
-
-        Raises:
-            UsageError: it is not.
-        """
+        """A path that is under a named folder, after symbolic links are followed."""
         if "\0" not in name and is_unicode(name):
             for folder in self.folders:
                 path = Path(os.path.realpath(folder / name))
@@ -74,11 +60,7 @@ class Workspace:
         )
 
     def file(self, name: str) -> Path:
-        """A file under a named folder; a folder or a pattern could stand for files that links lead to.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """A file under a named folder; a folder or a pattern could stand for files that links lead to."""
         path = self.allowed(name)
         if not path.is_file():
             raise UsageError(f"{name!r:.200}: no such file under a folder that was named at the start")
@@ -109,12 +91,7 @@ class Workspace:
         return islice(((at, path) for at, path in files if path.resolve().is_relative_to(at)), _MOST * 10)
 
     def preview(self, name: str) -> dict[str, Any]:
-        """The columns of a table, its first rows as text, and the number of its rows.
-
-        Raises:
-            UsageError: the table is not under a named folder.
-            DataError: it cannot be read, or has no rows.
-        """
+        """The columns of a table, its first rows as text, and the number of its rows."""
         rows = read_rows(str(self.file(name)))
         first = list(islice(rows, _PREVIEW))
         if not first:

@@ -8,9 +8,9 @@ import threading
 import pytest
 from review_data import CRITERION, contest
 
+from refladder.arena.ratings import add_rating, ratings_of, remove_rating
+from refladder.arena.runs import read_run
 from refladder.errors import DataError
-from refladder.review.ratings import add_rating, ratings_of, remove_rating
-from refladder.review.runs import read_run
 
 
 @pytest.fixture

@@ -1,0 +1,66 @@
+"""Task files: a task and its dimensions in TOML, of a user and of each benchmark that refladder reads."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError, did_you_mean
+from refladder.files.jsonl import read_bytes
+from refladder.loaders.sources import decode
+from refladder.parsing import parse_toml
+from refladder.records import Dimension
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+TASKS = Path(__file__).with_name("tasks")  # the task files of the benchmarks
+# The columns of a user's table beside those of the ratings, which no dimension may have as its name.
+FIELDS = ("context_id", "context", "background", "system", "output", "output_id", "references", "rater")
+
+
+def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
+    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low and high per dimension."""
+    head = parse_toml(decode(path, read_bytes(path)), str(path))
+    _check_keys(f"{path}", head, ("task", "dimensions"))
+    task = head["task"]
+    if not isinstance(task, str) or not task.strip():
+        raise DataError(f"{path}: task must be a name such as 'summarization', found {task!r}")
+    tables = head["dimensions"]
+    if not isinstance(tables, list) or not tables:
+        raise DataError(f"{path}: dimensions must be one or more tables [[dimensions]], found {tables!r:.80}")
+    dimensions = tuple(_read_dimension(f"{path}: dimension {k}", table) for k, table in enumerate(tables, start=1))
+    names = [dimension.name for dimension in dimensions]
+    for name in names:
+        if names.count(name) > 1 or name in FIELDS:
+            reason = "appears twice" if names.count(name) > 1 else "is the name of another field"
+            raise DataError(f"{path}: dimension {name!r} {reason}; choose another name")
+    return task, dimensions
+
+
+def _read_dimension(where: str, table: object) -> Dimension:
+    if not isinstance(table, dict):
+        raise DataError(f"{where}: expected a table [[dimensions]], found {table!r:.80}")
+    _check_keys(where, table, ("name", "description", "low", "high"))
+    for key in ("name", "description"):
+        if not isinstance(table[key], str) or not table[key].strip():
+            raise DataError(f"{where}: {key} must be text, found {table[key]!r}")
+    for key in ("low", "high"):
+        value = table[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise DataError(f"{where}: {key} must be a finite number, found {value!r}")
+    if not table["low"] < table["high"]:
+        raise DataError(f"{where}: low must be below high, found {table['low']} and {table['high']}")
+    return Dimension(
+        name=table["name"], description=table["description"], low=float(table["low"]), high=float(table["high"])
+    )
+
+
+def _check_keys(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
+    for key in table:
+        if key not in keys:
+            raise DataError(f"{where}: unknown key {key!r}{did_you_mean(key, keys)} Known: {', '.join(keys)}")
+    for key in keys:
+        if key not in table:
+            raise DataError(f"{where}: no key {key!r}; it needs {', '.join(keys)}")
