@@ -20,16 +20,24 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
 
 _SHOWN = 40  # most names that a message lists
 
 
 T = TypeVar("T")
+_PARAMETERS: ContextVar[Collection[str] | None] = ContextVar("parameters", default=None)  # of the call under way
+_OTHER_NAMES = {  # options whose parameter is called otherwise
+    "dimension": "dimensions", "judge-option": "judge_options", "writer-option": "writer_options",
+    "model-option": "model_options", "with": "include",
+}  # fmt: skip
+_OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
 _HIDDEN = "***"
 _NAME = (  # of an option or a field that holds a secret
     r"(?:[\w-]*[_-])?(?:api|access|secret|private|subscription|account)[_-]?key|apikey|(?:[\w-]*[_-])?(?:password|passwd)"
@@ -43,6 +51,36 @@ _SECRETS = (
     re.compile(rf"""((?:^|(?<=[\s'"]))(?:{_NAME})=)[^\s'"]+""", re.IGNORECASE),
     re.compile(rf"""((["'])(?:{_NAME})\2\s*[:,]\s*(["']))(?:\\.|(?!\3).)*(?=\3)""", re.IGNORECASE),
 )
+
+
+@contextmanager
+def in_call(parameters: Collection[str]) -> Iterator[None]:
+    """Messages have the words of a call of Python with these parameters."""
+    token = _PARAMETERS.set({*parameters, *_OF_BACKENDS})
+    try:
+        yield
+    finally:
+        _PARAMETERS.reset(token)
+
+
+def either(command: str, call: str) -> str:
+    """The words of a message that are others on the command line and in a call of Python."""
+    return command if _PARAMETERS.get() is None else call
+
+
+def option(name: str) -> str:
+    """A setting in a message, as the user writes it: `--check-share`, or in a call of Python `check_share`.
+
+    Args:
+        name: of the option, without its dashes. One that the call has no parameter for stays an option.
+    """
+    parameter = _OTHER_NAMES.get(name, name.replace("-", "_"))
+    return parameter if parameter in (_PARAMETERS.get() or ()) else f"--{name.replace('_', '-')}"
+
+
+def column_option(field: str, name: str) -> str:
+    """The option that names the column of a field: `--column FIELD=NAME`, or `columns={'FIELD': 'NAME'}`."""
+    return either(f"--column {field}={name}", f"columns={{{field!r}: {name!r}}}")
 
 
 def redacted(value: T) -> T:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the
 from dataclasses import dataclass
 from typing import Literal, Self, TypeVar
 
+from refladder.errors import option
+
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
 IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
@@ -277,7 +279,7 @@ class Judgment:
             raise ValueError(f"{len(self.logprobs)} logprobs for {len(self.outcomes)} outcomes; it needs one for each")
         # The three outcomes of yes/no questions may add to more than 1; readers that know the prompts check the sum.
         if wrong := impossible(self.logprobs or (), self.mass, apart=True):
-            raise ValueError(f"{wrong}; correct the line, or ask the judge again with --restart")
+            raise ValueError(f"{wrong}; correct the line, or ask the judge again with {option('restart')}")
         _mark_cut(self)
 
     def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:

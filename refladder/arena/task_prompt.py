@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, PromptError, UsageError, similar
+from refladder.errors import DataError, PromptError, UsageError, option, similar
 from refladder.files.jsonl import is_unicode, read_bytes
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import without_number
@@ -65,9 +65,9 @@ def parse_task_prompt(text: str, where: str) -> TaskPrompt:
 def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
     """The task prompt in a file, or one that was given as text."""
     if (file is None) == (text is None):
-        raise UsageError("give the task prompt once: --prompt FILE or --prompt-text TEXT")
+        raise UsageError(f"give the task prompt once: {option('prompt')} FILE or {option('prompt-text')} TEXT")
     if file is None:
-        return parse_task_prompt(text or "", "--prompt-text")
+        return parse_task_prompt(text or "", option("prompt-text"))
     try:
         text = read_bytes(Path(file)).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 @console.JUDGE_OPTION
 @console.BASE_URL
 @console.LOCAL
-@click.option(
-    "--ladders",
-    metavar="SET",
-    shell_complete=console.names_of("ladders"),
-    help="The same as SET.",
-)
+@click.option("--ladders", metavar="SET", shell_complete=console.names_of("ladders"), help="The same as SET.")
 @click.option(
     "--contexts",
     type=click.IntRange(min=1),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from refladder.backends import Backend
 from refladder.commands.frames import NUMBER, Frame
-from refladder.errors import RefladderError, UsageError, redacted
+from refladder.errors import RefladderError, UsageError, in_call, option, redacted
 from refladder.files.ladder_sets import LadderSet
 from refladder.files.overwriting import check_outputs
 from refladder.files.remote import is_url
@@ -30,16 +30,11 @@ Record = TypeVar("Record")
 P = ParamSpec("P")
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
-_OTHER_NAMES = {  # options whose parameter is called otherwise
-    "dimension": "dimensions", "judge_option": "judge_options", "writer_option": "writer_options",
-    "model_option": "model_options", "with": "include", "from": "judgments",
-}  # fmt: skip
-_END = r"-?(?:\d[\d.e+-]*|inf|nan)"  # a number as `:g` writes it
-_OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
+_IN_NOTES = ("ladders", "least-mass", "memory", "truncate-context")  # options that notes of rows name
 
 
 class Call(ExitStack):
-    """A call under way; what is opened for it is closed at its end, and errors in it have the words of Python.
+    """A call under way; what is opened for it is closed at its end.
 
     Args:
         function: the public one.
@@ -66,7 +61,6 @@ class Call(ExitStack):
         self.given = {name: values[name] for name in names if name not in {table, *without}}
         self.table = values.get(table)
         self.frame = None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
-        self.enter_context(in_words_of_python(self.given))
 
     def folder(self) -> Path:
         """A temporary folder."""
@@ -105,70 +99,41 @@ class Call(ExitStack):
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
 
     def log(self, lines: Iterable[str], level: int = logging.WARNING) -> None:
-        """Give lines to the logger `refladder`."""
+        """Give lines to the logger `refladder`; notes of rows that they quote get the words of a call."""
         for line in lines:
-            LOG.log(level, "%s", with_parameters(line, self.given))
+            for name in _IN_NOTES:
+                line = line.replace(f"--{name}", option(name))  # noqa: PLW2901
+            LOG.log(level, "%s", line)
 
     def _written(self, frame: Frame, needed: Collection[str] | None, number: str | None, name: str) -> str:
         path = self.folder() / f"table.{frame.form}"
         frame.write(path, needed, number=number)
-        self.enter_context(in_words_of_python((), str(path), name=name))
+        self.enter_context(_rows_named(str(path), name))
         return str(path)
 
 
 @contextmanager
-def in_words_of_python(
-    parameters: Collection[str], path: str | None = None, *, name: str = "the table"
-) -> Iterator[None]:
-    """Errors of a job in the words of a Python call: parameters instead of options, rows instead of a temporary file.
-
-    Args:
-        parameters: of the call.
-        path: the temporary file of a table in memory.
-        name: what the user calls that table.
-    """
+def _rows_named(path: str, name: str) -> Iterator[None]:
+    """Errors name the rows of a table in memory, not those of its temporary file; `name` is what the user calls it."""
     try:
         yield
     except RefladderError as error:
-        text, of = str(error), "" if name == "the table" else f" of {name}"
-        if path is not None:
-            text = (
-                re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", text).replace(path, name).replace(f", {NUMBER}", "")
-            )
-        error.args = (with_parameters(text, parameters),)
+        of = "" if name == "the table" else f" of {name}"
+        text = re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", str(error)).replace(path, name)
+        error.args = (text.replace(f", {NUMBER}", ""),)
         raise
 
 
-def with_parameters(text: str, parameters: Collection[str]) -> str:
-    """A sentence with parameters of a Python call in the place of options.
-
-    Args:
-        text: the sentence.
-        parameters: of the call; other options stay as they are.
-    """
-    text = text.replace(", or give --format", "")  # calls take the format from the file's name
-    text = re.sub(r"--column (\w+)=(\w[\w.]*|\.\.\.)", r"columns={'\1': '\2'}", text)
-    if "between" in parameters:
-        text = re.sub(rf"--between ({_END}|LOW) ({_END}|HIGH)", r"between=(\1, \2)", text)
-
-    def parameter(match: re.Match[str]) -> str:
-        name = match[1].replace("-", "_")
-        name = _OTHER_NAMES.get(name, name)
-        return name if name in {*parameters, *_OF_BACKENDS} else match[0]
-
-    return re.sub(r"--([a-z][a-z-]*[a-z])", parameter, text)
-
-
 def checked(call: Callable[P, T]) -> Callable[P, T]:
-    """A call whose outputs are none of the files that it reads."""
+    """A call whose outputs are none of the files that it reads, and whose messages name its parameters."""
     signature = inspect.signature(call)
 
     @functools.wraps(call)
     def check(*arguments: P.args, **options: P.kwargs) -> T:
         given = signature.bind(*arguments, **options).arguments
-        with in_words_of_python(signature.parameters):
+        with in_call(signature.parameters):
             check_outputs(call.__name__, given, dict.fromkeys(("table", "data"), "the table"))
-        return call(*arguments, **options)
+            return call(*arguments, **options)
 
     return check
 

@@ -153,11 +153,7 @@ LOCAL = options(
     ),
 )
 DIMENSION = click.option(
-    "--dimension",
-    "dimension",
-    multiple=True,
-    metavar="NAME",
-    help="Dimension to use. Repeatable. Default: all.",
+    "--dimension", "dimension", multiple=True, metavar="NAME", help="Dimension to use. Repeatable. Default: all."
 )
 COLUMN = click.option(
     "--column",

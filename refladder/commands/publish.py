@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked, with_parameters
+from refladder.commands.calling import Call, checked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,4 +169,4 @@ def publish(
         with progress("preparing") as bar:
             done = published(str(ladders), repository, **call.given, progress=bar)
         call.log(done.notices)
-        return replace(done, notices=tuple(with_parameters(notice, call.given) for notice in done.notices))
+        return done

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,10 +30,10 @@ _ASKING = (
 
 def asking_options(context: click.Context) -> Iterator[str]:
     """The options of a command that the user gave and that say how a judge is asked."""
-    for option in context.command.params:
-        name = str(option.name)
+    for each in context.command.params:
+        name = str(each.name)
         if name in _ASKING and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            yield option.opts[0]
+            yield each.opts[0]
 
 
 def asking_arguments(given: Mapping[str, object]) -> Iterator[str]:
@@ -70,7 +70,7 @@ def open_recorded(
     if path is None:
         return None
     for name in asking:
-        raise UsageError(f"--judgments-from asks no model, and {name} is for asking one; give one of them")
+        raise UsageError(f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them")
     if path == source == "-":
         raise UsageError("SOURCE and --judgments-from are both standard input; give a file for one of them")
     recorded = read_recorded(str(path))

@@ -619,7 +619,7 @@ def score(
         if ladders is None:
             raise UsageError(f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none")
         first = FirstPass(cascade=cascade, between=between, check_share=check_share)
-        student = first.student([] if threshold is None else ["--threshold"])
+        student = first.student([] if threshold is None else ["threshold"])
         prepared = Prepared(chosen(Scoring, call.given))
         recorded = open_recorded(
             judgments_from, asking_arguments(call.given), partial(LOG.info, "%s"), ladders=prepared.ladders
@@ -653,13 +653,13 @@ def score(
 
 
 def _asking(given: Mapping[str, object]) -> Iterator[str]:
-    """The arguments of `score` that are given, as options, and that a student alone has no use for."""
+    """The arguments of `score` that are given and that a student alone has no use for."""
     for name, parameter in inspect.signature(score).parameters.items():
         if name in given and name not in _OF_STUDENTS:
             value = given[name]
             empty = isinstance(value, Sized) and not len(value)
             if value is not False and not empty and value != parameter.default:
-                yield f"--{name.replace('_', '-')}"
+                yield name
 
 
 def _returned(

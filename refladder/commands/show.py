@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.commands import console
-from refladder.commands.calling import Call, record_or_path
+from refladder.commands.calling import Call, checked, record_or_path
 from refladder.commands.certify import print_certificate
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders
@@ -82,6 +82,7 @@ def _list_contexts(opened: LadderSet, dimensions: tuple[str, ...], *, as_json: b
         print_certificate(opened.certificate)
 
 
+@checked
 def show(
     ladders: str | Path | LadderSet,
     context_id: str | None = None,
@@ -112,7 +113,7 @@ def show(
     from refladder.commands.frames import Frame
     from refladder.jobs.show import contexts_in, ladder_json, ladders_of
 
-    with Call(show, locals(), table="", without=("ladders", "context_id", "dimensions")) as call:
+    with Call(show, locals(), table="") as call:
         opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
         if context_id is None:
             if scores is not None:

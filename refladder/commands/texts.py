@@ -18,7 +18,6 @@ from refladder.settings import LEAST_MASS, Scoring, chosen
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
     from refladder.backends import Backend
@@ -80,9 +79,7 @@ class Scorer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, option
 from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import find_folder, published_names
 from refladder.files.remote import is_url
@@ -39,7 +39,7 @@ _IN_FOLDERS |= {"certificate.json", "manifest.json", "run.json", "student.json"}
 
 def check_outputs(command: str, given: Mapping[str, object], labels: Mapping[str, str] | None = None) -> None:
     """Check the files of a command or a call before it does anything."""
-    labels = {name: f"--{name.replace('_', '-')}" for name in given} | dict(labels or {})
+    labels = {name: option(name) for name in given} | dict(labels or {})
     files: dict[bool, list[tuple[str, str]]] = {True: [], False: []}  # written, and read
     for name, value in given.items():
         if name in READ | WRITTEN:

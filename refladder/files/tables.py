@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from refladder.errors import DataError, UsageError, did_you_mean
+from refladder.errors import DataError, UsageError, did_you_mean, either, option
 from refladder.files import streams
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device
 from refladder.files.remote import is_url, open_url
@@ -74,7 +74,8 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
     if form is None or form == "unknown":
         if not (output or is_url(path) or Path(path).suffix or Path(path).exists()):
             raise DataError(f"{path}: no such file or folder")
-        raise UsageError(f"{path}: unknown file extension; use .jsonl, .csv or .parquet, or give --format")
+        more = either(", or give --format", "")  # calls take the format from the file's name
+        raise UsageError(f"{path}: unknown file extension; use .jsonl, .csv or .parquet{more}")
     return form
 
 
@@ -336,7 +337,7 @@ def open_sink(
     if escape_formulas and form != "csv":
         raise UsageError(f"{path}: --escape-formulas works only with CSV, not {form}; remove it or write .csv")
     if path == STANDARD and form == "parquet":
-        raise UsageError("Parquet cannot be written to standard output; give --out FILE.parquet")
+        raise UsageError(f"Parquet cannot be written to standard output; give {option('out')} FILE.parquet")
     with nullcontext(sys.stdout.buffer) if path == STANDARD else atomic(Path(path)) as stream:
         if form == "parquet":
             with _parquet_sink(path, stream, added, columns, source) as write:

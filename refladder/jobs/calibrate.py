@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import is_device, read_record
 from refladder.jobs.good_share import good_shares
 from refladder.methods.surface_scores import FOLDS, best_surface, measured
@@ -64,10 +64,11 @@ class Promise:
     look: int = 1
 
     def __post_init__(self) -> None:
+        precision, average = option("precision"), option("on-average")
         if (self.precision is None) == (self.recall is None):
-            raise UsageError("give what to promise: either --precision or --recall, such as --precision 0.9")
+            raise UsageError(f"give what to promise: either {precision} or {option('recall')}, such as {precision} 0.9")
         if self.recall is not None and self.sure is None:
-            raise UsageError("--on-average promises a precision; give --precision, or leave out --on-average")
+            raise UsageError(f"{average} promises a precision; give {precision}, or leave out {average}")
         check_promise(self.share, 0.5 if self.sure is None else self.sure)
 
     @property
@@ -160,7 +161,7 @@ def earlier_threshold(out: Path) -> Threshold | None:
         return read_record(Threshold, out)
     except DataError as error:
         raise UsageError(
-            f"{error}; --out counts looks there and would overwrite it: remove it or name another"
+            f"{error}; {option('out')} counts looks there and would overwrite it: remove it or name another"
         ) from error
 
 

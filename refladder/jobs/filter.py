@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record
 from refladder.files.tables import (
     STANDARD,
@@ -65,20 +65,21 @@ class Condition:
     promise: Threshold | None = None
 
     def __post_init__(self) -> None:
+        low, up, top, best, per, by = map(option, ("min", "max", "top", "best", "per", "by"))
         if not self.least and not self.most and self.top is None and self.best is None and self.per is None:
             raise UsageError(
-                "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per"
+                f"nothing to filter by; give {low} COLUMN=VALUE, {up} COLUMN=VALUE, {top} and {by}, or {best} and {per}"
             )
         if (self.best is None) != (self.per is None):
-            raise UsageError("--best K and --per COLUMN go together; give both")
+            raise UsageError(f"{best} K and {per} COLUMN go together; give both")
         if self.best is not None and self.top is not None:
-            raise UsageError("--top is a fraction of all rows, and --best a number in each group; give one of them")
+            raise UsageError(f"{top} is a fraction of all rows, and {best} a number in each group; give one of them")
         if self.best is not None and self.best < 1:
-            raise UsageError(f"--best {self.best}: a number of rows must be 1 or more")
+            raise UsageError(f"{best} {self.best}: a number of rows must be 1 or more")
         if self.best is None and (self.top is None) != (self.top_by is None):
-            raise UsageError("--top FRACTION and --by COLUMN go together; give both")
+            raise UsageError(f"{top} FRACTION and {by} COLUMN go together; give both")
         if self.top is not None and not 0 < self.top <= 1:
-            raise UsageError(f"--top {self.top}: a fraction must be more than 0 and at most 1")
+            raise UsageError(f"{top} {self.top}: a fraction must be more than 0 and at most 1")
         for column, value in [*self.least.items(), *self.most.items()]:
             if not math.isfinite(value):
                 raise UsageError(f"threshold {column}={value}: a threshold must be a finite number")
@@ -112,6 +113,7 @@ def promised_condition(threshold: Path | Threshold) -> Condition:
 
 def condition_of(asked: Filtering) -> Condition:
     """The condition that a user asks for: that of a threshold, or that of the other settings."""
+    low, up, top, best, per, mix = map(option, ("min", "max", "top", "best", "per", "mix"))
     numbers = asked.min or asked.max or asked.top is not None or asked.best is not None
     if asked.threshold is None:
         condition = Condition(
@@ -119,13 +121,15 @@ def condition_of(asked: Filtering) -> Condition:
         )
     elif numbers or asked.by or asked.per or asked.mix:
         raise UsageError(
-            "--threshold keeps its promise only by itself; leave out --min, --max, --top, --best, --per, --by and --mix"
+            f"{option('threshold')} keeps its promise only by itself; leave out {low}, {up}, {top}, {best}, {per}, "
+            f"{option('by')} and {mix}"
         )
     else:
         condition = promised_condition(asked.threshold)
     if asked.link is not None and (asked.mix or asked.top is not None or condition.best is not None):
         raise UsageError(
-            "--link maps scores for --min, --max and --threshold; leave out --mix, --top, --best and best-of-n"
+            f"{option('link')} maps scores for {low}, {up} and {option('threshold')}; leave out {mix}, {top}, {best} "
+            "and best-of-n"
         )
     return condition
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.records import HumanScale, scale_of
 from refladder.trust.human_scale import expected_rating, fit_human_scale
 from refladder.version import __version__
@@ -53,13 +53,13 @@ class ExpectedRatings:
     def __init__(self, scale: HumanScale, columns: Collection[str], signature: str) -> None:
         if scale.column not in columns:
             raise UsageError(
-                f"--calibration: a scale of column {scale.column!r}, which these scores do not have; choose its "
-                "dimension, or run `refladder calibrate --human-scale` for this one"
+                f"{option('calibration')}: a scale of column {scale.column!r}, which these scores do not have; choose "
+                "its dimension, or run `refladder calibrate --human-scale` for this one"
             )
         if scale_of(scale.signature) != scale_of(signature):
             raise UsageError(
-                f"--calibration: a scale for scores with another signature, {scale.signature or 'none'}; these have "
-                f"{signature}. Run `refladder calibrate --human-scale` with labels of these scores"
+                f"{option('calibration')}: a scale for scores with another signature, {scale.signature or 'none'}; "
+                f"these have {signature}. Run `refladder calibrate --human-scale` with labels of these scores"
             )
         self._scale = scale
         stem = next((scale.column.removesuffix(end) for end in _ENDINGS if scale.column.endswith(end)), scale.column)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.tables import Row, number_in, parse_number, read_rows
 from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
 from refladder.loaders.fields import numbers_of, without_number
@@ -44,7 +44,8 @@ class Good:
         number = parse_number(match[2]) if match else None
         turned = match is not None and match[1] == "=" and match[2][0] in "<>"  # => and =<
         if match is None or turned or (number is None and match[1] not in {"=", "==", "!="}):
-            raise UsageError(f"--good {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'")
+            name = option("good")
+            raise UsageError(f"{name} {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'")
         self.text, self.number = text, number
         self._word, self._holds = match[2], _COMPARISONS[match[1]]
 
@@ -84,19 +85,18 @@ class Asked:
 
     def __post_init__(self) -> None:
         if not self.by:
-            raise UsageError("give the column of the scores: --by COLUMN")
+            raise UsageError(f"give the column of the scores: {option('by')} COLUMN")
         if self.unit not in {None, "row", "context"}:
-            raise UsageError(f"--unit {self.unit!r}: must be row or context")
+            raise UsageError(f"{option('unit')} {self.unit!r}: must be row or context")
         if len(set(self.by)) < len(self.by):
-            raise UsageError(f"--by names a column twice: {', '.join(self.by)}; name each once")
+            raise UsageError(f"{option('by')} names a column twice: {', '.join(self.by)}; name each once")
         if self.per is not None and len(self.by) > 1:
-            raise UsageError("--per keeps the best row by one column; give one --by with it")
-        for own, name, others, other in (
-            (self.label, "label", self.by, "by"),
-            (self.good, "good", self.label, "label"),
-        ):
-            if len(own) > 1 and len(own) != len(others):
-                raise UsageError(f"{len(own)} --{name} for {len(others)} --{other}; give one for all, or one for each")
+            raise UsageError(f"{option('per')} keeps the best row by one column; give one {option('by')} with it")
+        for name, other in (("label", "by"), ("good", "label")):
+            own, others = len(getattr(self, name)), len(getattr(self, other))
+            if 1 < own != others:
+                counts = f"{own} {option(name)} for {others} {option(other)}"
+                raise UsageError(f"{counts}; give one for all, or one for each")
 
     @property
     def needed(self) -> set[str]:
@@ -337,7 +337,7 @@ class _Reader:
 
     def _pool(self, lowest: FloatArray | None) -> Pool:
         if self.asked.unit == "context" and not self.with_context and len(self.row_numbers):
-            raise DataError(f"{self.first}: no row has a context_id or a context; leave out --unit context")
+            raise DataError(f"{self.first}: no row has a context_id or a context; leave out {option('unit')} context")
         unit: Literal["row", "context"] = self.asked.unit or ("context" if self.with_context else "row")
         contexts = _numbered(np.array(self.context_of, dtype=np.int64))
         marked = list(self.marked.values())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record, write_record
 from refladder.records import OUTCOMES, Link, LinkedColumn, scale_of
 from refladder.scoring.columns import column_names, signature_of
@@ -45,7 +45,7 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
     if scale.rule not in LINEAR:
         raise UsageError(
             f"rule {scale.rule!r} cannot be linked, because its score is no smooth function of the verdicts; choose "
-            f"--rule from: {', '.join(LINEAR)}"
+            f"{option('rule')} from: {', '.join(LINEAR)}"
         )
     one, other = _read(first, scale), _read(second, scale)
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
@@ -191,13 +191,13 @@ class Linker:
 
     def added(self, signature: str, columns: Collection[str]) -> Mapping[str, type]:
         """The columns that `values` adds to rows with these columns, and their type."""
-        if not self.maps(signature, "--link"):
-            raise DataError(f"--link: these scores are on the scale of {self._name} already; leave it out")
+        if not self.maps(signature, option("link")):
+            raise DataError(f"{option('link')}: these scores are on the scale of {self._name} already; leave it out")
         added = {name: float for column in self._columns if column in columns for name in _linked_names(column)}
         if not added:
             raise DataError(
-                f"--link: {self._name} has the columns {', '.join(self._columns) or 'none'}, and these scores have "
-                "none of them; link their judgments with `refladder link`"
+                f"{option('link')}: {self._name} has the columns {', '.join(self._columns) or 'none'}, and these "
+                "scores have none of them; link their judgments with `refladder link`"
             )
         return added
 

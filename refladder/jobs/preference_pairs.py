@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, column_option, option
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.tables import (
     STANDARD,
@@ -72,7 +72,7 @@ def pair_lines(report: PairReport) -> list[str]:
         f"{report.rows:,} rows of {report.contexts:,} contexts: {report.pairs:,} pairs by {report.column}",
         (
             f"not written: {report.ties:,} pairs with equal scores, {report.below_margin:,} below the margin, "
-            f"{report.over_limit:,} over --per-context, {report.same_text:,} with the same text"
+            f"{report.over_limit:,} over {option('per-context')}, {report.same_text:,} with the same text"
         ),
     ]
     if report.unscored or report.single:
@@ -110,9 +110,9 @@ def preference_pairs(asked: Pairing, tables: Tables, mapped: Mapped, progress: P
     """
     margin, per_context, ladders = asked.margin, asked.per_context, asked.ladders
     if not 0 <= margin < float("inf"):
-        raise UsageError(f"--margin {margin:g}: a difference of scores, 0 or more, is needed")
+        raise UsageError(f"{option('margin')} {margin:g}: a difference of scores, 0 or more, is needed")
     if per_context is not None and per_context < 1:
-        raise UsageError(f"--per-context {per_context}: a number of pairs must be 1 or more")
+        raise UsageError(f"{option('per-context')} {per_context}: a number of pairs must be 1 or more")
     opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
     contexts = {} if opened is None else opened.contexts
     source, out = tables.source, tables.out
@@ -157,8 +157,9 @@ def _texts(
         context_id, prompt = item.output.context_id, item.text
         if prompt is None and context_id not in contexts:
             raise DataError(
-                f"{item.row.where}: no text of context {context_id!r} for the prompt; add it in a column "
-                "context (or map one with --column context=NAME), or name the ladder set that has it with --ladders"
+                f"{item.row.where}: no text of context {context_id!r} for the prompt; add it in a column context (or "
+                f"map one with {column_option('context', 'NAME')}), or name the ladder set that has it with "
+                f"{option('ladders')}"
             )
         prompt = contexts[context_id].text if prompt is None else prompt
         signature = item.row.fields.get("signature")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, option
 from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.jobs.filter import promised_condition
@@ -74,11 +74,11 @@ def _stop_thresholds(asked: Scoring) -> tuple[dict[str, float], Threshold | None
     if asked.threshold is None:
         return thresholds, None
     if thresholds:
-        raise UsageError("--stop-at and --threshold both say where to stop; give one of them")
+        raise UsageError(f"{option('stop-at')} and {option('threshold')} both say where to stop; give one of them")
     condition = promised_condition(asked.threshold)
     if condition.promise is not None and condition.promise.per is not None:
         raise UsageError(
             f"{_named(asked.threshold)}: the threshold keeps the best row of each {condition.promise.per}, and rows "
-            "that stop early have no rank; score without --threshold"
+            f"that stop early have no rank; score without {option('threshold')}"
         )
     return dict(condition.least), condition.promise

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files import hub
 from refladder.files.jsonl import atomic
 from refladder.files.release import MANIFEST, manifest_bytes
@@ -84,16 +84,17 @@ def publish(
     offline = dry_run or out is not None
     _check_packages(["pyarrow", "PyYAML"] if offline else ["huggingface_hub", "pyarrow", "PyYAML"])
     if dry_run and out is not None:
-        raise UsageError("--out writes the release, and --dry-run writes nothing; give one of them")
+        dry = option("dry-run")
+        raise UsageError(f"{option('out')} writes the release, and {dry} writes nothing; give one of them")
     if out is not None and Path(out).exists() and not (Path(out).is_dir() and not any(Path(out).iterdir())):
-        raise UsageError(f"--out {out}: exists already; name a new or empty folder")
+        raise UsageError(f"{option('out')} {out}: exists already; name a new or empty folder")
     if str(ladders).startswith(hub.PREFIX):
         raise UsageError(f"{ladders}: it is published already; name a folder of `refladder build`")
     for name in include:
         if name not in EXTRAS:
-            raise UsageError(f"--with {name}: must be among {', '.join(EXTRAS)}")
+            raise UsageError(f"{option('with')} {name}: must be among {', '.join(EXTRAS)}")
     if tag is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", tag):
-        raise UsageError(f"--tag {tag!r} must be letters, digits, '.', '_' and '-'")
+        raise UsageError(f"{option('tag')} {tag!r} must be letters, digits, '.', '_' and '-'")
     with tempfile.TemporaryDirectory(prefix="refladder-") as scratch:
         staged = stage(
             Path(scratch),
@@ -139,7 +140,7 @@ def _planned(repository: str, staged: Staged, card: str) -> Publication:
     """A publication before anything is sent."""
     manifest, notices = staged.facts.manifest, staged.notices
     if not card.startswith("---\nlicense:"):
-        notices = (*notices, "no licence is stated, so others may not know what they may do; add --licence ID")
+        notices += (f"no licence is stated, so others may not know what they may do; add {option('licence')} ID",)
     sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest_bytes(manifest))}
     return Publication(
         repository=repository,
@@ -161,7 +162,7 @@ def _send(
         if private and not head.private:
             raise UsageError(
                 f"{publisher.repository}: it exists already and is public; make it private on its page first, or leave "
-                "out --private"
+                f"out {option('private')}"
             )
         if tag is not None and tag in head.tags:
             raise UsageError(
@@ -201,7 +202,7 @@ def _carried(staged: Staged, head: hub.Head) -> Staged:
         return staged
     names = ", ".join(dict.fromkeys(shard.config for shard in extra))
     if before.digest != manifest.digest:
-        notice = f"{names} of the earlier ladders removed; publish those of the new ladders with --with"
+        notice = f"{names} of the earlier ladders removed; publish those of the new ladders with {option('with')}"
     else:
         notice = f"{names} of the last publication kept"
         run = manifest.run or (before.run if "judgments" in names else None)

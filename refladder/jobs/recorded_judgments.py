@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.methods.contract import method_named
 from refladder.scoring.recorded import ANY, LADDER, PAIRS
@@ -36,14 +36,14 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
         needs = _NEEDED.get(method.recorded or "", "more of a judge than comparisons of given texts")
         raise UsageError(
             f"{recorded.path} holds {_NEEDED[recorded.kind]}, and method {name!r} needs {needs}; leave it out of "
-            "--methods, or name another file"
+            f"{option('methods')}, or name another file"
         )
     rungs = 0
     if recorded.kind == LADDER:
         if settings.ladders is None:
             raise UsageError(
                 f"{recorded.path} holds {_NEEDED[LADDER]}, and no ladders are named; name those that were judged with "
-                "--ladders SET"
+                f"{option('ladders')} SET"
             )
         named = settings.ladders
         rungs = (named if isinstance(named, LadderSet) else load_ladders(named)).rungs

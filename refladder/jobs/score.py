@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from refladder.errors import DataError, UnknownNameError, UsageError, similar
+from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, similar
 from refladder.files.jsonl import is_device, is_unicode, write_json
 from refladder.files.locks import locked
 from refladder.files.tables import (
@@ -79,7 +79,8 @@ class Mapped:
             if name not in FIELDS:
                 raise UnknownNameError("column", name, FIELDS)
         if self.context is not None and "context_id" in self.columns:
-            raise UsageError("--context-id and --column context_id=... both say the context; give one of them")
+            both = f"{option('context-id')} and {column_option('context_id', '...')}"
+            raise UsageError(f"{both} both say the context; give one of them")
 
     def context_of(self, row: Row, text: str | None, background: str) -> str | None:
         """The context id of a row: the id given for all rows, else its cell, else made from the context's text.
@@ -94,8 +95,8 @@ class Mapped:
             return text if text is None else text_id(text, background)
         if "context_id" in row.fields:
             raise DataError(
-                f"{row.where}: the row has a column 'context_id', and --context-id says the context too; "
-                "leave out --context-id, or rename the column"
+                f"{row.where}: the row has a column 'context_id', and {option('context-id')} says the context too; "
+                f"leave out {option('context-id')}, or rename the column"
             )
         return self.context
 
@@ -110,8 +111,8 @@ class Mapped:
         if not identified and column not in row.fields and "context" not in self.columns:
             raise DataError(
                 f"{row.where}: no column 'context_id', nor 'context', whose text gives the id; Columns there: "
-                f"{', '.join(map(str, row.fields)) or 'none'}. Map one with --column context_id=NAME or "
-                "--column context=NAME"
+                f"{', '.join(map(str, row.fields)) or 'none'}. Map one with "
+                f"{column_option('context_id', 'NAME')} or {column_option('context', 'NAME')}"
             )
         value = self.cell(row, "context", needed=False)
         if value is None or (identified and not isinstance(value, str)):
@@ -144,10 +145,11 @@ class Mapped:
             return None
         free = [name for name in row.fields if name not in {*FIELDS, *self.columns.values()}]
         near = similar(column, free)
-        hint = f"did you mean --column {what}={near}? " if near else ""
+        hint = f"did you mean {column_option(what, near)}? " if near else ""
         raise DataError(
             f"{row.where}: no column {column!r} for the {what.replace('_', ' ')}; {hint}"
-            f"Columns there: {', '.join(map(str, row.fields)) or 'none'}. Map one with --column {what}=NAME"
+            f"Columns there: {', '.join(map(str, row.fields)) or 'none'}. Map one with "
+            f"{column_option(what, 'NAME')}"
         )
 
 
@@ -239,7 +241,8 @@ def check_input(
     if ladders is not None and known and without:
         ids = f"{_first(without)} in {ladders.name}, which has {_first(sorted(known))}"
         if without.total() == judged:
-            raise UsageError(f"{path}: no row has a ladder; there is none for context {ids}; name the right --ladders")
+            right = option("ladders")
+            raise UsageError(f"{path}: no row has a ladder; there is none for context {ids}; name the right {right}")
         if tell is not None:
             tell(f"{without.total():,} of {count:,} rows have no ladder; there is none for context {ids}")
     return count

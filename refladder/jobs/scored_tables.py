@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import cannot_write
 from refladder.files.tables import STANDARD, read_once, standard_input
 from refladder.records import scale_of
@@ -33,7 +33,7 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
     chosen = weighted or names
     if len(chosen) != 1:
         problem = f"several score columns ({', '.join(chosen)})" if chosen else "no column NAME_score"
-        raise UsageError(f"{source}: {problem}; name the column with --by COLUMN")
+        raise UsageError(f"{source}: {problem}; name the column with {option('by')} COLUMN")
     return chosen[0]
 
 
@@ -76,7 +76,8 @@ class OneScale:
             parts, first_parts = differing_parts(signature, first)
             raise DataError(
                 f"{row.where}: the scores in column {self._column!r} are on different scales: {parts} here, "
-                f"{first_parts} in {where}; filter each signature separately, or compare them as they are with --mix"
+                f"{first_parts} in {where}; filter each signature separately, or compare them as they are "
+                f"with {option('mix')}"
             )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_bytes, to_json, to_line
 from refladder.files.ladder_sets import (
     CERTIFICATE,
@@ -60,13 +60,10 @@ def extras_in(
     folder = find_folder(ladders)
     for name, given in (("scores", scores), ("judgments", judgments)):
         if given is not None and name not in include:
-            raise UsageError(f"--{name} {given}: add --with {name} to publish it")
+            raise UsageError(f"{option(name)} {given}: add {option('with')} {name} to publish it")
     if scores is None and ("scores" in include or ("judgments" in include and judgments is None)):
         scores = _scored_table(folder)
-    paths = {
-        "scores": scores,
-        "judgments": judgments or f"{scores}.judgments.jsonl",
-    }
+    paths = {"scores": scores, "judgments": judgments or f"{scores}.judgments.jsonl"}
     wanted = {name: Path(path) for name, path in paths.items() if name in include and path is not None}
     if "certificate" in include or (folder / CERTIFICATE).is_file():
         wanted["certificate"] = folder / CERTIFICATE
@@ -74,7 +71,7 @@ def extras_in(
         if path.is_dir():
             raise DataError(f"{path}: a folder; score into one file, such as --out scored.jsonl, to publish it")
         if not path.is_file():
-            raise DataError(f"{path}: no such file; make it first, or leave out --with {name}")
+            raise DataError(f"{path}: no such file; make it first, or leave out {option('with')} {name}")
     return wanted
 
 
@@ -82,13 +79,11 @@ def _scored_table(folder: Path) -> Path:
     ends = ".judgments.jsonl"
     tables = [path.with_name(path.name.removesuffix(ends)) for path in sorted(folder.glob(f"*{ends}"))]
     if len(tables) != 1:
-        which = (
-            f"{len(tables)} scored tables ({', '.join(path.name for path in tables[:5])})"
-            if tables
-            else "no scored table"
-        )
+        names = ", ".join(path.name for path in tables[:5])
+        which = f"{len(tables)} scored tables ({names})" if tables else "no scored table"
         raise UsageError(
-            f"{folder}: {which} with judgments in this folder; name the output of `refladder score` with --scores FILE"
+            f"{folder}: {which} with judgments in this folder; name the output of `refladder score` with "
+            f"{option('scores')} FILE"
         )
     return tables[0]
 
@@ -215,10 +210,10 @@ def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) ->
     if built_in and not baseline:
         raise UsageError(
             f"{ladders}: its ladders are of the built-in writer, which uses fixed rules and no model; build them with "
-            "--writer, or add --baseline if they are meant as a baseline"
+            f"--writer, or add {option('baseline')} if they are meant as a baseline"
         )
     if baseline and not built_in:
-        raise UsageError(f"{ladders}: its ladders are not of the built-in writer; leave out --baseline")
+        raise UsageError(f"{ladders}: its ladders are not of the built-in writer; leave out {option('baseline')}")
 
 
 def _failure_row(failure: LadderFailure) -> dict[str, Any]:
@@ -231,7 +226,7 @@ def _judgments(path: Path, digest: str) -> tuple[Run, Iterator[dict[str, Any]]]:
     if not (scale_of(run.ladders) or "").endswith(f"@{digest}"):
         raise UsageError(
             f"{path}: judgments with other ladders ({run.ladders}; this set has the digest {digest}); score with this "
-            "set again, or name other judgments with --judgments"
+            f"set again, or name other judgments with {option('judgments')}"
         )
     return replace(run, recipe=_public(run.recipe)), (_judgment_row(judgment) for _, judgment in located)
 
@@ -249,7 +244,7 @@ def _scored_rows(
         if not isinstance(signature, str) or f"@{digest}|" not in signature:
             raise UsageError(
                 f"{row.where}: scored with other ladders than this set, whose digest is {digest} (signature "
-                f"{str(signature)[:80]!r}); score with this set again, or name other scores with --scores"
+                f"{str(signature)[:80]!r}); score with this set again, or name other scores with {option('scores')}"
             )
         fields: dict[str, Any] = {}
         for name, value in row.fields.items():

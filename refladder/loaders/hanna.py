@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 TASK, DIMENSIONS = read_task(TASKS / "hanna.toml")
 HUB = "llm-aes/hanna"
-ADVICE = (
-    "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg "
-    "and name it with --source PATH"
-)
+ADVICE = "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg"
 FILES = ("hanna_stories_annotations.csv", "hanna.csv", "hanna.parquet")
 HUMAN = "Human"
 RATERS = 3

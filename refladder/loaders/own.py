@@ -174,7 +174,7 @@ def _read_source(source: Path | str | Rows) -> Iterator[Row]:
     source = str(source)
     if source.startswith(HUB_PREFIX):
         repository, _, split = source.removeprefix(HUB_PREFIX).partition(":")
-        yield from fetch_table(repository, split or None, "save it as a file and name it with --source PATH").rows
+        yield from fetch_table(repository, split or None, "save it as a file").rows
     elif source.removesuffix(".gz").endswith(".json"):  # a JSON list, or lines of JSON
         yield from read_table(Path(source)).rows
     else:

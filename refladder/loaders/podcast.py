@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 TASK, DIMENSIONS = read_task(TASKS / "podcast.toml")
 HUB = "potsawee/podcast_summary_assessment"
-ADVICE = (
-    "download podcast_summary_assessment.json as https://github.com/potsawee/podcast_summary_assessment describes "
-    "and name it with --source PATH"
-)
+ADVICE = "download podcast_summary_assessment.json as https://github.com/potsawee/podcast_summary_assessment describes"
 FILES = ("podcast_summary_assessment.json",)
 GRADES = {"B": 0.0, "F": 1.0, "G": 2.0, "E": 3.0}
 ASSESSOR = "assessor"

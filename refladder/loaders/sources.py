@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_bytes
 from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
@@ -53,7 +53,8 @@ def named(source: Path | None, benchmark: str, copy: str) -> Path:
     """The source of a benchmark that cannot be downloaded; without one, the error says where its `copy` is."""
     if source is None:
         raise DataError(
-            f"{benchmark}: there is no copy on the Hub to fetch; download {copy} and name it with --source PATH"
+            f"{benchmark}: there is no copy on the Hub to fetch; download {copy} and name it with "
+            f"{option('source')} PATH"
         )
     return source
 
@@ -109,7 +110,8 @@ def _numbered(name: str, items: Iterable[Any]) -> Iterable[Row]:
 
 
 def fetch_table(repository: str, split: str | None, advice: str) -> Table:
-    """Read a split of a Hub data set, through the usual Hub cache."""
+    """Read a split of a Hub data set, through the usual Hub cache; `advice` says how to get the file without it."""
+    advice = f"{advice} and name it with {option('source')} PATH"
     try:
         from datasets import load_dataset  # noqa: PLC0415  an extra, and seconds to import
         from datasets.exceptions import DatasetsError  # noqa: PLC0415

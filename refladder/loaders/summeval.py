@@ -25,10 +25,7 @@ TASK, DIMENSIONS = read_task(TASKS / "summeval.toml")
 NAMES = tuple(dimension.name for dimension in DIMENSIONS)
 LICENCE = "annotations MIT; article texts belong to CNN and the Daily Mail"
 HUB = "mteb/summeval"
-ADVICE = (
-    "download model_annotations.aligned.paired.jsonl as https://github.com/Yale-LILY/SummEval describes "
-    "and name it with --source PATH"
-)
+ADVICE = "download model_annotations.aligned.paired.jsonl as https://github.com/Yale-LILY/SummEval describes"
 PAIRED = "model_annotations.aligned.paired.jsonl"
 UNPAIRED = "model_annotations.aligned.jsonl"
 MTEB = ("mteb_summeval.test.jsonl", "mteb_summeval.jsonl")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
-from refladder.errors import BackendError, LabelsUnavailableError
+from refladder.errors import BackendError, LabelsUnavailableError, option
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, by_context
 from refladder.methods.tally import Tally
 from refladder.prompts import criterion, fill, load_template
@@ -38,7 +38,7 @@ def check_reads_texts(backend: Backend, prompt: Prompt) -> None:
     if backend.count_label_tokens(prompt, ["text"]) is None:
         raise LabelsUnavailableError(
             f"judge {backend.fingerprint!r} cannot read the log-probability of a whole text and count its tokens; "
-            "use a model on this machine (--judge hf:PATH)"
+            f"use a model on this machine ({option('judge')} hf:PATH)"
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
-from refladder.errors import UsageError
+from refladder.errors import UsageError, option
 from refladder.files.jsonl import throw_away, within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
@@ -73,7 +73,7 @@ def evaluation_ladders(
         )
     if not ladders:
         reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
-        raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another --writer")
+        raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another {option('writer')}")
     return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures), failures
 
 
@@ -85,12 +85,12 @@ def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: 
         if context.task != ladders.task:
             raise UsageError(
                 f"the ladders of {ladders.name} are of task {ladders.task!r}, and {benchmark.name} is of "
-                f"{context.task!r}; name ladders of that task with --ladders"
+                f"{context.task!r}; name ladders of that task with {option('ladders')}"
             )
         if _has_other_text(ladders, context):
             raise UsageError(
                 f"context {context.id!r} has another text in {ladders.name} than in {benchmark.name}; "
-                "the ladders were written for other data: name others with --ladders"
+                f"the ladders were written for other data: name others with {option('ladders')}"
             )
     return replace(ladders, contexts=contexts | dict(ladders.contexts))
 

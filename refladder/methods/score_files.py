@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UnknownNameError, did_you_mean
+from refladder.errors import DataError, UnknownNameError, did_you_mean, option
 from refladder.files.tables import number_in, read_rows
 from refladder.loaders.fields import missing_column, name_of, text_of
 from refladder.loaders.flat import output_text_id
@@ -103,7 +103,7 @@ def _score_columns(
         raise DataError(
             f"{where}: no column for dimension {missing[0]!r} (nor 'score'); columns there: {', '.join(fields)}. "
             f"Name the column with --score-column {missing[0]}=COLUMN, or the dimensions that the file has with "
-            "--dimension"
+            f"{option('dimension')}"
         )
     return columns
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from refladder.errors import option
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -72,7 +74,7 @@ def first_pass_lines(counts: FirstPass) -> list[str]:
     decided = f"first pass: the student decided {counts.decided:,} of {rows:,} rows{share}, the others lie {band}"
     saved = f"{decided}; {counts.saved_calls:,} calls of the judge saved"
     if not counts.checked:
-        return [saved, "changed decisions: not measured, as no decided row was judged; see --check-share"]
+        return [saved, f"changed decisions: not measured, as no decided row was judged; see {option('check-share')}"]
     of_checked = f"{counts.changed:,} of {counts.checked:,} checked rows ({counts.changed / counts.checked:.1%}"
     if counts.interval is not None:
         of_checked += f", 95 % interval {counts.interval[0]:.1%} to {counts.interval[1]:.1%}"

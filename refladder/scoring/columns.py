@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import UnknownNameError, UsageError, option
 from refladder.scoring.rules import bounds_of, overall, rule_named
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def added_columns(dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (
         if note in added:
             raise UsageError(
                 f"dimension {dimension.name!r} would share the column {note!r} with another; "
-                "score them in two runs with --dimension"
+                f"score them in two runs with {option('dimension')}"
             )
         added.update(dict.fromkeys(numbers, float))
         added[note] = str
@@ -166,7 +166,7 @@ def added_columns(dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (
         if overall_column(dimensions) in added:
             raise UsageError(
                 "dimensions called 'overall' and 'all dimensions' leave no column for the weighted score; score them "
-                "in two runs with --dimension"
+                f"in two runs with {option('dimension')}"
             )
         added[overall_column(dimensions)] = float
     for column in stopped_by:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, option
 from refladder.records import LOSS, OUTCOMES, TIE, WIN, Judgment, impossible
 from refladder.scoring.question import RUNG
 from refladder.scoring.rules import probabilities_from
@@ -78,7 +78,8 @@ def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
         UsageError: `least_mass` is no probability.
     """
     if not 0 <= least_mass <= 1:
-        raise UsageError(f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see --least-mass")
+        see = option("least-mass")
+        raise UsageError(f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see {see}")
     scored = []
     for judgment in judgments:
         if judgment.logprobs is None or judgment.mass is None or judgment.mass >= least_mass:

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from refladder.errors import DataError, OtherRunError, UsageError
+from refladder.errors import DataError, OtherRunError, UsageError, option
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
     append_lines,
@@ -123,7 +123,7 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
         raise DataError(
             f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between "
-            f"{', '.join(allowed)}; mend the line, or throw the judgments away with --restart"
+            f"{', '.join(allowed)}; mend the line, or throw the judgments away with {option('restart')}"
         )
 
 
@@ -141,7 +141,7 @@ def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
     """A judgment whose label probabilities add to 1 at most; those of yes/no questions are of three questions."""
     apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
     if wrong := impossible(judgment.logprobs or (), judgment.mass, apart=apart):
-        raise DataError(f"{where}: {wrong}; correct the line, or ask the judge again with --restart")
+        raise DataError(f"{where}: {wrong}; correct the line, or ask the judge again with {option('restart')}")
     return judgment
 
 
@@ -192,7 +192,7 @@ class JudgmentLog:
             if first.startswith(GZIP):
                 raise DataError(f"{path}: a gzip file, to which nothing can be added; unpack it first")
             if is_torn(first) and not to_line(self.run).startswith(first[:_START]):
-                raise DataError(f"{path}:1: not a judgments file; name another file with --judgments")
+                raise DataError(f"{path}:1: not a judgments file; name another file with {option('judgments')}")
             head = self._next_line()
         if head is None:  # also where it is torn: nothing is lost
             if not self._read_only:
@@ -206,7 +206,7 @@ class JudgmentLog:
         if _on_scale(stored) != _on_scale(self.run):
             raise OtherRunError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                "name another file with --judgments, or throw them away with --restart"
+                f"name another file with {option('judgments')}, or throw them away with {option('restart')}"
             )
         return stored != self.run
 
@@ -324,8 +324,8 @@ class JudgmentLog:
         """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off."""
         if self._ahead is not None or self._next_line() is not None:
             raise DataError(
-                f"{self._path}:{self._number}: judgments go on after this run's last question; the input has "
-                "become shorter: name another file with --judgments, or throw the judgments away with --restart"
+                f"{self._path}:{self._number}: judgments go on after this run's last question; the input has become "
+                f"shorter: {_next_step()}"
             )
         if self._path is not None and not self._read_only:
             throw_away(_early_path(self._path))
@@ -335,7 +335,7 @@ class JudgmentLog:
         if self._ahead is not None and judgments:
             raise DataError(
                 f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; throw "
-                "the judgments away with --restart"
+                f"the judgments away with {option('restart')}"
             )
         if self._path is not None and not self._read_only and judgments:
             append_records(self._path, _answered(judgments))
@@ -373,7 +373,8 @@ class JudgmentIndex(JudgmentLog):
         if stored != self.run:
             raise UsageError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                "name another file or folder (--judgments, --work or --out), or throw them away with --restart"
+                f"name another file or folder ({option('judgments')}, {option('work')} or {option('out')}), or throw "
+                f"them away with {option('restart')}"
             )
         return False
 
@@ -413,9 +414,12 @@ def _changed(where: str, judgment: Judgment, question: Question) -> DataError:
     return DataError(
         f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
         f"than this run's next question ({question.comparison.subject!r} against "
-        f"{question.comparison.against!r}); the input has changed: name another file with --judgments, or "
-        "throw the judgments away with --restart"
+        f"{question.comparison.against!r}); the input has changed: {_next_step()}"
     )
+
+
+def _next_step() -> str:
+    return f"name another file with {option('judgments')}, or throw the judgments away with {option('restart')}"
 
 
 def _comparison(judgment: Judgment) -> Comparison:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import UnknownNameError, UsageError, option
 from refladder.scoring.columns import column_names, overall_column, weights_for
 from refladder.scoring.rules import RULES, bounds_of, expected_grades, overall, rule_named
 
@@ -69,7 +69,8 @@ class StopRule:
         if scale.rule not in RULES:
             raise UsageError(
                 f"rule {scale.rule!r} states no bounds for a ladder of which some rungs were not asked, so asking "
-                f"cannot stop early; score without --stop-at, or choose --rule from: {', '.join(RULES)}"
+                f"cannot stop early; score without {option('stop-at')}, or choose {option('rule')} from: "
+                f"{', '.join(RULES)}"
             )
         self.thresholds = dict(thresholds)
         weights = ", ".join(f"{name}={weight:g}" for name, weight in sorted(scale.weights.items()))
@@ -109,7 +110,7 @@ class StopRule:
             ):
                 raise UsageError(
                     f"no threshold depends on dimension {dimension.name!r}, so nothing says when to stop asking about "
-                    f"it; add one for {column_names(dimension.name)[0]}, or leave it out with --dimension"
+                    f"it; add one for {column_names(dimension.name)[0]}, or leave it out with {option('dimension')}"
                 )
 
     def _rung_steps(self) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import atomic
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows
@@ -82,15 +82,15 @@ def distil(
     The record, and notes for people.
     """
     if labels and label is None:
-        raise UsageError("--labels needs --label COLUMN, the column of the labels in it")
+        raise UsageError(f"{option('labels')} needs {option('label')} COLUMN, the column of the labels in it")
     settings = settings_of(options or {})
     kind, _, target = (model or "").partition(":")
     if model is not None and not (kind == "hf" and target):
-        raise UsageError(f"--model {model!r}: must be hf:ORG/MODEL or hf:FOLDER, an encoder of transformers")
+        raise UsageError(f"{option('model')} {model!r}: must be hf:ORG/MODEL or hf:FOLDER, an encoder of transformers")
     if options and model is None:
-        raise UsageError("--model-option is for an encoder; name it with --model hf:ENCODER")
+        raise UsageError(f"{option('model-option')} is for an encoder; name it with {option('model')} hf:ENCODER")
     if out.exists() and not out.is_dir():
-        raise UsageError(f"{out}: a file; --out names a folder")
+        raise UsageError(f"{out}: a file; {option('out')} names a folder")
     if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; name another folder, or remove it")
     with read_twice(source, format_of(source, given)) as table:
@@ -140,7 +140,7 @@ def read_lessons(
         many = f"not every row ({len(known):,} of {len(rows):,})" if known else "no row"
         notes.append(
             f"{many} has the text of its context, so the student reads outputs only; give a column 'context', or the "
-            "ladder set with --ladders"
+            f"ladder set with {option('ladders')}"
         )
     else:  # contexts that share their text are one, so that a text that is held out is not learned from
         least: dict[str, str] = {}
@@ -211,7 +211,7 @@ def measured_student(regressor: Regressor, column: str, lessons: Lessons) -> Stu
     if not np.isfinite(estimates).all():
         raise DataError(
             "the training has diverged: the student's estimates are not finite; give a smaller rate with "
-            "--model-option learning_rate=NUMBER"
+            f"{option('model-option')} learning_rate=NUMBER"
         )
     record = Distilled(
         kind=regressor.kind,

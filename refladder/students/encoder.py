@@ -12,7 +12,7 @@ import numpy as np
 from refladder.backends.hf.opening import CLASSIFIER, ENCODER, open_model, split_revision
 from refladder.backends.hf.readers import longest_text
 from refladder.engine.quiet import quiet
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_bytes
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ def settings_of(given: Mapping[str, str]) -> dict[str, float]:
     for key, text in given.items():
         name = key.replace("-", "_")
         if name not in DEFAULTS:
-            raise UsageError(f"--model-option {key}: unknown; choose from {', '.join(DEFAULTS)}")
+            raise UsageError(f"{option('model-option')} {key}: unknown; choose from {', '.join(DEFAULTS)}")
         whole = name in {"batch", "max_tokens", "seed"}
         try:
             value = float(int(text) if whole else float(text))
         except ValueError:
             value = -1.0
         if not (0 < value < np.inf or (name == "seed" and value == 0)):
-            raise UsageError(f"--model-option {key}={text}: must be a {'whole ' if whole else ''}number above 0")
+            raise UsageError(f"{option('model-option')} {key}={text}: must be a {'whole ' * whole}number above 0")
         settings[name] = value
     return settings
 

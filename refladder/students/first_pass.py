@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, either, option
 from refladder.jobs.score import AllRows, RowScorer
 from refladder.jobs.scored_tables import cascade_column, differing_parts
 from refladder.records import scale_of
@@ -38,9 +38,9 @@ def student_folder(name: str) -> Path:
 
 def student_judge(judge: str, asking: Iterable[str]) -> Student:
     """The student that is the judge of a run."""
-    for option in asking:
-        raise UsageError(f"{judge} asks no model, and {option} is for asking one; leave it out")
-    return _named_student(judge, "--judge")
+    for name in asking:
+        raise UsageError(f"{judge} asks no model, and {name} is for asking one; leave it out")
+    return _named_student(judge, option("judge"))
 
 
 def student_before_judge(
@@ -49,22 +49,27 @@ def student_before_judge(
     """The student of `--cascade`; None without it. All that needs no judge is checked here, before one is opened."""
     if cascade is None:
         if between is not None:
-            raise UsageError(f"--between is the undecided band of --cascade {PREFIX}FOLDER; give both")
+            of = f"{option('cascade')} {PREFIX}FOLDER"
+            raise UsageError(f"{option('between')} is the undecided band of {of}; give both")
         return None
     if between is None:
-        raise UsageError("--cascade needs --between LOW HIGH, the estimates that the judge gets")
-    for option in refused:
-        raise UsageError(f"--cascade does not go with {option}; leave one of them out")
+        raise UsageError(f"{option('cascade')} needs {_band('LOW', 'HIGH')}, the estimates that the judge gets")
+    for name in refused:
+        raise UsageError(f"{option('cascade')} does not go with {name}; leave one of them out")
     _check_band(between, check)
-    return _named_student(str(cascade), "--cascade")  # a Path gets the message too
+    return _named_student(str(cascade), option("cascade"))  # a Path gets the message too
 
 
-def _named_student(name: str, option: str) -> Student:
+def _named_student(name: str, given_as: str) -> Student:
     from refladder.students.student import open_student  # noqa: PLC0415  scipy: 0.2 s
 
     if not name.startswith(PREFIX) or name == PREFIX:
-        raise UsageError(f"{option} {name!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`")
+        raise UsageError(f"{given_as} {name!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`")
     return open_student(student_folder(name))
+
+
+def _band(low: str, high: str) -> str:
+    return either(f"--between {low} {high}", f"between=({low}, {high})")
 
 
 def _check_band(between: Sequence[float], check: float) -> tuple[float, float]:
@@ -72,11 +77,11 @@ def _check_band(between: Sequence[float], check: float) -> tuple[float, float]:
     try:
         low, high = map(float, between)
     except (TypeError, ValueError):
-        raise UsageError(f"--between {between!r}: must be two finite numbers, the lower one first") from None
+        raise UsageError(f"{option('between')} {between!r}: must be two finite numbers, the lower one first") from None
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise UsageError(f"--between {low:g} {high:g}: must be two finite numbers, the lower one first")
+        raise UsageError(f"{_band(f'{low:g}', f'{high:g}')}: must be two finite numbers, the lower one first")
     if not 0 <= check <= 1:
-        raise UsageError(f"--check-share {check:g}: must be between 0 and 1")
+        raise UsageError(f"{option('check-share')} {check:g}: must be between 0 and 1")
     return low, high
 
 
@@ -168,7 +173,7 @@ class Cascade(AllRows):
             advice = f"only {of_column[column]}" if column in of_column else "others"
             raise UsageError(
                 f"the student learned {column}, and this run gives {' and '.join(possible)}; choose {advice} with "
-                "--dimension, or distil another student"
+                f"{option('dimension')}, or distil another student"
             )
         learned = student.record.teacher
         if scale_of(learned) != scale_of(scorer.report.signature):
@@ -182,8 +187,8 @@ class Cascade(AllRows):
             threshold, stopped_by = scorer.stop.thresholds.get(column, math.nan), [column]
             if set(scorer.stop.thresholds) != {column} or not low <= threshold <= high:
                 raise UsageError(
-                    f"with --cascade, --stop-at must be {column}=NUMBER, and NUMBER must lie in --between {low:g} "
-                    f"{high:g}"
+                    f"with {option('cascade')}, {option('stop-at')} must be {column}=NUMBER, and NUMBER must lie in "
+                    f"{_band(f'{low:g}', f'{high:g}')}"
                 )
         self.counts = scorer.report.first_pass = FirstPass(
             low=low, high=high, threshold=threshold, changed_somewhere=None if stopped_by else 0

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from refladder.errors import DataError
+from refladder.errors import DataError, option
 from refladder.files.jsonl import append_lines, read_appended
 from refladder.files.locks import locked
 from refladder.parsing import adapter, parse_json, read_strict
@@ -79,7 +79,7 @@ class Journal:
         if other:
             raise DataError(
                 f"{where}: this journal was begun by another build (other {', '.join(other)}); "
-                "begin anew with --restart or choose another folder"
+                f"begin anew with {option('restart')} or choose another folder"
             )
 
     def replay(self, context_id: str, dimension: str, level: int, attempt: int) -> Entry | None:
@@ -92,14 +92,14 @@ class Journal:
             line,
             lambda fault: (
                 f"{where}: not an entry of a journal: {fault.field or 'line'}: {fault.message}; "
-                "begin anew with --restart"
+                f"begin anew with {option('restart')}"
             ),
         )
         identity = (entry.context_id, entry.dimension, entry.level, entry.attempt)
         if identity != (context_id, dimension, level, attempt):
             raise DataError(
                 f"{where}: expected context {context_id!r}, dimension {dimension!r}, level {level}, attempt {attempt}, "
-                f"found {identity}: the journal was changed; begin anew with --restart"
+                f"found {identity}: the journal was changed; begin anew with {option('restart')}"
             )
         self._next += 1
         return entry

@@ -20,7 +20,7 @@ import time
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
-from refladder.errors import DataError, UnknownNameError
+from refladder.errors import DataError, UnknownNameError, option
 from refladder.files.locks import has_ended
 
 if TYPE_CHECKING:
@@ -210,10 +210,11 @@ class ResponseStore:
         if application == APPLICATION:
             raise DataError(
                 f"{self.path}: a response store of schema {version}, and this refladder reads schema {SCHEMA}; "
-                "name another file with --store, or use the refladder that wrote it"
+                f"name another file with {option('store')}, or use the refladder that wrote it"
             )
         if version or application or self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise DataError(f"{self.path}: an SQLite database of another program; name another file with --store")
+            name = option("store")
+            raise DataError(f"{self.path}: an SQLite database of another program; name another file with {name}")
         return True
 
     def __enter__(self) -> Self:

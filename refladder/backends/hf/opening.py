@@ -16,7 +16,7 @@ from refladder.backends.hf.allocator import tune_allocators
 from refladder.engine.memory import is_out_of_memory, usable_memory
 from refladder.engine.precision import operations_per_second
 from refladder.engine.quiet import quiet
-from refladder.errors import BackendUnavailableError, UsageError
+from refladder.errors import BackendUnavailableError, UsageError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -298,7 +298,8 @@ def _common_reason(name: _Named, error: Exception, first: str) -> str | None:
         code = "this model needs Python files of its own to be run"
         if name.prefix != "hf:":
             return f"{code}, which is not allowed here; use another model"
-        return f"{code}; if you trust them, pass --judge-option trust_remote_code=true (--writer-option for a writer)"
+        judge, writer = option("judge-option"), option("writer-option")
+        return f"{code}; if you trust them, pass {judge} trust_remote_code=true ({writer} for a writer)"
     if isinstance(error, ModuleNotFoundError):
         return f"this model needs a package that is not installed: {first}"
     return None

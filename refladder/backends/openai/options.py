@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from refladder.errors import BackendUnavailableError, DataError, UsageError
+from refladder.errors import BackendUnavailableError, DataError, UsageError, option
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def read_key(options: Options) -> str | None:
         if not key and options.base_url == OPENAI_URL:
             raise BackendUnavailableError(
                 f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, name a file with api_key_file, "
-                "or ask another server with --base-url"
+                f"or ask another server with {option('base-url')}"
             )
         if not key:
             return None

@@ -32,7 +32,7 @@ from refladder.backends.openai.transport import (
     error_text,
     shown,
 )
-from refladder.errors import BackendUnavailableError, DataError
+from refladder.errors import BackendUnavailableError, DataError, option
 from refladder.parsing import parse_json
 from refladder.version import __version__
 
@@ -355,7 +355,7 @@ def _next_address(url: URL, response: aiohttp.ClientResponse) -> URL:
     if target.host != url.host or ((target.scheme, target.port) != (url.scheme, url.port) and not upgraded):
         raise Refusal(
             f"it sends requests on to another server, {target.authority[:SHOWN_CHARACTERS]!r},"
-            " and prompts go to the one that was named only; name that one with --base-url if it is meant",
+            f" and prompts go to the one that was named only; name that one with {option('base-url')} if it is meant",
             status=response.status,
             ends_the_run=True,
         )

@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import BackendUnavailableError
+from refladder.errors import BackendUnavailableError, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,18 +143,18 @@ def shown(text: str, key: str | None) -> str:
 
 
 _KEY_STEP = "set REFLADDER_API_KEY or OPENAI_API_KEY to a key of this server, or name a file with api_key_file"
-_STEPS: dict[int | None, str] = {
-    401: _KEY_STEP,
-    403: _KEY_STEP,
-    404: "check the model's name and --base-url, which usually ends in /v1",
-    TOO_MANY_REQUESTS: "run the same command again later; what was answered is kept",
-    None: "start the server, or check --base-url",
-}
 
 
 def unavailable(url: str, model: str, refusal: Refusal, models: list[str]) -> BackendUnavailableError:
     """The error that ends a run, from the refusal that ended it; `models` are those of the server, for a 404."""
     if models and model not in models:
         return BackendUnavailableError(f"{url}: model {model!r} is not served; it serves: {', '.join(models)}")
-    step = _STEPS.get(refusal.status, "check --base-url and the server's own log")
+    steps = {
+        401: _KEY_STEP,
+        403: _KEY_STEP,
+        404: f"check the model's name and {option('base-url')}, which usually ends in /v1",
+        TOO_MANY_REQUESTS: "run the same command again later; what was answered is kept",
+        None: f"start the server, or check {option('base-url')}",
+    }
+    step = steps.get(refusal.status, f"check {option('base-url')} and the server's own log")
     return BackendUnavailableError(f"{url}: {refusal.reason}; {step}")
