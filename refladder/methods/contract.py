@@ -87,6 +87,7 @@ METHODS = {
     "direct-10": _entry("direct:direct_10", "the most probable grade of 1 to 10, arXiv 2307.07889"),
     "g-eval-5": _entry("direct:g_eval_5", "the expected grade of 1 to 5, arXiv 2303.16634"),
     "g-eval-10": _entry("direct:g_eval_10", "the expected grade of 1 to 10"),
+    "g-eval-100": _entry("direct:g_eval_100", "the expected grade of 1 to 100, as in TrustJudge, arXiv 2509.21117"),
     "gptscore": _entry(
         "gptscore:gptscore", "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166"
     ),

@@ -1,6 +1,7 @@
-"""Methods that ask the judge for a grade of one text at a time: direct-5, direct-10, g-eval-5, g-eval-10.
+"""Methods that ask the judge for a grade of one text at a time.
 
-`direct` takes the most probable grade (arXiv 2307.07889), `g-eval` the expected one (arXiv 2303.16634).
+`direct` takes the most probable grade (arXiv 2307.07889), `g-eval` the expected one (arXiv 2303.16634; of 1 to 100 the
+distribution-sensitive score of arXiv 2509.21117).
 """
 
 from __future__ import annotations
@@ -84,3 +85,4 @@ direct_5 = _method("direct-5", 5, most_probable_grade, "most-probable")
 direct_10 = _method("direct-10", 10, most_probable_grade, "most-probable")
 g_eval_5 = _method("g-eval-5", 5, expected_grade, "expected")
 g_eval_10 = _method("g-eval-10", 10, expected_grade, "expected")
+g_eval_100 = _method("g-eval-100", 100, expected_grade, "expected")

@@ -31,6 +31,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "compare-yesno": (*_CRITERION, "reference", "target", "claim"),
     "direct-5": (*_CRITERION, "target"),
     "direct-10": (*_CRITERION, "target"),
+    "direct-100": (*_CRITERION, "target"),
     "pairwise": (*_CRITERION, "first", "second"),
 }
 OPTIONAL_SLOTS = frozenset({"background"})
@@ -39,8 +40,7 @@ OPTIONAL_SLOTS = frozenset({"background"})
 ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
     "compare-yesno": ("yes", "no"),
-    "direct-5": tuple(str(grade) for grade in range(1, 6)),
-    "direct-10": tuple(str(grade) for grade in range(1, 11)),
+    **{f"direct-{most}": tuple(str(grade) for grade in range(1, most + 1)) for most in (5, 10, 100)},
     "pairwise": (WIN, LOSS),
 }
 # The outcomes that yes/no questions are about.

@@ -12,8 +12,8 @@ A file is `TASK/ROLE.md`::
     +++
     text with {{context}} and the other slots
 
-`[labels]` maps an outcome to the words of the answer; `[claims]` (role compare-yesno) maps an outcome to the words in
-the slot `claim`.
+`[labels]` maps an outcome to the words of the answer; without it, grades are their own labels. `[claims]` (role
+compare-yesno) maps an outcome to the words in the slot `claim`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from refladder.errors import DataError, PromptError, UnknownNameError, similar
 from refladder.parsing import parse_toml
-from refladder.prompts.template import ROLES, Template, check_template, split_slots
+from refladder.prompts.template import ROLE_OUTCOMES, ROLES, Template, check_template, split_slots
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -141,6 +141,7 @@ def _parse(path: Path, task: str, role: str) -> Template:
         raise PromptError(f"{path}: unknown key {unknown[0]!r} in the head; known: slots, labels, claims")
     body = parts[2].strip()
     literals, names = split_slots(body)
+    grades = ROLE_OUTCOMES[role] if role.startswith("direct") else ()
     template = Template(
         task=task,
         role=role,
@@ -149,7 +150,7 @@ def _parse(path: Path, task: str, role: str) -> Template:
         line=source.count("\n", 0, parts.end(2) - len(parts[2].lstrip())) + 1,
         literals=literals,
         names=names,
-        labels=head.get("labels", {}),
+        labels=head.get("labels", {grade: grade for grade in grades}),
         claims=head.get("claims", {}),
     )
     check_template(template)

@@ -1,6 +1,6 @@
 """Asks a judge for a grade of one text: direct scoring, prompt scoring, G-Eval.
 
-A judgment is about one text: `against` is None and the outcomes are grades, "1" to "5" or "1" to "10". A backend gives
+A judgment is about one text: `against` is None and the outcomes are grades, "1" to "5", "10" or "100". A backend gives
 the log-probability of every grade as the answer; with `backends.sampled.Sampled` it is the share of sampled answers.
 
 A read grade's probability is that of the label as the beginning of the answer, as in the papers. "1" is the beginning
@@ -20,8 +20,6 @@ from refladder.scoring.question import question_about
 if TYPE_CHECKING:
     from refladder.records import Context, Dimension, Judgment, Output
     from refladder.scoring.question import Question
-
-ROLES = ("direct-5", "direct-10")
 
 
 def grade_question(output: Output, context: Context, dimension: Dimension) -> Question:

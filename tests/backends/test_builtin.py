@@ -154,7 +154,7 @@ def test_the_first_of_a_pair_wins_when_it_is_better_and_swapping_swaps():
     assert math.exp(found["win"]) + math.exp(found["loss"]) == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.parametrize("count", [5, 10])
+@pytest.mark.parametrize("count", [5, 10, 100])
 def test_grades_sum_to_one_and_rise_with_quality(count):
     means = []
     for value in np.linspace(-15, 15, 301):
@@ -263,7 +263,8 @@ def test_max_tokens_is_kept():
 
 
 def test_every_role_is_answered():
-    answered = {"worst", "best", "between", "compare", "compare-yesno", "direct-5", "direct-10", "pairwise"}
+    answered = {"worst", "best", "between", "compare", "compare-yesno", "pairwise"}
+    answered |= {"direct-5", "direct-10", "direct-100"}
     assert set(ROLES) == answered
 
 

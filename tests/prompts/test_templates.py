@@ -69,6 +69,7 @@ LABELS = {
     "compare-yesno": ("Yes", "No"),  # Tables 16 to 18
     "direct-5": ("1", "2", "3", "4", "5"),
     "direct-10": ("1", "2", "3", "4", "5", "6", "7", "8", "9", "10"),
+    "direct-100": tuple(map(str, range(1, 101))),
 }
 
 
@@ -130,6 +131,7 @@ def test_headings_name_the_texts(task):
     assert f"\n{noun} A:\n<first>\n\n{noun} B:\n<second>\n\n" in plain(task, "pairwise")
     assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-5")
     assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-10")
+    assert plain(task, "direct-100") == plain(task, "direct-10").replace(" 10 ", " 100 ").replace(" 10:", " 100:")
 
 
 @pytest.mark.parametrize("task", TASKS)

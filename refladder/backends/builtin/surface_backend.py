@@ -132,6 +132,7 @@ _READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
     "pairwise": _pairwise,
     "direct-5": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 5),
     "direct-10": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 10),
+    "direct-100": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 100),
 }
 
 
