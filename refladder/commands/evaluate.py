@@ -17,6 +17,7 @@ from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking
 from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
+from refladder.report import INTERVAL_SIZES
 from refladder.session import Session
 from refladder.settings import Scoring
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.evaluate import Evaluation, Protocol
-    from refladder.metaeval.agreement import Agreement
     from refladder.methods.contract import Method, MethodSettings
     from refladder.records import Benchmark, Dimension
     from refladder.report.cards import Card
@@ -85,12 +85,18 @@ class OutputOptions:
     figures: Path | None
     page: Path | None
     form: str
+    intervals: str
     as_json: bool
 
     @property
     def table_format(self) -> str:
         """The format of the tables; `--json` wins over `--format`."""
         return "json" if self.as_json else self.form
+
+    @property
+    def for_programs(self) -> bool:
+        """Whether all levels and statistics are printed where none is named."""
+        return self.table_format in {"json", "csv"}
 
 
 @click.command(cls=console.Command, short_help="Measure the agreement of scores with human ratings.")
@@ -160,14 +166,14 @@ class OutputOptions:
     multiple=True,
     type=click.Choice(LEVELS),
     help="Level of the correlation: outputs of each context, all outputs, or system means. Repeatable. Default: "
-    "within_context; all with JSON.",
+    "within_context; all with JSON and CSV.",
 )
 @click.option(
     "--statistic",
     "statistics",
     multiple=True,
     type=click.Choice(STATISTICS),
-    help="Correlation coefficient. Repeatable. Default: spearman; all with JSON.",
+    help="Correlation coefficient. Repeatable. Default: spearman; all with JSON and CSV.",
 )
 @click.option(
     "--constant",
@@ -209,8 +215,14 @@ class OutputOptions:
     "--format",
     "form",
     default="text",
-    type=click.Choice(["text", "markdown", "latex", "json"]),
+    type=click.Choice(["text", "markdown", "latex", "json", "csv"]),
     help="Format of the printed tables.",
+)
+@click.option(
+    "--intervals",
+    default="full",
+    type=click.Choice(INTERVAL_SIZES),
+    help="Intervals in the LaTeX tables of agreement: none, in small print, or as large as the values.",
 )
 @console.JSON
 @click.pass_context
@@ -292,13 +304,14 @@ def command(
         names = [default_method(recorded)] if chosen.methods is None else names
         check_recorded(recorded, benchmark, names, settings)
     agreed = Protocol(
-        levels=protocol.levels or (LEVELS if output.table_format == "json" else LEVELS[:1]),
-        statistics=protocol.statistics or (STATISTICS if output.table_format == "json" else STATISTICS[:1]),
+        levels=protocol.levels or (LEVELS if output.for_programs else LEVELS[:1]),
+        statistics=protocol.statistics or (STATISTICS if output.for_programs else STATISTICS[:1]),
         constant=protocol.constant,
         resamples=protocol.resamples,
         seed=drawing.seed,
         reference=protocol.reference,
         baselines=protocol.baselines,
+        against_best=output.table_format == "latex",
     )
     check_evaluation(benchmark, dimensions, names, others, agreed)  # before a dry run too
 
@@ -321,7 +334,7 @@ def command(
         config=console.resolved(context),
     )
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
-    _print(evaluation.rows, evaluation.cards if chosen.methods is not None else (), output.table_format)
+    _print(evaluation, evaluation.cards if chosen.methods is not None else (), output)
     _keep(work, evaluation, benchmark, dimensions, others)
     _draw(output, evaluation, benchmark, dimensions, drawing.seed)
     for sentence in (*evaluation.limits, *evaluation.notes):
@@ -385,18 +398,23 @@ def _draw(
             stream.write(card_page(title, tables, drawn, list(dict.fromkeys(notes))).encode())
 
 
-def _print(rows: Sequence[Agreement], cards: Sequence[Card], form: str) -> None:
+def _print(evaluation: Evaluation, cards: Sequence[Card], output: OutputOptions) -> None:
     from refladder.report.agreement_tables import agreement_tables
     from refladder.report.cards import card_tables
-    from refladder.report.rendering import json_lines, latex, markdown
+    from refladder.report.rendering import csv_text, json_lines, latex, markdown
 
-    tables = [*agreement_tables(rows), *card_tables(cards)]
+    rows, form = evaluation.rows, output.table_format
     if form == "json":
         console.say(console.printable_json(json_lines(rows) + json_lines(cards)), nl=False)
+    elif form == "csv":
+        console.say(csv_text(evaluation.records()), nl=False)
+    elif form == "latex":
+        tables = latex(agreement_tables(rows, marked=True), output.intervals), latex(card_tables(cards))
+        console.say("\n".join(filter(None, tables)), nl=False)
     elif form == "text":
-        console.say_tables(tables)
+        console.say_tables([*agreement_tables(rows), *card_tables(cards)])
     else:
-        console.say(markdown(tables) if form == "markdown" else latex(tables), nl=False)
+        console.say(markdown([*agreement_tables(rows), *card_tables(cards)]), nl=False)
 
 
 @checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from refladder.jobs.recorded_judgments import check_recorded
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.agreement import (
     MEAN,
+    PARTIAL,
     Agreement,
     build_grid,
     evaluate_method,
@@ -37,6 +39,12 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 BASELINES = ("best", "all")
+# The keys of a record of an evaluation.
+_RECORD = (
+    *("method", "benchmark", "level", "statistic", "dimension"),
+    *("value", "low", "high", "contexts", "skipped", "unscored"),
+)
+_COSTS = ("calls", "tokens", "seconds")
 BETWEEN = "between_systems"
 
 
@@ -49,7 +57,8 @@ class Protocol:
     with `resamples` permutations, drawn with `seed`; None chooses the number of permutations by the number of tests.
 
     `baselines` says which surface measures are shown beside the methods: `best`, the best of them as one row, or `all`.
-    A surface measure that is the `reference` is shown as well.
+    A surface measure that is the `reference` is shown as well. With `against_best`, every method is tested against the
+    best one of each column too, for tables that mark what does not differ from it.
 
     Raises:
         UnknownNameError: no such level, statistic, convention or choice of baselines.
@@ -63,6 +72,7 @@ class Protocol:
     seed: int = 0
     reference: str | None = None
     baselines: str = "best"
+    against_best: bool = False
 
     def __post_init__(self) -> None:
         if not self.levels or not self.statistics:
@@ -92,6 +102,19 @@ class Evaluation:
     limits: tuple[str, ...]
     notes: tuple[str, ...]
     spent: Spent
+
+    def records(self) -> list[dict[str, Any]]:
+        """One record for each row, as `--format csv` prints them; `pandas.DataFrame(evaluation.records())`.
+
+        The keys are `method`, `benchmark`, `level`, `statistic`, `dimension`, `value`, `low`, `high`, `contexts`,
+        `skipped`, `unscored`, `calls`, `tokens` (of prompts) and `seconds`. What is not known is None. The last three
+        are those of the whole method in this run, on each of its rows; a method that was not run has None.
+        """
+        costs = {run.name: {"calls": run.calls, "tokens": run.spent.sent, "seconds": run.seconds} for run in self.runs}
+        return [
+            {key: getattr(row, key) for key in _RECORD} | costs.get(row.method, dict.fromkeys(_COSTS))
+            for row in self.rows
+        ]
 
     @property
     def complete(self) -> bool:
@@ -241,7 +264,63 @@ def agreement(
             control=lengths if method in methods else None,
             reference=(reference.name, reference.scores) if reference is not None and method in tested else None,
         )
-    return _adjusted(rows)
+    rows = _adjusted(rows)
+    return _against_best(rows, benchmark, names, compared, protocol) if protocol.against_best else rows
+
+
+def _against_best(
+    rows: Sequence[Agreement],
+    benchmark: Benchmark,
+    names: Sequence[str],
+    methods: Sequence[Method],
+    protocol: Protocol,
+) -> list[Agreement]:
+    """The rows, with p-values of paired tests of each method against the best of its column, corrected by table."""
+    compared = list(rows)
+    tables: dict[tuple[str, str], list[int]] = {}
+    for position, row in enumerate(rows):
+        of_its_own = row.dimension != MEAN or len(names) > 1  # one dimension is its own mean
+        if row.value is not None and row.statistic != PARTIAL and of_its_own:
+            tables.setdefault((row.level, row.statistic), []).append(position)
+    for (level, statistic), positions in tables.items():
+        rising = sorted(positions, key=lambda position: rows[position].value or 0.0)
+        best = {rows[position].dimension: rows[position].method for position in rising}
+        found = _p_values(benchmark, names, methods, best, replace(protocol, levels=[level], statistics=[statistic]))
+        tests = [place for place in positions if (rows[place].method, rows[place].dimension) in found]
+        adjusted = holm([found[rows[place].method, rows[place].dimension] for place in tests])
+        for place, value in zip(tests, adjusted, strict=True):
+            compared[place] = replace(compared[place], p_best=value)
+    return compared
+
+
+def _p_values(
+    benchmark: Benchmark,
+    names: Sequence[str],
+    methods: Sequence[Method],
+    best: Mapping[str, str],
+    protocol: Protocol,
+) -> dict[tuple[str, str], float]:
+    """The p-value of each method and dimension of one table against the best method of this dimension."""
+    found = {}
+    for method, reference in itertools.permutations(methods, 2):
+        if reference.name not in best.values():
+            continue
+        for row in evaluate_method(
+            benchmark,
+            method.scores,
+            method=method.name,
+            signature=method.signature,
+            dimensions=names,
+            levels=protocol.levels,
+            statistics=protocol.statistics,
+            constant=protocol.constant,
+            resamples=protocol.resamples or permutations_for(len(best) * (len(methods) - 1)),
+            seed=protocol.seed,
+            reference=(reference.name, reference.scores),
+        ):
+            if row.p_value is not None and best.get(row.dimension) == reference.name:
+                found[row.method, row.dimension] = row.p_value
+    return found
 
 
 def _tested(methods: Sequence[Method], compared: Sequence[Method], reference: Method | None) -> list[Method]:
@@ -254,8 +333,11 @@ def _tested(methods: Sequence[Method], compared: Sequence[Method], reference: Me
 
 def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
     """A sentence if this number of permutations is too small for the tests of these rows, else None."""
-    tables = Counter((row.level, row.statistic) for row in rows if row.p_adjusted is not None)
-    tests = max(tables.values(), default=0)
+    tables = [
+        Counter((row.level, row.statistic) for row in rows if getattr(row, key) is not None)
+        for key in ("p_adjusted", "p_best")
+    ]
+    tests = max([count for table in tables for count in table.values()], default=0)
     needed = permutations_for(tests)
     if not tests or resamples >= needed:
         return None

@@ -58,4 +58,4 @@ def _lines(
             if name in names:
                 yield {"kind": "score", "method": method.name, "id": output_id, "criterion": name, "value": value}
     for table in [*agreement_tables(evaluation.rows), *card_tables(evaluation.cards)]:
-        yield {"kind": "table", **table._asdict()}
+        yield {"kind": "table", **{key: getattr(table, key) for key in ("caption", "heads", "rows", "legend")}}

@@ -66,7 +66,8 @@ class Agreement:
 
     `difference` is this method minus the method `reference`, on the `common` contexts: within contexts those in which
     both have a correlation, else those with an output that both scored. It is between -2 and 2. `p_value` belongs to
-    its paired test; `p_adjusted` is corrected for all tests of the table, None for a row that is not tested.
+    its paired test; `p_adjusted` is corrected for all tests of the table, None for a row that is not tested. `p_best`
+    is that of a test against the best method of this level, statistic and dimension, likewise corrected.
 
     In the row of dimension `mean`, `value` and `difference` are unweighted means over dimensions (None if any dimension
     has None), `contexts` and `common` are the minimum over dimensions, `skipped` and `constant_predicted` the maximum,
@@ -93,6 +94,7 @@ class Agreement:
     p_adjusted: float | None = None
     difference: float | None = None
     common: int | None = None
+    p_best: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

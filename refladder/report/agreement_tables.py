@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from refladder.metaeval.agreement import MEAN, PARTIAL, Agreement
 from refladder.metaeval.correction import SIGNIFICANT
-from refladder.report.rendering import DASH, PlainTable, number, with_interval
+from refladder.report.rendering import DASH, INTERVALS, PlainTable, number, with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,14 +34,17 @@ _CONSTANT_WORDS = {
 }
 
 
-def agreement_tables(rows: Iterable[Agreement]) -> list[PlainTable]:
-    """One table for each benchmark, level, statistic and convention, and one of differences where there is a test."""
+def agreement_tables(rows: Iterable[Agreement], *, marked: bool = False) -> list[PlainTable]:
+    """One table for each benchmark, level, statistic and convention, and one of differences where there is a test.
+
+    With `marked`, the best figure of each column is marked, and those that a test did not show to differ from it.
+    """
     groups: dict[tuple[str, str, str, str], list[Agreement]] = {}
     for row in rows:
         groups.setdefault((row.benchmark, row.level, row.statistic, row.constant), []).append(row)
     tables = []
     for group in groups.values():
-        tables.append(_table(group))
+        tables.append(_marked(_table(group), group) if marked else _table(group))
         if tested := [row for row in group if row.reference is not None]:
             tables.append(_differences(tested))
     return tables
@@ -64,7 +67,28 @@ def _table(rows: Sequence[Agreement]) -> PlainTable:
         ],
         _legend(rows),
         len(_COUNTS),
+        f"{first.benchmark} {first.level} {first.statistic}",
     )
+
+
+def _marked(table: PlainTable, rows: Sequence[Agreement]) -> PlainTable:
+    """The table with the best figure of each column, and those that are not shown to differ from it."""
+    best, equal = set(), set()
+    lines = list(_by_method(rows, _dimensions(rows)))
+    tests = sum(row.p_best is not None for _, cells in lines for row in cells if row is not None)
+    for column, cells in enumerate(zip(*(cells for _, cells in lines), strict=True), start=1):
+        figures = [(place, row) for place, row in enumerate(cells) if row is not None and row.value is not None]
+        highest = number(max((row.value or 0.0 for _, row in figures), default=None), 3)
+        for place, row in figures:
+            if number(row.value, 3) == highest:
+                best.add((place, column))
+            elif tests and (row.p_best is None or row.p_best >= SIGNIFICANT):
+                equal.add((place, column))
+    legend = [("bold", "the best of the column")]
+    if tests:
+        test = f"paired permutation test, Holm's correction over {tests} {'test' if tests == 1 else 'tests'}"
+        legend.append(("underlined", f"not shown to differ from it: p at least {SIGNIFICANT:g} or no test; {test}"))
+    return table._replace(best=frozenset(best), equal=frozenset(equal), legend=(*legend, *table.legend))
 
 
 def _differences(rows: Sequence[Agreement]) -> PlainTable:
@@ -90,6 +114,7 @@ def _differences(rows: Sequence[Agreement]) -> PlainTable:
         ],
         (*legend, ("common contexts", f"contexts {both}; the difference is computed from them")),
         1,
+        f"{first.benchmark} {first.level} {first.statistic} differences",
     )
 
 
@@ -134,9 +159,9 @@ def _legend(rows: Sequence[Agreement]) -> tuple[tuple[str, str], ...]:
     within = first.level == "within_context"
     lines = []
     if first.level == "between_systems":
-        lines.append(("[ ]", "no intervals, because the few systems are a sample too"))
+        lines.append((INTERVALS, "no intervals, because the few systems are a sample too"))
     elif any(row.low is not None for row in rows):
-        lines.append(("[ ]", f"{first.confidence * 100:g} % interval"))
+        lines.append((INTERVALS, f"{first.confidence * 100:g} % interval"))
     if within and all(row.contexts == 0 for row in rows):
         lines.append((DASH, "no value: no context has two outputs with different ratings and different scores"))
     elif any(row.value is None for row in rows):

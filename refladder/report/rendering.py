@@ -6,19 +6,23 @@ no value is shown as a dash, never as a number.
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from _typeshed import DataclassInstance
 
 DASH = "—"
+INTERVALS = "[ ]"  # their sign in a legend
 _TEMPLATE = Path(__file__).with_name("templates") / "table.tex"
 
 _LATEX = str.maketrans(
@@ -45,7 +49,9 @@ class PlainTable(NamedTuple):
     """A table of text: its first column is the method or model, the others are figures.
 
     `legend` holds terms (heads or signs) and their meanings, in the order of the columns. `repeated` is the number of
-    last columns that every part shows where the table is too wide for a terminal.
+    last columns that every part shows where the table is too wide for a terminal. LaTeX refers to the table by `label`
+    (empty: the beginning of the caption), and sets the figures at the (row, column) of `best` bold and those of `equal`
+    underlined.
     """
 
     caption: str
@@ -53,6 +59,9 @@ class PlainTable(NamedTuple):
     rows: list[list[str]]
     legend: tuple[tuple[str, str], ...] = ()
     repeated: int = 0
+    label: str = ""
+    best: frozenset[tuple[int, int]] = frozenset()
+    equal: frozenset[tuple[int, int]] = frozenset()
 
 
 def number(value: float | None, digits: int) -> str:
@@ -84,6 +93,15 @@ def json_lines(records: Iterable[DataclassInstance]) -> str:
     return "".join(json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n" for record in records)
 
 
+def csv_text(records: Sequence[Mapping[str, object]]) -> str:
+    """Records with the same keys as CSV with a header; what has no value is an empty cell."""
+    stream = io.StringIO(newline="")
+    writer = csv.DictWriter(stream, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return stream.getvalue()
+
+
 def markdown(tables: Iterable[PlainTable]) -> str:
     """Pipe tables, each under its caption and above its legend."""
 
@@ -99,20 +117,41 @@ def markdown(tables: Iterable[PlainTable]) -> str:
     return "\n".join(map(text, shared_legends(tables)))
 
 
-def latex(tables: Iterable[PlainTable]) -> str:
-    """`table` environments for the booktabs package, each with its legend."""
+def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
+    """`table` environments for the booktabs package, each with a label and its legend.
+
+    `intervals` says how those of the cells are printed, see `refladder.report.INTERVAL_SIZES`.
+    """
     template = Template(_TEMPLATE.read_text(encoding="utf-8"))
 
     def line(cells: Iterable[str]) -> str:
-        return "  " + " & ".join(map(_latex_text, cells)) + " \\\\"
+        return "  " + " & ".join(cells) + " \\\\"
+
+    def figure(table: PlainTable, row: int, column: int) -> str:
+        value, opening, interval = table.rows[row][column].partition(" [")
+        shown = _latex_text(value)
+        if (row, column) in table.best:
+            shown = rf"\textbf{{{shown}}}"
+        elif (row, column) in table.equal:
+            shown = rf"\underline{{{shown}}}"
+        if not opening or intervals == "none":
+            return shown
+        ends = _latex_text(f"[{interval}")
+        return f"{shown} {ends}" if intervals == "full" else rf"{shown} {{\scriptsize {ends}}}"
 
     def text(table: PlainTable) -> str:
-        legend = [rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par" for term, meaning in table.legend]
+        terms = [line for line in table.legend if intervals != "none" or line[0] != INTERVALS]
+        legend = [rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par" for term, meaning in terms]
+        rows = [
+            line([_latex_text(cells[0]), *(figure(table, row, column) for column in range(1, len(cells)))])
+            for row, cells in enumerate(table.rows)
+        ]
         return template.substitute(
             caption=_latex_text(table.caption),
+            label=re.sub(r"[^a-z0-9]+", "-", (table.label or table.caption.partition(":")[0]).lower()).strip("-"),
             figures="r" * (len(table.heads) - 1),
-            heads=line(table.heads),
-            rows="".join(f"{line(row)}\n" for row in table.rows),
+            heads=line(map(_latex_text, table.heads)),
+            rows="".join(f"{row}\n" for row in rows),
             legend="\n".join([r"  \par\medskip\raggedright\footnotesize", *legend, ""]) if legend else "",
         )
 

@@ -107,7 +107,7 @@ def test_evaluate_with_a_dimension_that_holds_escapes(command, write_jsonl, tmp_
         [{"context_id": row["context_id"], "system": row["system"], "score": 1.0} for row in rows],
         name="m\x1b[2J.jsonl",
     )
-    for form in ("text", "markdown", "latex", "json"):
+    for form in ("text", "markdown", "latex", "json", "csv"):
         done = command(
             "evaluate", "own", "--source", source, "--task-file", task, "--scores", scores, "--methods", "ladder",
             "--format", form,

@@ -10,7 +10,16 @@ from rich.console import Console
 
 from refladder.metaeval.agreement import Agreement
 from refladder.report.agreement_tables import agreement_tables
-from refladder.report.rendering import PlainTable, json_lines, latex, markdown, number, shared_legends, with_interval
+from refladder.report.rendering import (
+    PlainTable,
+    csv_text,
+    json_lines,
+    latex,
+    markdown,
+    number,
+    shared_legends,
+    with_interval,
+)
 from refladder.report.terminal import fitted, terminal_tables
 
 
@@ -72,7 +81,7 @@ def test_json_lines_hold_every_field_and_null_for_nothing():
     assert list(lines[0]) == [
         "method", "benchmark", "dimension", "level", "statistic", "value", "low", "high", "contexts", "skipped",
         "constant_predicted", "unscored", "signature", "constant", "confidence", "reference", "p_value", "p_adjusted",
-        "difference", "common",
+        "difference", "common", "p_best",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_lines([row(value=float("nan"))])
@@ -113,6 +122,7 @@ def test_latex_escapes_what_is_special():
         r"\begin{table}",
         r"  \centering",
         r"  \caption{" + caption + "}",
+        r"  \label{tab:small-within-context-spearman}",
         r"  \begin{tabular}{lrrrr}",
         r"  \toprule",
         r"  method & in\_depth & contexts & skipped & unscored \\",
@@ -127,6 +137,50 @@ def test_latex_escapes_what_is_special():
         r"  \textit{unscored}: rated outputs without a score\par",
         r"\end{table}",
     ]
+
+
+def marked(rows, intervals="full"):
+    return latex(agreement_tables(rows, marked=True), intervals)
+
+
+def test_latex_marks_the_best_and_what_does_not_differ_from_it():
+    rows = [
+        row(method="best", value=0.8),
+        row(method="as good", value=0.80004),  # the same in print
+        row(method="near", value=0.7, p_best=0.05),
+        row(method="far", value=0.2, p_best=0.0499),
+        row(method="untested", value=0.1),
+        row(method="nothing", value=None, low=None, high=None),
+    ]
+    text = marked(rows, "none")
+    assert [line.split(" & ")[1] for line in text.splitlines() if " & 98 & " in line] == [
+        r"\textbf{0.800}", r"\textbf{0.800}", r"\underline{0.700}", "0.200", r"\underline{0.100}", "---",
+    ]  # fmt: skip
+    assert r"\textit{bold}: the best of the column\par" in text
+    assert (
+        r"\textit{underlined}: not shown to differ from it: p at least 0.05 or no test; paired permutation test, "
+        r"Holm's correction over 2 tests\par"
+    ) in text
+
+
+def test_latex_underlines_nothing_where_nothing_is_tested():
+    text = marked([row(method="best", value=-0.1), row(method="other", value=-0.2)])
+    assert r"\textbf{-0.100} [0.38, 0.48]" in text
+    assert "underline" not in text
+
+
+def test_intervals_in_latex():
+    assert r" & \textbf{0.432} [0.38, 0.48] & " in marked([row()])
+    assert r" & \textbf{0.432} {\scriptsize [0.38, 0.48]} & " in marked([row()], "small")
+    bare = marked([row()], "none")
+    assert r" & \textbf{0.432} & " in bare
+    assert "[" not in bare
+    assert "interval" not in bare
+
+
+def test_csv_has_empty_cells_and_quotes():
+    records = [{"method": 'a, "b"', "value": None, "low": 0.1}, {"method": "c", "value": 0.5, "low": None}]
+    assert csv_text(records) == 'method,value,low\n"a, ""b""",,0.1\nc,0.5,\n'
 
 
 def test_a_dash_in_latex():
