@@ -27,7 +27,7 @@ from refladder.metaeval.correction import holm, permutations_for
 from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings
 from refladder.methods.method_runs import run_methods, scored_methods
-from refladder.methods.surface import BEST, MEASURES, surface_methods, words
+from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods, words
 from refladder.report.cards import Card, report_cards
 from refladder.scoring.recorded import Recorded
 
@@ -239,8 +239,10 @@ def agreement(
     check_evaluation(benchmark, dimensions, (), methods, protocol)
     names = [dimension.name for dimension in dimensions]
     shown = {BEST, *(MEASURES if protocol.baselines == "all" else ()), protocol.reference or BEST}
-    compared = [*methods, *surface_methods(benchmark, dimensions, shown)]
-    reference = next((method for method in compared if method.name == protocol.reference), None)
+    baselines = [method for method in methods if method.baseline and any(n is not None for n in method.scores.values())]
+    compared = [*methods, *surface_methods(benchmark, dimensions, shown, baselines)]
+    asked = best_name(baselines) if protocol.reference == BEST else protocol.reference
+    reference = next((method for method in compared if method.name == asked), None)
     tested = _tested(methods, compared, reference)
     lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
     levels = tuple(protocol.levels)

@@ -74,7 +74,7 @@ def bert_score(
     The metric, and what it counts under CUT: the texts that were cut off at the model's length.
     """
     reader = open_reader(name, ENCODER, "bertscore", SUGGESTION, machine or Machine())
-    layers = int(_encoder(reader.opened.model).config.num_hidden_layers)
+    layers = int(encoder_of(reader.opened.model).config.num_hidden_layers)
     short = PurePath(reader.opened.name).name
     chosen = min(LAYERS.get(short, layers), layers) if layer is None else layer
     if not 0 <= chosen <= layers:
@@ -99,13 +99,14 @@ def bert_score(
     return ReferenceMetric(signature=signature, score=score), amiss
 
 
-def _encoder(model: Any) -> Any:  # noqa: ANN401  of transformers
+def encoder_of(model: Any) -> Any:  # noqa: ANN401  of transformers
+    """The part of a model that reads: the whole of an encoder."""
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
 def _embed(reader: Reader, texts: Sequence[str], layer: int) -> tuple[list[tuple[FloatArray, FloatArray]], int]:
     def states(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
-        return _encoder(model)(**arguments, output_hidden_states=True).hidden_states[layer]
+        return encoder_of(model)(**arguments, output_hidden_states=True).hidden_states[layer]
 
     tokenizer, model = reader.opened.tokenizer, reader.opened.model
     space = " " if model.config.model_type in {"roberta", "gpt2"} else ""  # a word, not the end of one

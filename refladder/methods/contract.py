@@ -107,6 +107,9 @@ METHODS = {
     "bertscore": _entry(
         "bert_score:BERTSCORE", "bertscore:PATH, BERTScore F1 with an encoder, the best of the references"
     ),
+    "embedding": _entry(
+        "embedding:EMBEDDING", "embedding:PATH, cosine of context and output under a sentence encoder, a baseline"
+    ),
     "unieval": _entry("trained:UNIEVAL", "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197"),
     "nli": _entry("trained:NLI", "nli:PATH, entailment both ways between data and text"),
     "regressor": _entry("trained:REGRESSOR", "regressor:PATH, the output of a trained sequence classifier"),
@@ -206,11 +209,15 @@ class MethodSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """Scores of one method, by output id and dimension, with the signature of all that made them."""
+    """Scores of one method, by output id and dimension, with the signature of all that made them.
+
+    A `baseline` is one of the measures of which the tables show the best, see `refladder.methods.surface`.
+    """
 
     name: str
     signature: str
     scores: Mapping[tuple[str, str], float | None]
+    baseline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ them has shown nothing.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -117,8 +118,15 @@ MEASURES: dict[str, Measure] = {
 BEST = "best of the surface measures"
 
 
-def surface_methods(benchmark: Benchmark, dimensions: Sequence[Dimension], names: Collection[str]) -> list[Method]:
-    """Surface measures of every output as methods: the best of all, and single ones.
+def best_name(others: Sequence[Method]) -> str:
+    """The name of the row of the best of the surface measures and other baselines."""
+    return " and ".join([BEST, *(method.name for method in others)])
+
+
+def surface_methods(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], names: Collection[str], others: Sequence[Method] = ()
+) -> list[Method]:
+    """Surface measures of every output as methods: the best of all and of `others`, and single ones.
 
     A single measure has the same number for each dimension. The best of them takes the scores of a context from the
     measure that agrees best with the ratings of the other contexts on that dimension; scores of different measures are
@@ -130,7 +138,7 @@ def surface_methods(benchmark: Benchmark, dimensions: Sequence[Dimension], names
     for context, outputs in by_context(benchmark):
         measured = surface_measures(context, [output.text for output in outputs]).tolist()
         values.update(zip((output.id for output in outputs), measured, strict=True))
-    methods = [_best_surface(benchmark, dimensions, values)] if BEST in names else []
+    methods = [_best_surface(benchmark, dimensions, values, others)] if BEST in names else []
     for position, name in enumerate(MEASURES):
         if name in names:
             methods.append(
@@ -148,10 +156,13 @@ def surface_methods(benchmark: Benchmark, dimensions: Sequence[Dimension], names
 
 
 def _best_surface(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], values: Mapping[str, Sequence[float]]
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    values: Mapping[str, Sequence[float]],
+    others: Sequence[Method],
 ) -> Method:
     means = human_means(benchmark.ratings)
-    names = list(MEASURES)
+    names = [*MEASURES, *(method.name for method in others)]
     scores: dict[tuple[str, str], float | None] = {}
     chosen_of: list[str] = []
     for dimension in dimensions:
@@ -164,13 +175,17 @@ def _best_surface(
         ]
         rows, columns = [row for row, _, _ in cells], [column for _, column, _ in cells]
         measures = np.full((len(names), *grid.human.shape), np.nan)
-        measures[:, rows, columns] = np.array([values[output] for _, _, output in cells]).T
+        measures[: len(MEASURES), rows, columns] = np.array([values[output] for _, _, output in cells]).T
+        for position, method in enumerate(others, start=len(MEASURES)):
+            given = build_grid(benchmark.outputs, means, method.scores, dimension.name)
+            measures[position] = given.predicted
         chosen = choose_on_other_contexts(measures, grid.human)
         best = np.take_along_axis(standardise(measures), chosen[np.newaxis, :, np.newaxis], axis=0)[0]
         scores.update(
-            ((output, dimension.name), number)
+            ((output, dimension.name), None if math.isnan(number) else number)
             for (_, _, output), number in zip(cells, best[rows, columns].tolist(), strict=True)
         )
         counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
         chosen_of.append(f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}")
-    return Method(name=BEST, signature=f"surface:best({','.join(chosen_of)})|refladder:{__version__}", scores=scores)
+    made_by = "|".join([f"surface:best({','.join(chosen_of)})", *(method.signature for method in others)])
+    return Method(name=best_name(others), signature=f"{made_by}|refladder:{__version__}", scores=scores)

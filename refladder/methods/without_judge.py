@@ -31,12 +31,14 @@ NO_REFERENCES = "{name} has no references to compare with, so this method has no
 class Evaluator:
     """A method that is open: each of `functions` scores some dimensions.
 
-    `signature` lacks the version of refladder. `amiss` counts what went amiss beside what a function says.
+    `signature` lacks the version of refladder. `baseline` is that of `Method`. `amiss` counts what went amiss
+    beside what a function says.
     """
 
     signature: str
     functions: Sequence[tuple[Sequence[Dimension], Score]]
     notes: tuple[str, ...] = ()
+    baseline: bool = False
     amiss: Counter[str] = field(default_factory=Counter)
 
     def result(self, name: str, benchmark: Benchmark, settings: MethodSettings) -> MethodResult:
@@ -53,8 +55,9 @@ class Evaluator:
                 if progress is not None:
                     progress(done, len(benchmark.contexts))
         counts = [*amiss.items(), *self.amiss.items()]
+        signature = f"{self.signature}|refladder:{__version__}"
         return MethodResult(
-            method=Method(name=name, signature=f"{self.signature}|refladder:{__version__}", scores=scores),
+            method=Method(name=name, signature=signature, scores=scores, baseline=self.baseline),
             notes=(*self.notes, *(sentence.format(count) for sentence, count in counts if count)),
         )
 

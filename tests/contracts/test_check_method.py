@@ -190,6 +190,7 @@ def small(tmp_path_factory):
     news, data = made_benchmark(), made_benchmark("data-to-text")
     return {
         "bertscore": (news, {"bertscore.checkpoint": str(encoder)}, None),
+        "embedding": (news, {"embedding.checkpoint": str(encoder)}, None),
         "unieval": (news, {"unieval.checkpoint": str(questions)}, None),
         "nli": (data, {"nli.checkpoint": str(classes)}, None),
         "regressor": (news, {"regressor.checkpoint": str(number)}, None),
@@ -197,7 +198,7 @@ def small(tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize("name", ["bertscore", "unieval", "nli", "regressor", "gptscore"])
+@pytest.mark.parametrize("name", ["bertscore", "embedding", "unieval", "nli", "regressor", "gptscore"])
 def test_methods_with_small_models(small, name):
     benchmark, options, judge = small[name]
     found = check_method(name, method_named(name), judge=judge, options=options, benchmark=benchmark)

@@ -14,7 +14,7 @@ from refladder.scoring.rules import RULES, rule_named
 from refladder.testing import check_backend, check_benchmark, check_estimator, check_method, check_prompt
 
 # without a checkpoint, or a judge with likelihoods of texts, they say what they need; with small models in test_methods
-NEEDS_A_MODEL = {"gptscore", "bertscore", "unieval", "nli", "regressor", "questeval", "mqag"}
+NEEDS_A_MODEL = {"gptscore", "bertscore", "embedding", "unieval", "nli", "regressor", "questeval", "mqag"}
 
 
 @pytest.mark.parametrize("name", RULES)

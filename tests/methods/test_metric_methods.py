@@ -79,6 +79,7 @@ def test_a_benchmark_without_references_is_skipped(name):
         ("regressor", "summarization", "no checkpoint was named; train a sequence classifier with one output"),
         ("nli", "summarization", "it reads triples of data, and the task of mine is summarization"),
         ("unieval:t5", "story", "UniEval has no question for story on coherence, fluency with the available data"),
+        ("embedding", "summarization", "no checkpoint was named; fetch a sentence encoder such as sentence-"),
         ("bertscore:/none", "summarization", "bertscore:/none: no such folder; pass bertscore:FOLDER or .*; fetch an"),
         ("unieval:/none", "summarization", "unieval:/none: no such folder; pass .*; fetch MingZhong/unieval-sum"),
         ("regressor:/none", "summarization", "regressor:/none: no such folder; pass .*; train a sequence classifier"),
