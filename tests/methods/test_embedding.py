@@ -95,3 +95,14 @@ def test_a_baseline_without_a_score_changes_nothing():
     none = Method(name="embedding:x", signature="unavailable:no such folder", scores={}, baseline=True)
     rows = agreement(STORY, STORY.dimensions, [none], refladder.Protocol(resamples=5))
     assert {row.method for row in rows} == {"embedding:x", BEST}
+
+
+def test_a_long_text_is_cut_and_counted_without_a_warning_of_transformers(encoder, capsys, caplog):
+    transformers.logging.enable_propagation()
+    try:
+        data = replace(STORY, contexts=STORY.contexts[:1], outputs=(replace(STORY.outputs[0], text="word " * 600),))
+        result = run(encoder, replace(data, ratings=())).result
+    finally:
+        transformers.logging.disable_propagation()
+    assert "1 inputs were longer than the model takes and were cut off" in result.notes
+    assert "longer than the specified maximum" not in caplog.text + capsys.readouterr().err

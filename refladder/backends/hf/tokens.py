@@ -162,7 +162,9 @@ class Tokens:
         ids: list[list[int]] = []
         for first in range(0, len(texts), _TEXTS_AT_ONCE):
             group = list(texts[first : first + _TEXTS_AT_ONCE])
-            ids += self._tokenizer(group, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+            # Texts that are too long are cut or refused elsewhere, and counted: no warning of the tokenizer is wanted.
+            asked = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
+            ids += self._tokenizer(group, **asked)["input_ids"]
         return ids
 
     def _answer(self, rendered: str, label: str) -> str:
