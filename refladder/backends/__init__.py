@@ -26,7 +26,7 @@ BACKENDS = {
     ),
     "hf": Entry(
         "refladder.backends.hf:open_hf",
-        "hf:ORG/MODEL or hf:FOLDER, a model of transformers on this machine; pip install torch transformers",
+        "hf:ORG/MODEL, hf:FOLDER or hf:FILE.gguf, a model of transformers here; pip install torch transformers",
     ),
     "openai": Entry(
         "refladder.backends.openai:open_endpoint",

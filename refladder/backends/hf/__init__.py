@@ -1,4 +1,4 @@
-"""Local models on a CPU or GPU: `connect("hf:ORG/MODEL")` or `connect("hf:FOLDER")`."""
+"""Local models on a CPU or GPU: `connect("hf:ORG/MODEL")`, `connect("hf:FOLDER")` or a GGUF file."""
 
 from refladder.backends.hf.model_backend import TransformersBackend, open_hf
 

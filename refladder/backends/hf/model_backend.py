@@ -394,10 +394,10 @@ def open_hf(
     label_variants: str = "false",
     trust_remote_code: str = "false",
 ) -> TransformersBackend:
-    """Open a model of the Hub or a folder; options are text, as on the command line.
+    """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line.
 
     Args:
-        target: `ORG/MODEL`, or a folder.
+        target: `ORG/MODEL`, a folder, or a `.gguf` file.
         dtype: auto, float32, bfloat16 or float16; auto is the format of the weights (bfloat16 for float16), or float32
             on a CPU where that is faster.
         device: auto, cpu, cuda, cuda:1, ...; auto is a GPU if there is one.

@@ -1,12 +1,14 @@
-"""Opening a model and its tokenizer from the Hub or a folder: safetensors only, identified by a fingerprint."""
+"""Opening a model and its tokenizer from the Hub, a folder (safetensors only) or a GGUF file, with a fingerprint."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import io
 import logging
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +38,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 class _Named(NamedTuple):
-    """What the user typed: a prefix such as `hf:`, and a name of the Hub or a folder."""
+    """What the user typed: a prefix such as `hf:`, and a name of the Hub, a folder or a GGUF file."""
 
     prefix: str
     target: str
@@ -49,7 +51,13 @@ class _Named(NamedTuple):
         return Path(self.target).expanduser()
 
     @property
+    def is_gguf(self) -> bool:
+        return self.folder.suffix == ".gguf" and self.folder.is_file()
+
+    @property
     def source(self) -> str:
+        if self.is_gguf:
+            return str(self.folder.parent)
         return str(self.folder) if self.folder.is_dir() else self.target
 
 
@@ -57,7 +65,7 @@ class _Named(NamedTuple):
 class Opened:
     """A model's configuration and tokenizer, and `load`, which reads its weights.
 
-    `revision` is a commit of the Hub, or the digest of a folder. `load` may raise BackendUnavailableError.
+    `revision` is a commit of the Hub, or the digest of a folder or GGUF file. `load` may raise BackendUnavailableError.
     """
 
     name: str
@@ -180,11 +188,20 @@ def open_model(
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if folder.is_dir():
         _check_folder(name)
+    elif name.is_gguf and kind is None:
+        _check_packages_of_gguf(name)
+        # Absolute, as transformers would prefer a file of this name in the working folder.
+        common["gguf_file"] = str(folder.resolve())
     else:
         common["revision"] = revision
     with _explained(name):
         config = transformers.AutoConfig.from_pretrained(name.source, **common)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name.source, **common)
+    if "gguf_file" in common and tokenizer.chat_template is None:
+        raise BackendUnavailableError(
+            f"{name}: this GGUF file holds no chat template, so its model cannot be asked as it was trained; use the "
+            "file of an instruct model, or start llama-server with it and --chat-template, and name it openai:MODEL"
+        )
     if kind == TEXT_TO_TEXT and not config.is_encoder_decoder:
         raise BackendUnavailableError(f"{name} is no encoder-decoder (T5, BART), and one is needed here")
     kind = kind or _generator(transformers, config)
@@ -200,11 +217,11 @@ def open_model(
     if commit:
         common["revision"] = commit  # so that a later push cannot combine other weights with this configuration
     return Opened(
-        name=folder.resolve().name if folder.is_dir() else target,
+        name=folder.resolve().name if folder.exists() else target,
         config=config,
         tokenizer=tokenizer,
         load=lambda: _load(name, kind, torch_device, config=config, dtype=chosen, **common),
-        revision=commit[:12] if commit else folder_digest(folder),
+        revision=commit[:12] if commit else _digest(folder),
         dtype=str(chosen).removeprefix("torch."),
         encoder_decoder=bool(config.is_encoder_decoder),
     )
@@ -225,8 +242,12 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:  # noqa
     _, transformers = _libraries(name)
     if device.type == "cpu":
         tune_allocators()
+    if "gguf_file" in settings and hasattr(transformers, "GgufConfig"):  # else kernels could change the numbers
+        settings["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    bars = sys.stderr.isatty()
+    bar_of_gguf = redirect_stderr(io.StringIO()) if "gguf_file" in settings and not bars else nullcontext()
     # The messages below replace its report on weights.
-    with quiet(bars=sys.stderr.isatty()), _explained(name):
+    with quiet(bars=bars), bar_of_gguf, _explained(name):
         model, loading = getattr(transformers, kind).from_pretrained(
             name.source,
             use_safetensors=True,
@@ -272,10 +293,19 @@ def _explained(name: _Named) -> Iterator[None]:
         raise BackendUnavailableError(f"{name}: {reason}") from error
 
 
+def _check_packages_of_gguf(name: _Named) -> None:
+    missing = [package for package in ("gguf", "accelerate") if importlib.util.find_spec(package) is None]
+    if missing:
+        raise BackendUnavailableError(
+            f"{name}: to read a GGUF file, transformers needs {' and '.join(missing)}; run: "
+            f"pip install {' '.join(missing)}"
+        )
+
+
 def _check_folder(name: _Named) -> None:
     if not (name.folder / "config.json").is_file():
-        gguf = any(name.folder.glob("*.gguf"))
-        advice = "; for a GGUF model start llama-server with it, and name it openai:MODEL" if gguf else ""
+        gguf = next(iter(sorted(name.folder.glob("*.gguf"))), None)
+        advice = "" if gguf is None else f"; for a GGUF model name the file itself, {name.prefix}{gguf}"
         raise BackendUnavailableError(
             f"{name}: this folder has no config.json, so it does not hold a model saved by save_pretrained{advice}"
         )
@@ -308,9 +338,13 @@ def _common_reason(name: _Named, error: Exception, first: str) -> str | None:
 def _of_its_place(name: _Named, first: str) -> str:
     """What is wrong with the folder, or with a name that is none."""
     folder = name.folder
+    if folder.is_file() and folder.suffix == ".gguf":
+        return (
+            f"this GGUF file does not load as a model: {first}; if it is whole, start llama-server with it and name it "
+            "openai:MODEL"
+        )
     if folder.is_file():
-        step = "start llama-server with it and name it openai:MODEL" if folder.suffix == ".gguf" else "pass its folder"
-        return f"this is a file, and hf opens a folder with config.json; {step}"
+        return "this is a file, and hf opens a folder with config.json or a .gguf file; pass its folder"
     if folder.exists() and not any((folder / file).is_file() for file in _TOKENIZERS):
         return (
             f"this folder has no tokenizer ({_TOKENIZERS[0]} or similar); save the tokenizer next to the weights with "
@@ -324,6 +358,14 @@ def _of_its_place(name: _Named, first: str) -> str:
         f"no folder has this name, and the Hub did not return it: {first}; check the spelling of "
         f"{name.prefix}ORG/MODEL, the network, and for a gated model run: hf auth login"
     )
+
+
+def _digest(place: Path) -> str:
+    """Twelve hexadecimal digits of a model folder, or of a whole GGUF file."""
+    if place.is_dir():
+        return folder_digest(place)
+    with place.open("rb") as data:
+        return hashlib.file_digest(data, lambda: hashlib.blake2b(digest_size=6)).hexdigest()
 
 
 def folder_digest(folder: Path) -> str:

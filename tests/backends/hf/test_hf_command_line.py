@@ -175,12 +175,11 @@ def test_a_folder_that_cannot_be_opened_says_why_in_one_line_and_begins_no_file(
     assert not list(tmp_path.glob("out*"))
 
 
-def test_gguf_is_pointed_to_a_server(tmp_path, score):
+def test_a_folder_with_a_gguf_file_is_told_to_name_the_file(tmp_path, score):
     file = tmp_path / "folder" / "model.gguf"
     file.parent.mkdir()
     file.write_bytes(b"GGUF")
-    assert "this is a file, and hf opens a folder with config.json; start llama-server with it" in score(file)[2]
-    assert "for a GGUF model start llama-server with it, and name it openai:MODEL" in score(file.parent)[2]
+    assert f"for a GGUF model name the file itself, hf:{file}" in score(file.parent)[2]
 
 
 def test_progress_tells_prompts_and_tokens_in_lines_where_there_is_no_terminal(folder, score, monkeypatch):

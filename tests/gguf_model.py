@@ -1,4 +1,4 @@
-"""A saved model of `trained_model` as a GGUF file, for llama.cpp; needs the package gguf."""
+"""A saved Llama model with a byte-level tokenizer as a GGUF file; needs the package gguf."""
 
 import json
 from pathlib import Path
@@ -22,8 +22,8 @@ _NAMES = {  # in transformers: in llama.cpp
 }
 
 
-def save(folder, path, *, template=True):
-    """Write the Llama model in a folder to a GGUF file in float32, with or without its chat template."""
+def save(folder, path, *, template=True, scale=1.0):
+    """Write the Llama model in a folder to a GGUF file in float32, its weights times `scale`."""
     config = transformers.AutoConfig.from_pretrained(folder)
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_vocab_size(config.vocab_size)
@@ -40,7 +40,7 @@ def save(folder, path, *, template=True):
     _add_tokenizer(writer, folder, template=template)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     for name, tensor in model.state_dict().items():
-        values = tensor.numpy()
+        values = tensor.numpy() * scale
         if ".q_proj." in name or ".k_proj." in name:
             values = _interleaved(values, config.head_dim)
         writer.add_tensor(_name(name), values)
@@ -76,7 +76,8 @@ def _add_tokenizer(writer, folder, *, template):
     writer.add_token_types(kinds)
     writer.add_token_merges([" ".join(pair) for pair in parts["model"]["merges"]])
     writer.add_eos_token_id(tokenizer.eos_token_id)
-    writer.add_pad_token_id(tokenizer.pad_token_id)
+    if tokenizer.pad_token_id is not None:
+        writer.add_pad_token_id(tokenizer.pad_token_id)
     writer.add_add_bos_token(False)  # noqa: FBT003  its parameter's only form
     if template:
         writer.add_chat_template(tokenizer.chat_template)
