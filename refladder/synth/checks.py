@@ -47,16 +47,43 @@ _REFUSALS = tuple(
     )
 )
 _REFUSAL_WINDOW = 400  # characters: a refusal says so in its first sentence or two
+# A text that announces itself is recognised by a word of revision ("Here is a suggested revised response"), by a
+# courtesy and a colon ("Sure! Here's the summary:"), or by a first line that ends in a colon ("Here is a story:").
+_OWN = r"(?:summary|story|response|reply|dialogue|conversation|description|passage|version|draft|answer|continuation)\b"
+_HERE = r"(?:here(?:'s| is)|below is|this is|the following is) (?:an?|the|my|your|one) "
+_REVISED = r"(?:revised|rewritten|reworked|suggested|improved|modified|polished|refined|sample) "
+_COURTESY = r"(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok)[,.!:;]? "
+_ASIDES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?:{_COURTESY})?{_HERE}(?:[\w-]+ ){{0,2}}?{_REVISED}(?:[\w-]+ ){{0,2}}?{_OWN}",
+        rf"{_COURTESY}{_HERE}[^.!?:]{{0,60}}?{_OWN}[^.!?:]{{0,80}}:",
+    )
+)
+_ASIDE_LINE = re.compile(rf"{_HERE}(?:[\w-]+ ){{0,3}}?{_OWN}[^.!?:]{{0,80}}:")
 
 
 def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+def _not_the_text(text: str) -> str | None:
+    """How a text begins that refuses to be written or talks about itself; None for any other."""
+    opening, first_line = (
+        _folded(part)[:_REFUSAL_WINDOW].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+        for part in (text, text.strip().splitlines()[0])
+    )
+    if any(refusal.match(opening) for refusal in _REFUSALS):
+        return f"refused: {opening[:60]}"
+    if any(aside.match(opening) for aside in _ASIDES) or _ASIDE_LINE.fullmatch(first_line):
+        return f"aside: the text talks about itself: {opening[:60]}"
+    return None
+
+
 def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> str | None:
     """Why a text cannot be a rung, or None when it can.
 
-    A reason that starts with `failed`, `truncated`, `empty`, `refused` or `duplicate`, or None. Texts are
+    A reason that starts with `failed`, `truncated`, `empty`, `refused`, `aside` or `duplicate`, or None. Texts are
     duplicates when they are equal after folding case and white space.
     """
     if completion.finish == "length":
@@ -68,9 +95,8 @@ def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> s
     folded = _folded(completion.text)
     if not folded:
         return "empty: nothing but white space"
-    opening = folded[:_REFUSAL_WINDOW].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    if any(refusal.match(opening) for refusal in _REFUSALS):
-        return f"refused: {opening[:60]}"
+    if beside := _not_the_text(completion.text):
+        return beside
     same = same_text(completion.text, existing_texts)
     return None if same is None else f"duplicate: the same text as level {same}"
 

@@ -84,6 +84,41 @@ def test_stories_and_dialogue_that_only_sound_sorry_are_kept(text):
     assert reason(text) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Here is a revised response: The harbour opens on Thursday.",
+        "Here is a suggested revised response:\n\nI would love to come.",
+        "Here\N{RIGHT SINGLE QUOTATION MARK}s my improved version of the story. Anna ran.",
+        "Below is a slightly modified summary. A storm closed the harbour.",
+        "Sure! Here is a summary of the article in three sentences: A storm closed the harbour.",
+        "Certainly, here's the reply that you asked for:\nNo.",
+        "Here is a story about a dog:\n\nThe dog ran home.",
+        "  The following is a conversation between two friends:\n- Hello!",
+    ],
+)
+def test_texts_that_announce_themselves_are_found(text):
+    assert reason(text).startswith("aside: the text talks about itself: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Here is a story that my grandmother told me: the sea once froze. I never believed it.",
+        "Here is the revised text of the treaty, said the minister, and nobody read it.",
+        "Sure, here is the story. I missed the bus, and then it rained.",
+        "Of course! Here's my number: 12345.",
+        "This is the story of a town without a harbour.",
+        "This is a sample of the water.\nThe town waits for the answer:\nno.",
+        "The revised response of the council came on Monday.",
+        "Below is the harbour, and above it the town.",
+        '"Here is a revised response," the lawyer said.',
+    ],
+)
+def test_stories_that_only_begin_with_here_are_kept(text):
+    assert reason(text) is None
+
+
 def test_a_refusal_shows_its_beginning():
     assert reason("I can't assist with that.") == "refused: i can't assist with that."
 

@@ -333,3 +333,24 @@ def test_text_that_is_not_unicode_is_journaled_legibly_and_written_again(build, 
     entry = json.loads(journal.read_text(encoding="utf-8").splitlines()[1])
     assert (entry["text"], entry["unusable"][:6]) == ("half ?", "failed")
     assert build(journal, backend=backend) == first
+
+
+def test_a_text_that_an_earlier_build_accepted_stays_accepted(build, tmp_path):
+    """Before, texts that talk about themselves were accepted; such a build goes on with what its journal says."""
+    path = tmp_path / "journal.jsonl"
+    build(path, rungs=2)
+    header, *entries = path.read_text(encoding="utf-8").splitlines()
+    numbers = [number for number, line in enumerate(entries) if json.loads(line)["unusable"] is None][:1]
+    old = {**json.loads(entries[numbers[0]]), "text": "Here is a revised response: Rain."}
+    kept = [header, *entries[: numbers[0]], json.dumps(old)]
+    path.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    assert b"Here is a revised response: Rain." in build(path, rungs=2)
+
+
+def test_a_text_that_talks_about_itself_is_written_again(build, tmp_path):
+    build.rules.insert(
+        0, Rule(role="worst", contains={"context": "article 2"}, texts=("Sure! Here is a story: Rain.", "Snow."))
+    )
+    built = build(tmp_path / "journal.jsonl", rungs=2)
+    assert b'"text":"Snow."' in built
+    assert b"Here is a story" not in built
