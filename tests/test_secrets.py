@@ -42,6 +42,7 @@ def run_with_canary(folder, *arguments, code=None):
         "TMPDIR": str(home),
         "XDG_CACHE_HOME": str(home),
         **dict.fromkeys(VARIABLES, CANARY),
+        "REFLADDER_HEADERS": json.dumps({"X-Key": CANARY}),
     }
     command = ["-m", "refladder", *map(str, arguments)] if code is None else ["-c", code]
     found = subprocess.run(

@@ -19,7 +19,7 @@ from refladder.backends.openai.answers import written
 from refladder.backends.openai.batch import Batches
 from refladder.backends.openai.exact import sent_tokens
 from refladder.backends.openai.kept import keep, kept_probe
-from refladder.backends.openai.options import Options, read_key, read_options
+from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.pace import Pace
 from refladder.backends.openai.probe import READERS, VOTES, handshake
 from refladder.backends.openai.running import Rows, Running
@@ -47,10 +47,13 @@ T = TypeVar("T")
 class Endpoint(Backend):
     """A model on a server; writes and judges. Keeps no connection open between calls."""
 
-    def __init__(self, model: str, options: Options, *, key: str | None = None) -> None:
+    def __init__(
+        self, model: str, options: Options, *, key: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.model = model
         self.options = options
         self._key = key
+        self._headers = headers
         self._probe: Probe | None = None
         self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
@@ -101,7 +104,8 @@ class Endpoint(Backend):
         mode = self.probe.name(self.options.samples)
         if self.probe.mode == "sample":
             mode += "-shares"  # stored answers without this word are smoothed shares, not to be mixed with these
-        return f"openai:{self.model}@{parts.netloc}{parts.path} {mode}{tokens}{extra}".translate(_FINGERPRINT)
+        query = f"?{parts.query}" if parts.query else ""
+        return f"openai:{self.model}@{parts.netloc}{parts.path}{query} {mode}{tokens}{extra}".translate(_FINGERPRINT)
 
     @property
     def notice(self) -> str:
@@ -207,7 +211,7 @@ class Endpoint(Backend):
         """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
         from refladder.backends.openai.server import Server  # noqa: PLC0415  imports aiohttp, which may be absent
 
-        async with Server(self.options, self._key, self._pace, self._tally) as server:
+        async with Server(self.options, self._key, self._pace, self._tally, self._headers) as server:
             talk = Talk(server=server, model=self.model, options=self.options, tally=self._tally)
             if self._probe is not None:
                 talk.dialect = self._probe.dialect
@@ -229,7 +233,7 @@ def open_endpoint(target: str, **given: Any) -> Endpoint:  # noqa: ANN401  as te
 
     Raises:
         UsageError: no model, or an option with a value it cannot have.
-        BackendUnavailableError: aiohttp or tenacity is not installed, or the key cannot be had.
+        BackendUnavailableError: aiohttp or tenacity is not installed, or the key or the headers cannot be had.
     """
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
@@ -239,7 +243,7 @@ def open_endpoint(target: str, **given: Any) -> Endpoint:  # noqa: ANN401  as te
             f"pip install {' '.join(_PACKAGES)}"
         )
     options = read_options(given)
-    return Endpoint(target, options, key=read_key(options))
+    return Endpoint(target, options, key=read_key(options), headers=read_headers(options))
 
 
 # What opens backends knows their options by the keyword-only parameters of the function.

@@ -9,6 +9,7 @@ the prompt's own tokens (older vLLM), with the label at its end.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from dataclasses import replace
 from functools import partial
@@ -43,8 +44,9 @@ async def find_tokens(talk: Talk) -> str | None:
         return None
     reasons = []
     sources: tuple[Source, ...] = ("server", "template")
-    for tokens in sources:
-        talk.dialect = replace(talk.dialect, tokens=tokens)
+    places = (False, True) if talk.options.address.endswith("/v1") else (False,)
+    for under_base, tokens in itertools.product(places, sources):
+        talk.dialect = replace(talk.dialect, tokens=tokens, under_base=under_base)
         try:
             await talk.ids(PROBE)
         except Refusal as refusal:
@@ -53,7 +55,7 @@ async def find_tokens(talk: Talk) -> str | None:
             reasons.append(refusal.reason)
         else:
             return None
-    talk.dialect = replace(talk.dialect, tokens=None)
+    talk.dialect = replace(talk.dialect, tokens=None, under_base=False)
     return f"no token ids of prompts: {reasons[0]}; name the model's tokenizer with the option tokenizer"
 
 
@@ -160,7 +162,7 @@ async def _by_score(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) 
         "apply_softmax": False,
         "item_first": False,
     }
-    scores = (await talk.server.post("/score", body)).get("scores")
+    scores = (await talk.post("/score", body)).get("scores")
     rows = [row if isinstance(row, list) else [] for row in scores] if isinstance(scores, list) else []
     if [len(row) for row in rows] != [len(every)] * len(wanted):
         raise Refusal("/score gave no row of scores for each item")

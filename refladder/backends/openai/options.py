@@ -20,6 +20,10 @@ OPENAI_URL = "https://api.openai.com/v1"
 MODES = ("auto", "exact", "echo", "top", "sample")
 BATCH_MODES = ("auto", "top", "sample")
 _CACHE = "refladder/endpoints.json"
+_HEADERS = "REFLADDER_HEADERS"
+_HEADER_NAME, _HEADER_VALUE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?"
+_OF_THE_CLIENT = {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+_VERSION = "api-version"  # of Azure: the only field of a base URL's query that is no secret
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -28,7 +32,7 @@ class Options:
     """The options of this backend; each field is an option of the same name.
 
     Attributes:
-        base_url: where the server is, up to and with its `/v1`.
+        base_url: where the server is, up to and with its `/v1`; its query may hold an `api-version` (Azure).
         mode: how label probabilities are read; `auto` chooses the best mode that the server supports.
         samples: answers sampled for each prompt in the mode `sample`.
         max_concurrency: maximum number of requests in flight.
@@ -41,6 +45,8 @@ class Options:
         tokenizer: folder or name of the model's tokenizer, for a server without /tokenize; needs transformers.
         extra: additional fields of every request, as JSON (`{"chat_template_kwargs": {"enable_thinking": false}}`).
         api_key_file: file with the key. Default: REFLADDER_API_KEY, else OPENAI_API_KEY.
+        headers_file: JSON file with additional HTTP headers, an object of texts. Default: REFLADDER_HEADERS, the same
+            JSON itself.
         probe_cache: file with the handshakes of the last day, which are not repeated. Default: a file in the user's
             cache folder for remote servers, none for servers on this machine.
         batch: folder of the batches; requests then go through the provider's batch interface (see `batch`).
@@ -59,8 +65,19 @@ class Options:
     tokenizer: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     api_key_file: str | None = None
+    headers_file: str | None = None
     probe_cache: str | None = None
     batch: str | None = None
+
+    @property
+    def address(self) -> str:
+        """The base URL without its query."""
+        return self.base_url.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        """The query of every request; empty without one."""
+        return self.base_url.partition("?")[2]
 
 
 _NUMBERS: dict[str, type[int | float]] = {
@@ -134,17 +151,58 @@ def _checked_url(url: str) -> str:
         raise UsageError(
             f"base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found {url.rpartition('@')[2]!r}"
         )
-    if parts.username or parts.password or parts.query or parts.fragment:
+    version = re.fullmatch(rf"{_VERSION}=[\w.-]+", parts.query, re.ASCII)
+    if parts.username or parts.password or (parts.query and not version) or parts.fragment:
         raise UsageError(
-            f"base_url must hold no user, password or query, because it is written to files (host {host}); "
-            "put the key in REFLADDER_API_KEY or in a file named with api_key_file"
+            f"base_url must hold no user, password or query but {_VERSION}, because it is written to files (host "
+            f"{host}); put the key in REFLADDER_API_KEY or in a file named with api_key_file"
         )
-    return url.rstrip("/")
+    address, question_mark, query = url.partition("?")
+    return address.rstrip("/") + (question_mark and f"?{query}")
 
 
 def is_local(url: str) -> bool:
     """Whether a URL leads to this machine."""
     return urlsplit(url).hostname in _LOCAL_HOSTS
+
+
+def read_headers(options: Options) -> dict[str, str]:
+    """Additional headers of every request: from `headers_file`, else REFLADDER_HEADERS. No message repeats a value.
+
+    Raises:
+        BackendUnavailableError: the file cannot be read, or does not hold usable headers.
+    """
+    where, text = _HEADERS, os.environ.get(_HEADERS, "").strip()
+    if options.headers_file is not None:
+        where = options.headers_file
+        text = _file_text(where, "headers", "a JSON object with a text for each header")
+    elif not text:
+        return {}
+    try:
+        headers = parse_json(text, where)
+    except DataError:
+        headers = None
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise BackendUnavailableError(
+            f'{where}: holds no JSON object with a text for each header, such as {{"X-Team": "a"}}'
+        )
+    for name, value in headers.items():
+        if not re.fullmatch(_HEADER_NAME, name) or name.lower() in _OF_THE_CLIENT:
+            raise BackendUnavailableError(f"{where}: {name!r:.40} is no header that may be set; remove it")
+        if not re.fullmatch(_HEADER_VALUE, value):
+            raise BackendUnavailableError(f"{where}: header {name!r:.40} has no usable value; it is one line of ASCII")
+    return headers
+
+
+def _file_text(path: str, what: str, holds: str) -> str:
+    """A file that an option names, without white space at its ends."""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise BackendUnavailableError(
+            f"{path}: cannot read the {what} ({reason}); name a file that holds {holds}"
+        ) from None
 
 
 def read_key(options: Options) -> str | None:
@@ -158,13 +216,7 @@ def read_key(options: Options) -> str | None:
     """
     if options.api_key_file is not None:
         where = options.api_key_file
-        try:
-            key = Path(where).expanduser().read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not a text file"
-            raise BackendUnavailableError(
-                f"{where}: cannot read the key ({reason}); name a file that holds it and nothing else"
-            ) from None
+        key = _file_text(where, "key", "it and nothing else")
     else:
         usual = options.base_url.startswith("https:") or is_local(options.base_url)
         keys = {name: os.environ.get(name, "").strip() for name in ("REFLADDER_API_KEY", "OPENAI_API_KEY")[: 1 + usual]}

@@ -55,6 +55,7 @@ async def handshake(talk: Talk) -> Probe:
     choice = await _first_answer(talk)
     answer = said(choice)
     thinks = answer.thought or answer.cut_before_a_word  # all of it hidden
+    talk.settling = True
     no_tokens = await find_tokens(talk)
     refused: list[str] = []
     modes = [mode for mode in READERS if demanded in {"auto", mode.removesuffix("-plain")}]

@@ -70,9 +70,12 @@ class Server:
     SSL_CERT_FILE and SSL_CERT_DIR name.
     """
 
-    def __init__(self, options: Options, key: str | None, pace: Pace, tally: Tally) -> None:
+    def __init__(
+        self, options: Options, key: str | None, pace: Pace, tally: Tally, headers: Mapping[str, str] | None = None
+    ) -> None:
         self._options = options
         self._key = key
+        self._headers = headers or {}
         self._pace = pace
         self._tally = tally
         self._reported_pause = False
@@ -87,7 +90,9 @@ class Server:
             "OpenAI-Organization": os.environ.get("OPENAI_ORG_ID"),
             "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
         }
-        headers = {name: value for name, value in named.items() if value}
+        given = {name.lower() for name in self._headers}
+        headers = {name: value for name, value in named.items() if value and name.lower() not in given}
+        headers |= self._headers
         self._session, self._single_use = (
             aiohttp.ClientSession(
                 connector=connector,
@@ -150,8 +155,8 @@ class Server:
             return []
 
     def shown(self, text: str) -> str:
-        """A server's text as it may be shown: short, on one line, without control characters and without the key."""
-        return shown(text, self._key)
+        """A server's text as it may be shown: short, on one line, without control characters, key and headers."""
+        return shown(text, self._key, self._headers.values())
 
     async def _answered(self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, most: int) -> Answer:
         """The answer of `once`, tried again while it raises TryAgain, `most` times where it was not put off.
@@ -247,7 +252,9 @@ class Server:
         self, method: str, path: str, content: bytes | Upload | None
     ) -> tuple[bytes, Mapping[str, str]]:
         """The answer to a request, after redirects within the server."""
-        url = _address(path if path.startswith(("http://", "https://")) else self._options.base_url + path)
+        url = _address(path if path.startswith(("http://", "https://")) else self._options.address + path)
+        if self._options.query:
+            url = url.update_query(self._options.query)
         for _ in range(_MOST_REDIRECTS):
             async with self._connections().request(
                 method,
@@ -305,7 +312,8 @@ class Server:
             return TryAgain(f"the server answered {status}: {text}", status, headers)
         if status in (401, 403):
             where = "it was sent no key" if self._key is None else "the key was refused"
-            return Refusal(f"{where} ({status}: {text})", status=status, ends_the_run=True)
+            where = "the key or a header was refused" if self._headers else where
+            return Refusal(f"{where} ({status}: {text})", said=text, status=status, ends_the_run=True)
         return Refusal(f"the server answered {status}: {text}", status=status, ends_the_run=status in (402, 404))
 
     def _estimate(self, body: Mapping[str, Any]) -> float:

@@ -52,11 +52,14 @@ class Dialect:
         tempered: whether a temperature may be given.
         tokens: where token ids come from: `server` (messages to /tokenize), `template` (/apply-template, then
             /tokenize), `local` (the option `tokenizer`), or None.
+        under_base: whether /tokenize and /apply-template lie under the base URL (a proxy that forwards `/v1` only), and
+            not at the server's root.
     """
 
     length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     tempered: bool = True
     tokens: Source | None = None
+    under_base: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,8 @@ class LabelIds:
 class Talk:
     """One model on an open server; `ways` keeps the token ids of labels between rows.
 
-    The handshake asks `question` wherever it needs an answer: the first of QUESTIONS that the model answers.
+    The handshake asks `question` wherever it needs an answer: the first of QUESTIONS that the model answers. While
+    `settling`, after a first answer, a 401 or 403 is the refusal of a feature or a path, and not of the key.
     """
 
     server: Server | Batches
@@ -126,13 +130,23 @@ class Talk:
     dialect: Dialect = field(default_factory=Dialect)
     ways: dict[tuple[str, ...], asyncio.Task[LabelIds]] = field(default_factory=dict)
     question: Messages = field(default_factory=lambda: PROBE)
+    settling: bool = False
+
+    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """As `Server.post`."""
+        try:
+            return await self.server.post(path, body)
+        except Refusal as refusal:
+            if not self.settling or refusal.status not in (401, 403):
+                raise
+            raise Refusal(f"the server answered {refusal.status}: {refusal.said}", status=refusal.status) from None
 
     async def chat(self, messages: Messages, *, most: int, temperature: float, **more: Any) -> list[Any]:  # noqa: ANN401
         """The choices of one chat answer, at most `most` tokens each."""
         body: dict[str, Any] = {"model": self.model, "messages": messages, self.dialect.length_field: most, **more}
         if self.dialect.tempered:
             body["temperature"] = temperature
-        return _choices(await self.server.post("/chat/completions", body))
+        return _choices(await self.post("/chat/completions", body))
 
     async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:  # noqa: ANN401
         """The most probable answer, of `most` tokens, with the `top` most probable tokens at each position."""
@@ -142,18 +156,18 @@ class Talk:
     async def complete(self, prompt: str | Sequence[int], **more: Any) -> Any:  # noqa: ANN401
         """One completion of a text or of token ids, one token long, the most probable."""
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
-        return _choices(await self.server.post("/completions", body))[0]
+        return _choices(await self.post("/completions", body))[0]
 
     @property
     def root(self) -> str:
-        """The server's address without `/v1`: the root of paths that OpenAI's interface does not have."""
-        return self.options.base_url.removesuffix("/v1")
+        """Where the paths are that OpenAI's interface does not have: usually the address without `/v1`."""
+        return self.options.address if self.dialect.under_base else self.options.address.removesuffix("/v1")
 
     async def rendered(self, messages: Messages) -> str:
         """The prompt rendered by the chat template, up to the beginning of the answer."""
         if self.dialect.tokens == "local":
             return str(self._tokenizer().apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
-        answer = await self.server.post(f"{self.root}/apply-template", {"messages": messages})
+        answer = await self.post(f"{self.root}/apply-template", {"messages": messages})
         text = answer.get("prompt")
         if not isinstance(text, str):
             raise Refusal("/apply-template gave no prompt")
@@ -171,7 +185,7 @@ class Talk:
             if self.dialect.tokens == "local":
                 return [int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)]
             body = {"content": text, "add_special": True, "parse_special": True}
-        tokens = (await self.server.post(f"{self.root}/tokenize", body)).get("tokens")
+        tokens = (await self.post(f"{self.root}/tokenize", body)).get("tokens")
         if not isinstance(tokens, list) or not tokens or not all(type(token) is int for token in tokens):
             raise Refusal("/tokenize gave no token ids")
         two_beginnings = (

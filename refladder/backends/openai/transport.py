@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import BackendUnavailableError, option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 LOG = logging.getLogger("refladder.endpoint")
 
 TOO_MANY_REQUESTS = 429
 SHOWN_CHARACTERS = 200  # of a server's text that go into a message
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_LONG_WORD = 8  # characters of a header's value that may be a secret
 _LONG_ID = 24  # characters; OpenAI, vLLM, SGLang and llama-server give 32 and more
 _REMEMBERED = 4096  # ids; an answer that goes astray does so at once
 
@@ -27,12 +28,14 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
     """A request that failed for good, with one clause for people, without the key.
 
     `status` is None when no answer came; `ends_the_run` if all others must fail too (key, model, quota, address).
+    `said` is the server's own text, where the reason adds to it.
     """
 
     reason: str
     _: KW_ONLY
     status: int | None = 200
     ends_the_run: bool = False
+    said: str = ""
 
     @property
     def of_the_server(self) -> bool:
@@ -136,9 +139,15 @@ def error_text(body: Any) -> str:  # noqa: ANN401  a server's JSON
     return str(inner) if inner and isinstance(body, dict | str) else ""
 
 
-def shown(text: str, key: str | None) -> str:
-    """A server's text as it may be shown: short, on one line, without control characters and without the key."""
-    text = _CONTROL.sub(" ", text.replace(key, "[key]") if key else text).strip()
+def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
+    """A server's text as it may be shown: short, on one line, without control characters, key and values of headers.
+
+    A value is hidden whole, and each long word of it, as a server may repeat what follows `Bearer`.
+    """
+    parts = {*headers, *(word for value in headers for word in value.split() if len(word) >= _LONG_WORD)}
+    for secret, name in [(key or "", "[key]"), *((part, "[header]") for part in sorted(parts, key=len, reverse=True))]:
+        text = text.replace(secret, name) if secret else text
+    text = _CONTROL.sub(" ", text).strip()
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 

@@ -14,7 +14,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def _no_user_settings(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "REFLADDER_API_KEY"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "REFLADDER_API_KEY", "REFLADDER_HEADERS"):
         monkeypatch.delenv(name, raising=False)
 
 
