@@ -34,7 +34,7 @@ test: $(VENV)/.developed ## run every check and test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL)
 
 test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3, a small real model and a browser, in build/integrations
-	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations
+	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations tests/backends/hf/test_hf_gguf.py
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
