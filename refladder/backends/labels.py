@@ -57,7 +57,7 @@ _AFTER_NUMBER = re.compile(
     r"|[.,\-–—](?!\s*\d)|(?:because|since|as|stars?|points?)\b)",  # noqa: RUF001
     re.IGNORECASE,
 )
-_AFTER_SHORT = r"(?=[ \t]*(?:$|[\r\n.,:;)\]}\"'`*_]|[\-–—]\s))"  # noqa: RUF001
+_AFTER_SHORT = r"(?!'\w)(?=[ \t]*(?:$|[\r\n.,:;)\]}\"'`*_]|[\-–—]\s))"  # noqa: RUF001
 
 
 def log_sum(values: Sequence[float]) -> float:
@@ -209,7 +209,8 @@ def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | s
     markup, thinking blocks, "Answer:" before it and an explanation after it do not matter. The last word of a label is
     enough where the labels differ in that word alone ("A" of "Summary A", "Summary B") and nothing but punctuation
     follows. A label that is a number must begin the answer or follow a word such as "score", so that no other number
-    of the text is taken for it. A negated label ("not better", "Summary A is not better") is not named.
+    of the text is taken for it; so must one letter of a scale that has the words "a" and "I" among its letters, and
+    nothing but punctuation may follow it. A negated label ("not better", "Summary A is not better") is not named.
 
     `ended` is False for an answer that was cut at its length limit. Then a number or a short name at its very end is
     not read: "1" may have become "10".
@@ -237,7 +238,7 @@ def _label_in(answer: str, names: Sequence[str], *, complete: bool) -> int | str
 
 def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str | None:
     """The label at the beginning of a text, why it is not named, or None where there is no label."""
-    match = re.match(_any_of(names), text, re.IGNORECASE)
+    match = None if _are_letters(names) else re.match(_any_of(names), text, re.IGNORECASE)
     if match is None:
         short = _short_names(names)
         match = re.match(_any_of(short) + _AFTER_SHORT, text, re.IGNORECASE) if short else None
@@ -258,6 +259,10 @@ def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
     if _are_numbers(names):
         matches = list(re.finditer(_ANNOUNCED + f"(?P<label>{_any_of(names)})", text, re.IGNORECASE))
         matches = [match for match in matches if _ends_grade(text, match.end(), names)]
+        if not complete and any(match.end() == len(text) for match in matches):
+            return CUT_IN
+    elif _are_letters(names):
+        matches = list(re.finditer(_ANNOUNCED + f"(?P<label>{_any_of(names)}){_AFTER_SHORT}", text, re.IGNORECASE))
         if not complete and any(match.end() == len(text) for match in matches):
             return CUT_IN
     else:
@@ -287,8 +292,15 @@ def _are_numbers(names: Sequence[str]) -> bool:
     return all(name.isdecimal() for name in names)
 
 
+def _are_letters(names: Sequence[str]) -> bool:
+    """Whether the names are letters that are words of English too: "a" and "i" are among them."""
+    return {"a", "i"} <= set(names) and all(len(name) == 1 for name in names)
+
+
 def _short_names(names: Sequence[str]) -> list[str]:
-    """The last words of labels that differ in these alone; else none."""
+    """The last words of labels that differ in these alone, or the letters of a scale; else none."""
+    if _are_letters(names):
+        return list(names)
     parts = [name.rpartition(" ") for name in names]
     words = [word for _, _, word in parts]
     alike = len({head for head, _, _ in parts}) == 1 and bool(parts[0][0])

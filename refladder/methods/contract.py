@@ -88,6 +88,9 @@ METHODS = {
     "g-eval-5": _entry("direct:g_eval_5", "the expected grade of 1 to 5, arXiv 2303.16634"),
     "g-eval-10": _entry("direct:g_eval_10", "the expected grade of 1 to 10"),
     "g-eval-100": _entry("direct:g_eval_100", "the expected grade of 1 to 100, as in TrustJudge, arXiv 2509.21117"),
+    "verifier": _entry(
+        "verifier:verifier", "the expected grade of 20 letters beside each other output, arXiv 2607.05391"
+    ),
     "gptscore": _entry(
         "gptscore:gptscore", "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166"
     ),

@@ -27,16 +27,21 @@ if TYPE_CHECKING:
 ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
 
 
-def _asker(grades: int, benchmark: Benchmark, judge: Judge, settings: MethodSettings) -> Asker:
+def open_grader(role: str, benchmark: Benchmark, judge: Judge, settings: MethodSettings) -> Asker:
     """The judge of grades; methods of a run that ask for the same grades share its judgments."""
     answers = settings.answers
     backend = judge()
-    template = load_template(benchmark.contexts[0].task, f"direct-{grades}", settings.prompts)
+    template = load_template(benchmark.contexts[0].task, role, settings.prompts)
     sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
     run = run_of(backend, template, answers=answers, sampling=sampling)
-    kind = f"direct-{grades}" + (f"-{answers}-answers" if answers else "")
+    kind = role + (f"-{answers}-answers" if answers else "")
     log = settings.judgments(f"{kind}.judgments.jsonl", run)
     return Asker(backend, template, log, settings.least_mass)
+
+
+def without_labels(error: LabelsUnavailableError) -> MethodResult:
+    """The result where the judge gives no label probabilities."""
+    return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
 
 
 def _questions(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[tuple[Dimension, Question]]:
@@ -54,7 +59,7 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
     ) -> MethodResult:
         """Ask for a grade of every output on every dimension, told on the dimension's own scale."""
         settings.own(name, {})
-        asker = _asker(grades, benchmark, judge, settings)
+        asker = open_grader(f"direct-{grades}", benchmark, judge, settings)
         questions = _questions(benchmark, dimensions)
         tally = Tally()
         judgments: list[Judgment] = []
@@ -63,7 +68,7 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
                 try:
                     judgments += tally.ask(asker, batch)
                 except LabelsUnavailableError as error:
-                    return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
+                    return without_labels(error)
                 if progress is not None:
                     progress(len(judgments), len(questions))
         scores: dict[tuple[str, str], float | None] = {}

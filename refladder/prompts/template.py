@@ -33,14 +33,17 @@ ROLES: dict[str, tuple[str, ...]] = {
     "direct-10": (*_CRITERION, "target"),
     "direct-100": (*_CRITERION, "target"),
     "pairwise": (*_CRITERION, "first", "second"),
+    "verifier": (*_CRITERION, "first", "second", "place"),
 }
 OPTIONAL_SLOTS = frozenset({"background"})
 
+# The number of grades in each role that asks for one; 1 is the worst.
+ROLE_GRADES = {"direct-5": 5, "direct-10": 10, "direct-100": 100, "verifier": 20}
 # The outcomes that need a label in each judging role.
 ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
     "compare-yesno": ("yes", "no"),
-    **{f"direct-{most}": tuple(str(grade) for grade in range(1, most + 1)) for most in (5, 10, 100)},
+    **{role: tuple(str(grade) for grade in range(1, most + 1)) for role, most in ROLE_GRADES.items()},
     "pairwise": (WIN, LOSS),
 }
 # The outcomes that yes/no questions are about.
@@ -95,7 +98,7 @@ def check_template(template: Template) -> None:
     _check_words(template, "claims", template.claims, ROLE_CLAIMS.get(template.role, ()))
     words = list(template.labels.values())
     text = "".join(template.literals)
-    for word in (words[0], words[-1]) if template.role.startswith("direct") else words:
+    for word in (words[0], words[-1]) if template.role in ROLE_GRADES else words:
         if word not in text:
             raise PromptError(
                 f"{template.path}:{template.line}: the text does not name the label {word!r}, so the judge does not "

@@ -65,8 +65,9 @@ if TYPE_CHECKING:
 JUDGMENTS_FOLDER = f"{RUN_FOLDER}/judgments"  # in a folder of scored shards
 _CHUNK = 1024  # lines read at a time
 _YES_NO = "/compare-yesno@"  # in the prompts of a recipe
+_VERIFIER = "/verifier@"  # likewise; a grade of one of two texts
 _START = len(b'{"schema":"')  # of every line
-_GRADES = (*map(str, range(1, 11)), TEXT)  # outcomes of judgments of single texts
+_GRADES = (*map(str, range(1, 101)), TEXT)  # outcomes of judgments that are no choice between texts
 
 
 def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
@@ -123,7 +124,8 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
         raise DataError(
             f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between "
-            f"{', '.join(allowed)}; mend the line, or throw the judgments away with {option('restart')}"
+            f"{', '.join(('1', '2', '...', *_GRADES[-2:]) if allowed is _GRADES else allowed)}; mend the "
+            f"line, or throw the judgments away with {option('restart')}"
         )
 
 
@@ -351,11 +353,12 @@ class JudgmentIndex(JudgmentLog):
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
         self.judgments: dict[str, Judgment] = {}
+        graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
         super().__init__(path, run, restart=restart, read_only=read_only)
         with self:
             while (line := self._next_line()) is not None:
                 judgment = _judgment(self.run, *line)
-                if judgment.against is None:
+                if graded or judgment.against is None:
                     check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
                     between = OUTCOMES if len(judgment.outcomes) == len(OUTCOMES) else (WIN, LOSS)

@@ -167,6 +167,13 @@ def test_grades_sum_to_one_and_rise_with_quality(count):
     assert high[str(count)] > low[str(count)]
 
 
+@pytest.mark.parametrize("place", ["1", "2"])
+def test_the_grade_of_one_of_two_texts_is_that_of_the_text(place):
+    (found,) = read([prompt_for("story", "verifier", first=TEXTS[7], second=TEXTS[8], place=place)])
+    worth = quality(TEXTS[6 + int(place)], *CONTEXTS["story"], "story", "relevance", DIMENSIONS["relevance"])
+    assert found == grades(worth, 20)
+
+
 def test_labels_may_be_asked_in_another_order_and_in_part():
     prompt = prompt_for("story", "compare", reference=TEXTS[7], target=TEXTS[8])
     (whole,) = Builtin().read_labels([prompt], prompt.labels)
@@ -264,7 +271,7 @@ def test_max_tokens_is_kept():
 
 def test_every_role_is_answered():
     answered = {"worst", "best", "between", "compare", "compare-yesno", "pairwise"}
-    answered |= {"direct-5", "direct-10", "direct-100"}
+    answered |= {"direct-5", "direct-10", "direct-100", "verifier"}
     assert set(ROLES) == answered
 
 

@@ -151,6 +151,30 @@ def test_a_grade_above_the_scale_is_no_label():
 
 
 @pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("C", 2),
+        ("**c**.", 2),
+        ("The grade is C.", 2),
+        ("I", 8),
+        ("A: it reads well", 0),
+        ("I give it the grade D, as it reads well", 3),
+        ('{"grade": "C"}', 2),
+        # the words "a" and "I" are no grades
+        ("I would give it a C", NO_LABEL),
+        ("I'd say C", NO_LABEL),
+        ("A good one", NO_LABEL),
+        ("The grade is a bit low", NO_LABEL),
+        ("C+", NO_LABEL),
+        ("U", NO_LABEL),
+        ("It has the grade C, or the grade D", SEVERAL),
+    ],
+)
+def test_letters_of_a_scale(text, verdict):
+    assert label_in(text, [*"ABCDEFGHIJKLMNOPQRST"]) == verdict
+
+
+@pytest.mark.parametrize(
     ("text", "labels", "verdict"),
     [
         ("7", GRADES, CUT_IN),  # might have become 7.5, and "1" 10
@@ -159,6 +183,8 @@ def test_a_grade_above_the_scale_is_no_label():
         ("\n7\n", GRADES, 6),  # its line has ended
         ("7. The text", GRADES, 6),
         ("A", STORIES, CUT_IN),  # "A fine pair"
+        ("A", [*"ABCDEFGHI"], CUT_IN),  # "A fine pair"
+        ("I give it the grade A", [*"ABCDEFGHI"], CUT_IN),  # "A minus"
         ("Story A", STORIES, 0),
         ("Better", LABELS, 0),
         ("Well, let me", LABELS, CUT_BEFORE),

@@ -82,13 +82,14 @@ def test_judgments_are_kept_and_shared_by_both_readings(dialogues, tmp_path):
     assert again.result.method == second.result.method
 
 
-def test_a_run_that_was_cut_off_goes_on(dialogues, tmp_path):
-    whole = one("g-eval-5", dialogues, connect("builtin"), work=tmp_path)
-    file = tmp_path / "direct-5.judgments.jsonl"
+@pytest.mark.parametrize("grades", [5, 100])
+def test_a_run_that_was_cut_off_goes_on(dialogues, tmp_path, grades):
+    whole = one(f"g-eval-{grades}", dialogues, connect("builtin"), work=tmp_path)
+    file = tmp_path / f"direct-{grades}.judgments.jsonl"
     kept = file.read_bytes()
     lines = kept.splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:4]) + lines[4][:20])  # the run's line, three judgments and a torn one
-    resumed = one("g-eval-5", dialogues, connect("builtin"), work=tmp_path)
+    resumed = one(f"g-eval-{grades}", dialogues, connect("builtin"), work=tmp_path)
     assert resumed.result.reused == 3
     assert resumed.result.method == whole.result.method
     assert file.read_bytes() == kept

@@ -178,7 +178,7 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     assert re.search(r"bleu +— +0 ", printed.out)
 
 
-@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-greedy", "zepo", "direct-5", "g-eval-10"])
+@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-greedy", "zepo", "direct-5", "g-eval-10", "verifier"])
 def test_no_method_scores_by_judgments_of_low_label_mass(name):
     benchmark = made_benchmark()
 
@@ -198,7 +198,7 @@ def test_no_method_scores_by_judgments_of_low_label_mass(name):
     assert "least-mass:0.05" in usual.method.signature
 
 
-@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-beam", "zepo", "direct-5", "g-eval-10"])
+@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-beam", "zepo", "direct-5", "g-eval-10", "verifier"])
 def test_every_judged_method_honours_sampled_answers(name):
     benchmark = made_benchmark()
 

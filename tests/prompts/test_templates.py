@@ -70,6 +70,7 @@ LABELS = {
     "direct-5": ("1", "2", "3", "4", "5"),
     "direct-10": ("1", "2", "3", "4", "5", "6", "7", "8", "9", "10"),
     "direct-100": tuple(map(str, range(1, 101))),
+    "verifier": tuple("TSRQPONMLKJIHGFEDCBA"),  # arXiv 2607.05391: A is the best
 }
 
 
@@ -129,6 +130,9 @@ def test_headings_name_the_texts(task):
     assert f"\nReference {noun.lower()}:\n<reference>\n\nTarget {noun.lower()}:\n<target>\n\n" in compare
     assert f"\n{noun} 1:\n<target>\n\n{noun} 2:\n<reference>\n\n" in plain(task, "compare-yesno")
     assert f"\n{noun} A:\n<first>\n\n{noun} B:\n<second>\n\n" in plain(task, "pairwise")
+    # The same two texts, named by numbers, since letters are the grades.
+    verifier = plain(task, "pairwise").replace(f"{noun} A", f"{noun} 1").replace(f"{noun} B", f"{noun} 2")
+    assert plain(task, "verifier").startswith(verifier[: verifier.index("\nWhich ")])
     assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-5")
     assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-10")
     assert plain(task, "direct-100") == plain(task, "direct-10").replace(" 10 ", " 100 ").replace(" 10:", " 100:")
@@ -176,6 +180,8 @@ def test_a_judging_prompt_ends_with_a_line_that_names_the_answers(task, role):
     assert "<" not in last
     if role.startswith("direct"):
         assert last == f"Answer with one whole number from 1 to {len(template.labels)}:"
+    elif role == "verifier":
+        assert last == "Answer with one letter from A to T:"
     else:
         assert re.findall(r'"([^"]+)"', last) == list(template.labels.values())
 

@@ -133,6 +133,9 @@ _READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
     "direct-5": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 5),
     "direct-10": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 10),
     "direct-100": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 100),
+    "verifier": lambda prompt: grades(
+        _worth(prompt, prompt.slots["first" if prompt.slots["place"] == "1" else "second"]), 20
+    ),
 }
 
 
